@@ -33,7 +33,7 @@ import json, resource, sys
 from pathlib import Path
 from upthread.core.states import Standing, State
 from upthread.runtime.record.audit import open_audit
-from upthread.runtime.record.overview import WorkstreamView
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.cli.audit import markdown, shape
 

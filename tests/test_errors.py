@@ -26,7 +26,7 @@ TURNED_AT = {
 }
 """Exceptions outside the tree, and where each is turned into one of it or ends."""
 
-ELSEWHERE = ("agents", "store", "surfaces/hook", "vendors")
+ELSEWHERE = ("agents", "store", "surfaces/hook", "agent_stores")
 """Programs and adapters of their own, whose errors end with them or at their port."""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "upthread"
-PACKAGES = ("core", "boundary", "agents", "store", "vendors")
+PACKAGES = ("core", "boundary", "agents", "store", "agent_stores")
 
 _CONFORMANCE = "the port's conformance suite runs whole on it"
 _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the conformance suite"
@@ -16,7 +16,7 @@ NOT_NAMED = {
     "agents/_connection.py": _ADAPTER,
     "agents/claude_code/connection.py": _ADAPTER,
     "agents/opencode/connection.py": _SERVER,
-    "vendors/copies.py": "driven by the agents' repairs: test_histories.py, test_repair.py",
+    "agent_stores/copies.py": "driven by the agents' repairs: test_histories.py, test_repair.py",
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
     "store/postgres/store.py": _CONFORMANCE,
     "store/sql/parts.py": _CONFORMANCE,

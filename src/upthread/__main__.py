@@ -10,7 +10,7 @@ from upthread.boundary.programs import forget_working_directory
 def main() -> int:
     """Run one verb and return its exit code; nothing is imported from where it is called."""
     forget_working_directory(sys.path)
-    from upthread.surfaces.cli.glance import told  # noqa: PLC0415  # only then
+    from upthread.surfaces.cli.quick_id import told  # noqa: PLC0415  # only then
 
     # What scripts ask all the time, before what it takes to carry out any verb is loaded.
     if "_ARGCOMPLETE" not in os.environ and told(sys.argv[1:]):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.agent_homes import Months, make_home
 
+from upthread.agent_stores.outline import Look, look
 from upthread.agents.outlines import stored_outlines
-from upthread.vendors.outline import Look, look
 
 SMALL = Months(claude_code=9, codex=8, opencode=7, sub_agents=6, session_bytes=60_000)
 AT_ONCE_S = 5.0

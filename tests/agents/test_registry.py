@@ -28,6 +28,7 @@ from upthread.agents.registry import (
     find_agent,
     installed_agents,
     part_of,
+    resume_command,
     seen_way,
     seen_way_called,
     version_in,
@@ -55,6 +56,22 @@ def test_a_person_resumes_with_the_agents_own_command():
         "claude-code": ("claude", "--resume", session),
         "gemini": None,
     }
+
+
+@pytest.mark.parametrize("agent", [*AGENTS_AND_REHEARSAL, "acp:opencode acp", "acp:nobodys"])
+@pytest.mark.parametrize("is_here", [True, False])
+def test_the_command_that_opens_a_session_is_said_without_an_adapter_as_the_adapter_says_it(
+    agent, is_here, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for row in AGENTS_AND_REHEARSAL.values() if is_here else ():
+        for way in row.ways:
+            program = tmp_path / Path(way.command[0]).name
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+    uuid = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
+    for session in (uuid, "ses_1", "a742ea7680ae1c821", "--help", "", "two\nlines"):
+        assert resume_command(agent, session) == adapter_for(agent).resume_command(session)
 
 
 def test_the_rehearsal_agent_runs_on_our_own_interpreter():

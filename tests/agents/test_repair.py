@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.vendors.transcripts import (
+from tests.agent_stores.transcripts import (
     ClaudeTranscript,
     function_call,
     function_output,

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from tests.vendors.opencode_database import OpenCodeDatabase
-from tests.vendors.transcripts import ClaudeTranscript, rollout, spoken
+from tests.agent_stores.opencode_database import OpenCodeDatabase
+from tests.agent_stores.transcripts import ClaudeTranscript, rollout, spoken
 
 from upthread.agents import stored
 from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore

@@ -8,9 +8,10 @@ from upthread.core.agents import (
     NATIVE,
     name_of,
     one_of,
+    other_major,
     provider_of,
 )
-from upthread.runtime.bindings import heard
+from upthread.runtime.bindings import last_run
 
 ROWS = pytest.mark.parametrize("row", AGENTS.values(), ids=lambda row: row.name)
 
@@ -29,7 +30,7 @@ def test_an_agent_with_an_interface_of_its_own_has_a_folder_and_no_other_has(row
 
 
 def test_hooks_are_heard_of_the_agents_that_can_be_set_up():
-    assert set(heard.LINE_FIELDS) == {row.name for row in AGENTS.values() if row.setup_name}
+    assert set(last_run.LINE_FIELDS) == {row.name for row in AGENTS.values() if row.setup_name}
 
 
 def test_no_variable_marks_two_agents():
@@ -49,11 +50,21 @@ def test_an_agent_is_named_by_its_name_its_program_and_as_it_is_set_up(row):
 
 @ROWS
 def test_a_session_is_opened_by_its_id_and_by_no_option(row):
-    command = row.resume_command("ses_1")
-    assert command == ((*row.resumed_by, "ses_1") if row.resumed_by else None)
+    session = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
+    command = row.resume_command(session)
+    assert command == ((*row.resumed_by, session) if row.resumed_by else None)
+    if command is not None:
+        elsewhere = row.resume_command(session, ("/opt/x", "run"))
+        assert elsewhere == ("/opt/x", "run", *command[1:])
     assert row.resume_command("--help") is None
     assert row.resume_command("") is None
     assert row.opens_sub_agents == ("open_sub_agents" in row.ways[0].can)
+
+
+def test_an_id_that_its_own_interface_takes_for_something_else_opens_nothing():
+    assert AGENTS["codex"].resume_command("spec-42") is None, "a thread's name"
+    assert AGENTS["claude-code"].resume_command("a742ea7680ae1c821") is None, "a sub-agent's"
+    assert AGENTS["claude-code"].resume_command("a742ea7680ae1c821\n") is not None
 
 
 def test_models_are_from_whom_the_row_says_and_else_from_whoever_the_agent_asks():
@@ -79,3 +90,13 @@ def test_a_session_is_opened_by_its_agents_command_and_no_id_is_an_option():
 def test_which_agents_open_a_sub_agents_session_by_its_id():
     opens = {name for name, row in AGENTS.items() if row.opens_sub_agents}
     assert opens == {"opencode", "codex"}
+
+
+def test_another_major_version_is_known_by_its_number_and_the_tested_one_is_none():
+    known = other_major("opencode", "2.1.4")
+    assert known is not None
+    assert known.works
+    assert known.works_not
+    assert other_major("opencode", "1.18.33") is None
+    assert other_major("opencode", "") is None
+    assert other_major("nobody", "2.0") is None

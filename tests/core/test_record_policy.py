@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from types import UnionType
-from typing import Union, get_args, get_origin
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.core import commands
 from upthread.core.actors import Actor
@@ -60,6 +61,7 @@ from upthread.core.types import (
 REDACTOR = Redactor(b"k" * 32)
 SECRET = "ghp_" + "a1B2" * 9
 HIDDEN = REDACTOR.redact(SECRET)
+DIGEST = hashlib.sha256(b"said").digest()
 TURN, RUN, OWN = TurnId("trn"), RunId("run"), ConversationId("con")
 
 PARTS = (
@@ -360,6 +362,66 @@ def test_a_text_of_an_event_is_redacted_unless_it_is_known_to_be_a_code(kind):
         each.name for each in structs.fields(kind) if SECRET in repr(getattr(stored, each.name))
     }
     assert told <= CODES, "what may hold a secret belongs into core/record_policy.py"
+
+
+IDS_CODES_AND_NAMES = frozenset(
+    {"project_id", "conversation_id", "turn_id", "run_id", "parent_conversation_id", "attempt_id"}
+    | {"child_conversation_id", "workstream", "base_name", "role", "agent", "working_directory"}
+    | {"path", "root_commit", "remote", "owner", "queue", "what", "state", "how", "digest", "key"}
+    | {"decision", "reasons", "speaker"}
+)
+"""What we make, and what people name: no text of an agent's."""
+
+WRITES = [
+    each
+    for each in get_args(commands.Write)
+    if each not in {commands.RecordTurnEvent, commands.RecordRunEvent, commands.RecordParts}
+]
+"""But those that hold one of many kinds: each of these is tried by itself."""
+
+
+def with_secrets(record):
+    """A record of this type that has a secret wherever a text fits, in records inside it too."""
+    hints = get_type_hints(record)
+    return record(**{name: secret_of(type_) for name, type_ in hints.items()})
+
+
+def secret_of(type_):
+    inner = get_args(type_)
+    if get_origin(type_) is tuple:
+        return (secret_of(inner[0]),)
+    if type_ is commands.JsonValue or str in inner or get_origin(type_) is Literal:
+        return SECRET
+    wanted = next((each for each in inner if each is not type(None)), type_)
+    if is_dataclass(wanted) or issubclass(getattr(wanted, "__supertype__", wanted), Struct):
+        return with_secrets(wanted)
+    of = getattr(wanted, "__supertype__", wanted)
+    return SECRET if issubclass(of, str) else DIGEST if of is bytes else of(1)
+
+
+def places_of_secrets(record):
+    """Return the names of the innermost fields that hold the secret."""
+    found = set()
+    for name in get_type_hints(type(record)):
+        value = getattr(record, name)
+        for each in value if isinstance(value, tuple) else (value,):
+            is_record = is_dataclass(each) or isinstance(each, Struct)
+            found |= places_of_secrets(each) if is_record else {name} if each == SECRET else set()
+    return found
+
+
+@pytest.mark.parametrize("kind", WRITES, ids=lambda kind: kind.__name__)
+def test_a_text_of_a_write_is_redacted_unless_it_is_known_to_be_an_id_a_code_or_a_name(kind):
+    stored = kept(with_secrets(kind), "redacted", REDACTOR)
+    assert places_of_secrets(stored) <= IDS_CODES_AND_NAMES, "say in core/record_policy.py which"
+
+
+@pytest.mark.parametrize("kind", get_args(Part), ids=lambda kind: kind.__name__)
+def test_a_text_of_a_part_is_redacted_unless_it_is_known_to_be_an_id(kind):
+    write = recorded(with_secrets(kind))
+    assert not stays_as_it_is([write], REDACTOR)
+    stored = kept(write, "redacted", REDACTOR)
+    assert places_of_secrets(stored) <= {"child_conversation_id"}
 
 
 def test_a_report_that_is_none_leaves_nothing():

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from upthread.surfaces.cli.arguments.parameters import parameters_of
 from upthread.surfaces.cli.program import VERBS, verb_function
-from upthread.surfaces.cli.typed.parameters import parameters_of
 
 WORKSTREAM = "spec-42"
 ADDRESS = "spec-42/planner"

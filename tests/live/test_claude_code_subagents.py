@@ -12,9 +12,9 @@ from tests.live.claude_code import claude_environment, command, delegation
 from tests.live.kept import assert_valid, messages_of, ours, words
 from tests.live.shell import Shell, agents_left, kill_tree, only
 
+from upthread.agent_stores.base import VendorHistory
 from upthread.agents.claude_code.connection import OPENING_WORDS
 from upthread.agents.claude_code.histories import find_histories, read_transcript
-from upthread.vendors.base import VendorHistory
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 

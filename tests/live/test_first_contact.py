@@ -112,3 +112,25 @@ def test_what_was_said_to_a_real_agent_is_found(way, shell, tmp_path):
     assert result["hits"] == len(hits) > 0
     assert {hit["agent"] for hit in hits} == {way.agent}
     assert "Count the zebras in Lisbon" in hits[0]["text"]
+
+
+def test_a_kept_session_is_gone_on_in_while_it_is_there_and_briefed_from_after(
+    way, shell, tmp_path
+):
+    lines = shell.lines("tell", "w/planner", "Count the zebras in Lisbon. [[SAY forty two]]")
+    session = only(lines, "result")["upstream_session_id"]
+    other = Shell(shell.project, {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "other")})
+    (kept,) = other.lines("keep", session, "--as", "zoo/planner")
+    assert [each["fault"] for each in kept["sessions"]] == [None]
+    again = other.lines("tell", "zoo/planner", "[[SAY I am back]]", "--agent", way.agent)
+    assert only(again, "turn_started")["upstream_session_id"] == session
+    (audit,) = other.lines("audit", "zoo", "--format", "json")
+    assert json.dumps(audit).count("forty two") > 0
+    if way.agent != "claude-code":
+        return
+    (transcript,) = (tmp_path / "home").rglob(f"{session}.jsonl")
+    transcript.unlink()
+    fresh = other.lines("tell", "zoo/planner", "[[SAY who am I]]")
+    assert only(fresh, "result")["upstream_session_id"] != session
+    assert only(fresh, "result")["decision"] == "resume_with_replay"
+    assert "Count the zebras in Lisbon" in str(other.lines("brief", "zoo/planner"))

@@ -6,8 +6,8 @@ import json
 
 import apsw
 import pytest
+from tests.agent_stores.opencode_database import SCHEMA
 from tests.agents.opencode.test_histories import fingerprint
-from tests.vendors.opencode_database import SCHEMA
 
 from upthread.agents.opencode.histories import read_histories
 from upthread.agents.opencode.histories import repair as repair_database

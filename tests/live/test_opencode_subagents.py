@@ -14,8 +14,8 @@ from tests.live.opencode import opencode_environment
 from tests.live.shell import Shell, agents_left, kill_tree, only
 from tests.support import trusting
 
+from upthread.agent_stores.base import VendorHistory
 from upthread.agents.opencode.histories import read_histories
-from upthread.vendors.base import VendorHistory
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

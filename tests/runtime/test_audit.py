@@ -17,7 +17,7 @@ from upthread.core.states import Standing, State
 from upthread.core.types import Speaker, TextPart, TurnId
 from upthread.errors import NotFoundError, RefusedError, StoreError
 from upthread.runtime.record.audit import open_audit, read_audit
-from upthread.runtime.record.overview import WorkstreamView
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.terminal.output import plain

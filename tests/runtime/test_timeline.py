@@ -21,7 +21,7 @@ from upthread.core.types import (
     TurnId,
     UnknownPart,
 )
-from upthread.runtime.record.timeline import Call, Said, Timeline, items_of
+from upthread.runtime.record.timeline import Said, Timeline, ToolCall, items_of
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 
@@ -54,7 +54,7 @@ def note(call_id: str, answer: str) -> UnknownPart:
 
 def test_a_call_has_its_result_its_permission_and_what_it_did_beyond_this_machine():
     (item,) = items_of([message(1, call("a"), note("a", "allow_once")), message(2, result("a"))])
-    assert isinstance(item, Call)
+    assert isinstance(item, ToolCall)
     assert (item.title, item.status, item.tool_kind) == ("Push", "completed", "execute")
     assert (item.answer, item.answered_by) == ("allow_once", "ada")
     assert (item.at_ms, item.ended_at_ms) == (1000, 2000)
@@ -76,7 +76,7 @@ def test_nothing_that_was_said_or_done_is_left_out_or_told_twice():
     items = items_of(said)
     told = [
         (item.call_id, item.asked is not None, getattr(item.result, "text", item.status))
-        if isinstance(item, Call)
+        if isinstance(item, ToolCall)
         else type(item.part).__name__
         for item in items
     ]
@@ -95,13 +95,13 @@ def test_nothing_that_was_said_or_done_is_left_out_or_told_twice():
         "UnknownPart",
     ]
     erased = items[10]
-    assert isinstance(erased, Call)
+    assert isinstance(erased, ToolCall)
     assert (erased.title, erased.tool_kind) == ("", "other")
 
 
 def test_what_a_person_said_of_an_action_is_told_with_its_call():
     (item,) = items_of([message(1, call("a"))], said={"a": Settlement.NOT_DONE})
-    assert isinstance(item, Call)
+    assert isinstance(item, ToolCall)
     assert item.effect is not None
     assert item.effect.settled is Settlement.NOT_DONE
     assert not item.effect.is_in_doubt

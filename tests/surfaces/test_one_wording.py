@@ -7,8 +7,8 @@ from upthread.core.decision.handshake import RULES, because, reasons_in_words
 from upthread.core.decision.words import done_in_words, intention_in_words
 from upthread.core.types import Conversation, ConversationId, ConversationKey, ProjectId, TurnId
 from upthread.runtime.turns.progress import TurnStarted
-from upthread.surfaces.hook.taken import Taken
-from upthread.surfaces.hook.words import decision_line
+from upthread.surfaces.hook.decision_line import decision_line
+from upthread.surfaces.hook.hook_decision import HookDecision
 
 CONVERSATION = Conversation(
     conversation_id=ConversationId("con_1"),
@@ -46,7 +46,7 @@ def test_the_line_is_the_same_for_the_command_line_the_library_mcp_and_hooks(rul
         "reasons": list(reasons),
         "because": because(reasons, Freshness()),
     }
-    assert decision_line(BINDING, Taken(said, {}), "") == f"upthread: {started.line}"
+    assert decision_line(BINDING, HookDecision(said, {}), "") == f"upthread: {started.line}"
     assert done_in_words(rule.decision, "") in started.line
     is_plain = rule.reason in {"none_yet", "unchanged"} and not following
     assert is_plain or reasons_in_words(reasons) in started.line

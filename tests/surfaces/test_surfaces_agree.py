@@ -31,6 +31,7 @@ from upthread.surfaces.cli.audit.verb import audit
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.verbs import inspect, listing
+from upthread.surfaces.cli.verbs import why as verb_why
 from upthread.surfaces.cli.verbs.run import step_in_words
 from upthread.surfaces.cli.verbs.tell import Screen
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations, _Delegation, _stands
@@ -143,8 +144,8 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
     said = {
         "show": in_text(surfaces.text(inspect.show, address), "because"),
         "show --json": in_json(surfaces.json(inspect.show, address)),
-        "why": in_text(surfaces.text(inspect.why, address, agent=None), "state"),
-        "why --json": in_json(surfaces.json(inspect.why, address, agent=None)),
+        "why": in_text(surfaces.text(verb_why.why, address, agent=None), "state"),
+        "why --json": in_json(surfaces.json(verb_why.why, address, agent=None)),
         "audit": in_markdown(written.partition(f"## `{address}`")[2], "It is "),
         "audit --json": in_json(audited),
         "MCP status": in_json(listed),
@@ -204,8 +205,8 @@ def test_every_surface_says_the_same_of_the_last_and_the_next_decision(
     surfaces: Surfaces, case: Case
 ):
     address = f"{case.workstream}/planner"
-    told, asked = surfaces.json(inspect.why, address, agent=None), surfaces.mcp[address]
-    text = surfaces.text(inspect.why, address, agent=None)
+    told, asked = surfaces.json(verb_why.why, address, agent=None), surfaces.mcp[address]
+    text = surfaces.text(verb_why.why, address, agent=None)
     for name, label in (("last", "last"), ("now", "next")):
         assert told[name] == asked[name]
         (line,) = re.findall(rf"^  {label}  +(.+)$", text, re.MULTILINE)

@@ -21,7 +21,7 @@ from upthread.errors import LeaseHeldError, RefusedError
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.surfaces.cli.failures import failure_of
 from upthread.surfaces.cli.program import main
-from upthread.surfaces.cli.terminal.words import failure_in_words, stopped_in_words
+from upthread.surfaces.cli.terminal.phrases import failure_in_words, stopped_in_words
 from upthread.surfaces.cli.verbs.run import step_in_words
 from upthread.surfaces.mcp_server.delegations import _trouble
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, cast
 
+from upthread.agent_stores.homes import home_of
+from upthread.agent_stores.outline import Look, SessionOutline
 from upthread.agents.registry import part_of
 from upthread.core.agents import WITH_A_STORE
-from upthread.vendors.homes import home_of
-from upthread.vendors.outline import Look, SessionOutline
 
 
 class _Outlines(Protocol):

@@ -17,18 +17,19 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import Struct
 
-from upthread.agents._probes import remember, remembered
-from upthread.agents._process_group import end_process_group
-from upthread.agents.base import AgentAdapter
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
-from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way
+from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
 from upthread.core.names import did_you_mean
+from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
+
+if TYPE_CHECKING:
+    from upthread.agents.base import AgentAdapter
 
 __all__ = [
     "ACP",
@@ -41,6 +42,7 @@ __all__ = [
     "end_process_group",
     "installed_agents",
     "opens_sub_agents",
+    "resume_command",
     "seen_way_called",
     "seen_way_here",
     "way_here",
@@ -115,6 +117,18 @@ def configured_adapter(
     from upthread.agents.acp import AcpAdapter  # noqa: PLC0415
 
     return AcpAdapter(agent=agent, command=command, environment=environment)
+
+
+def resume_command(agent: str, session_id: str) -> tuple[str, ...] | None:
+    """Return what the adapter of an agent would say that opens a session, and load no adapter.
+
+    For an agent known by its name. Raises UsageError as `adapter_for` does.
+    """
+    entry = AGENTS_AND_REHEARSAL.get(agent)
+    if entry is None:
+        return adapter_for(agent).resume_command(UpstreamSessionId(session_id))
+    way = _way_of(agent)
+    return entry.resume_command(session_id, way.command[:1] if way.kind == NATIVE else ())
 
 
 def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
@@ -254,9 +268,25 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
     )
 
 
+async def end_process_group(pid: int, ticks: int) -> bool:
+    """End the processes of an agent that a dead holder left behind; see `_process_group`."""
+    from upthread.agents import _process_group  # noqa: PLC0415  # as above
+
+    return await _process_group.end_process_group(pid, ticks)
+
+
+async def version_here(agent: str) -> str:
+    """Return the version of an agent on this machine, empty where it is not here or says none."""
+    entry = AGENTS_AND_REHEARSAL.get(agent)
+    way = _installed(entry) if entry else None
+    path = find_program(way.command[0]) if way else None
+    return version_in(await _version_of(path)) if path else ""
+
+
 async def _version_of(path: str) -> str:
     import anyio  # noqa: PLC0415  # as above
 
+    from upthread.agents._probes import remember, remembered  # noqa: PLC0415  # as above
     from upthread.agents._process import (  # noqa: PLC0415  # as above
         ChildStart,
         started_child,
@@ -314,6 +344,14 @@ class SeenWay(Struct, frozen=True, kw_only=True):
         if not difference:
             return ""
         agent = called or self.agent
+        # Who speaks ACP to us is driven, whatever its version.
+        known = other_major(self.agent, version_in(version)) if self.kind == NATIVE else None
+        if known is not None:
+            return (
+                f"{agent} {version_in(version)} is of another major version than {self.version}, "
+                f"which this upthread was tested with (not tried on the real {agent} "
+                f"{known.major}): {known.works}; {known.works_not}"
+            )
         return (
             f"{agent} {version_in(version)} is {difference} than {self.version}, which this "
             "upthread was tested with; "

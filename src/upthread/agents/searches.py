@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol, cast
 
+from upthread.agent_stores.homes import home_of
+from upthread.agent_stores.outline import Look
+from upthread.agent_stores.text_search import Searched
 from upthread.agents.registry import part_of
 from upthread.core.agents import WITH_A_STORE
-from upthread.vendors.homes import home_of
-from upthread.vendors.outline import Look
-from upthread.vendors.words import Searched
 
 
 class _Search(Protocol):

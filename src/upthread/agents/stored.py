@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, cast
 
+from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
+from upthread.agent_stores.copies import RepairedCopy
+from upthread.agent_stores.homes import file_stamp, home_of
 from upthread.agents.registry import REHEARSAL, part_of
 from upthread.agents.rehearsal.sessions import SessionStore, UnknownSessionError, sessions_directory
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
-from upthread.vendors.base import OUTLINE_CHARACTERS, VendorHistory
-from upthread.vendors.copies import RepairedCopy
-from upthread.vendors.homes import file_stamp, home_of
 
 
 def stored_histories(

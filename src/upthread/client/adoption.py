@@ -1,6 +1,7 @@
-"""Conversations that begin with a past: a session that is adopted, a branch that is forked.
+"""Conversations that begin with a past: a session that is adopted or kept, a branch that is forked.
 
-`await up.adopt("spec-42/planner", "ses_…")`, `await up.fork("spec/planner", "other/planner")`.
+`await up.adopt("spec-42/planner", "ses_…")`, `await up.keep("spec-42/planner", "ses_…",
+agent="claude-code")`, `await up.fork("spec/planner", "other/planner")`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,20 @@ from upthread.client.parts import ProjectParts
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.names import Address, parse_address, shown
-from upthread.core.types import ConversationKey, Fence, Link, Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError, UsageError
+from upthread.core.types import (
+    Conversation,
+    ConversationKey,
+    Fence,
+    Link,
+    Outcome,
+    UpstreamSessionId,
+)
+from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
-from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.record.turn_views import NewestTurns
+from upthread.runtime.turns.conversation import Claim, Conversations, Prompts
+from upthread.runtime.turns.older_record import read_back
 
 Result = TypeVar("Result")
 
@@ -51,8 +61,31 @@ class AdoptSession:
     async def adopt(self, address: str, upstream_session_id: str, *, agent: str | None) -> Link:
         """Take an existing session in as the conversation's current one; see Project.adopt."""
         parsed = parse_address(address)
-        key = self._preparing.key(parsed)
-        upstream = UpstreamSessionId(upstream_session_id)
+        key, upstream = self._preparing.key(parsed), UpstreamSessionId(upstream_session_id)
+        await self._refuse_another(key, upstream)
+        name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
+        place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
+        # Before the lease is taken: an agent takes seconds
+        # to start, and nobody has to wait for that.
+        version = await self._confirm(name, upstream, place)
+        async with self._leases.held(_lease_of(key, "adopt")) as fence:
+            banking = self._system.in_thread(
+                lambda: self._bank_adopted(key, fence, (name, version), upstream)
+            )
+            return await self._published(banking)
+
+    async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
+        """Copy a session out of its agent's store into a new conversation; see Project.keep."""
+        parsed = parse_address(address)
+        self._preparing.require_role(parsed.role)
+        key, upstream = self._preparing.key(parsed), UpstreamSessionId(upstream_session_id)
+        await self._refuse_another(key, upstream)
+        async with self._leases.held(_lease_of(key, "keep")) as fence:
+            banking = self._system.in_thread(lambda: self._bank_kept(key, fence, agent, upstream))
+            return await self._published(banking)
+
+    async def _refuse_another(self, key: ConversationKey, upstream: UpstreamSessionId) -> None:
+        """Raise where another conversation has the session."""
         owner = await self._system.in_thread(
             lambda: self._store.link_owner(key.project_id, upstream)
         )
@@ -62,16 +95,6 @@ class AdoptSession:
                 hint="an upstream session has one conversation",
                 upstream_session_id=upstream,
             )
-        name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
-        place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
-        # Before the lease is taken: an agent takes seconds
-        # to start, and nobody has to wait for that.
-        version = await self._confirm(name, upstream, place)
-        async with self._leases.held(_lease_of(key)) as fence:
-            banking = self._system.in_thread(
-                lambda: self._bank_adopted(key, fence, (name, version), upstream)
-            )
-            return await self._published(banking)
 
     async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> str:
         """Ask the agent for the session; returns its version."""
@@ -100,7 +123,6 @@ class AdoptSession:
         upstream: UpstreamSessionId,
     ) -> Link:
         resolved = self._store.resolve(key)
-        now_ms = self._system.now_ms()
         conversation = (
             resolved.conversation if resolved else self._conversations.mint(key, fences=(fence,))
         )
@@ -108,23 +130,14 @@ class AdoptSession:
         if held is not None and held.upstream_session_id == upstream:
             return held
         links = self._store.links(conversation.conversation_id)
-        link = Link(
-            conversation_id=conversation.conversation_id,
-            seq=len(links) + 1,
-            upstream_session_id=upstream,
-            agent=agent[0],
-            agent_version=agent[1],
-            working_directory=self._preparing.place_of(key.workstream),
-            opened_because=ADOPTED,
-            opened_at_ms=now_ms,
-        )
+        link = self._link(conversation, agent, upstream, seq=len(links) + 1)
         writes: list[Write] = [OpenLink(link=link)]
         if held is not None:
             end = EndLink(
                 conversation_id=held.conversation_id,
                 seq=held.seq,
                 ended_because="adopted_another",
-                ended_at_ms=now_ms,
+                ended_at_ms=link.opened_at_ms,
             )
             # In one commit, the end first: a conversation
             # never has two open links, nor none in between.
@@ -132,11 +145,68 @@ class AdoptSession:
         self._store.commit(writes, fences=(fence,))
         return link
 
+    def _bank_kept(
+        self, key: ConversationKey, fence: Fence, agent: str, upstream: UpstreamSessionId
+    ) -> Link:
+        if self._store.resolve(key) is not None:
+            raise UsageError(
+                f"{key.address} has a past already, and a kept session is one of its own",
+                hint="name an address that has none: --as WORKSTREAM/ROLE",
+                address=key.address,
+            )
+        found = self._preparing.all_of(key.role, agent, upstream)
+        if found is None or not found.turns:
+            raise NotFoundError(
+                f"the store of {agent} holds nothing that was said in {shown(upstream)}",
+                hint=f"which sessions there are: upthread search WORDS --agent {agent}",
+                upstream_session_id=upstream,
+            )
+        conversation = self._conversations.mint(key, fences=(fence,))
+        link = self._link(conversation, (agent, ""), upstream, seq=1)
+        claim = Claim(
+            conversation=conversation,
+            link=link,
+            fences=(fence,),
+            turns=0,
+            messages=0,
+            last=None,
+            newest=NewestTurns(self._store, conversation.conversation_id),
+            prompts=Prompts(has_any=False, answered=0),
+        )
+        said = read_back(
+            self._store,
+            claim,
+            found,
+            new_id=lambda: self._system.new_id("trn"),
+            at_ms=link.opened_at_ms,
+        )
+        self._store.commit((OpenLink(link=link), *said), fences=(fence,))
+        return link
 
-def _lease_of(key: ConversationKey) -> LeaseRequest:
+    def _link(
+        self,
+        conversation: Conversation,
+        agent: tuple[str, str],
+        upstream: UpstreamSessionId,
+        *,
+        seq: int,
+    ) -> Link:
+        return Link(
+            conversation_id=conversation.conversation_id,
+            seq=seq,
+            upstream_session_id=upstream,
+            agent=agent[0],
+            agent_version=agent[1],
+            working_directory=self._preparing.place_of(conversation.key.workstream),
+            opened_because=ADOPTED,
+            opened_at_ms=self._system.now_ms(),
+        )
+
+
+def _lease_of(key: ConversationKey, verb: str) -> LeaseRequest:
     return LeaseRequest(
         name=conversation_lease(key.project_id, key.address),
-        doing=f"adopt {key.address}",
+        doing=f"{verb} {key.address}",
         occupies=key,
     )
 

@@ -21,7 +21,8 @@ from upthread.runtime.lease import Leases
 from upthread.runtime.system import host_name
 
 if TYPE_CHECKING:
-    from upthread.client.adoption import ForkConversation
+    from upthread.client.adoption import AdoptSession, ForkConversation
+    from upthread.client.agents.own_interfaces import OwnInterfaces
     from upthread.client.briefing import Briefings
     from upthread.client.delegation_setup import Preparing
     from upthread.client.hooks import Hooks
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from upthread.runtime.hooked.under_way import CallUnderWay
     from upthread.runtime.record.effects import RecordedEffect
     from upthread.runtime.record.erasure import Forgetting
-    from upthread.runtime.record.overview import Overview, RoleView, WorkstreamView
+    from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
     from upthread.runtime.turns.conversation import Conversations
     from upthread.runtime.turns.turns import Turns
     from upthread.runtime.working_tree.git_worktrees import Worktrees
@@ -160,6 +161,18 @@ class Assembly(ABC):
         forks = Forks(self.store, self._system, self._leases, self._conversations)
         return ForkConversation(forks, preparing=self._preparing, parse=self.parse)
 
+    @cached_property
+    def _adoption(self) -> AdoptSession:
+        from upthread.client.adoption import AdoptSession
+
+        return AdoptSession(
+            self._parts,
+            self._leases,
+            conversations=self._conversations,
+            preparing=self._preparing,
+            published=self.hooks.published,
+        )
+
     # --- what stands behind them ----------------------------------------------------------------
 
     @cached_property
@@ -194,9 +207,15 @@ class Assembly(ABC):
         return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
 
     @cached_property
+    def _own_interfaces(self) -> OwnInterfaces:
+        from upthread.client.agents.own_interfaces import OwnInterfaces
+
+        return OwnInterfaces(self._parts)
+
+    @cached_property
     def _overview(self) -> Overview:
         from upthread.client.file_permissions import log_path
-        from upthread.runtime.record.overview import Overview
+        from upthread.runtime.record.workstream_views import Overview
 
         home = Path(self.settings.home)
         return Overview(

@@ -18,7 +18,7 @@ from upthread.runtime.record.briefing import (
     briefing_inputs,
     sections_as_data,
 )
-from upthread.runtime.record.overview import RoleView
+from upthread.runtime.record.workstream_views import RoleView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

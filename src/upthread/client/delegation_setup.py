@@ -16,6 +16,7 @@ from msgspec import structs
 
 from upthread.agents import registry
 from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.actors import CALLERS_VARIABLE
@@ -32,6 +33,7 @@ from upthread.core.types import (
     Durability,
     Link,
     RecordMode,
+    UpstreamSessionId,
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
@@ -43,7 +45,7 @@ from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
-from upthread.runtime.turns.older_record import OwnSessions, look
+from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
@@ -132,14 +134,7 @@ class Preparing:
 
     def adapter(self, agent: str) -> AgentAdapter:
         """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
-        configured = self._settings.agents.get(agent)
-        if configured is None:
-            return registry.adapter_for(agent)
-        # Configured without a command: the agent that is
-        # known by this name, with a person's environment.
-        if not configured.command:
-            return registry.adapter_for(agent, configured.environment)
-        return registry.configured_adapter(agent, configured.command, configured.environment)
+        return adapter_for(self._settings, agent)
 
     @property
     def own_sessions(self) -> OwnSessions:
@@ -156,6 +151,10 @@ class Preparing:
         redactor = self._redactor_of(role)
         return look(self._store, self.own_sessions, link, last, redactor=redactor)
 
+    def all_of(self, role: str, agent: str, session: UpstreamSessionId) -> Lacked | None:
+        """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
+        return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
+
     def _where(self, agent: str) -> Mapping[str, str]:
         """Return the environment that says where an agent keeps its sessions."""
         configured = self._settings.agents.get(agent)
@@ -168,21 +167,13 @@ class Preparing:
 
     def opens_sub_agents(self, agent: str) -> bool:
         """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
-        configured = self._settings.agents.get(agent)
-        # A command of a person's own speaks ACP, whatever the agent of that name does otherwise.
-        is_acp = bool(configured and configured.command)
-        return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+        return opens_sub_agents(self._settings, agent)
 
     def has_hooks(self, agent: str) -> bool:
         """Return whether `upthread setup` was run for an agent. Blocking."""
         installed = read_binding(installed_path(Path(self._settings.home)))
         row = AGENTS.get(agent)
         return row is not None and row.setup_name in object_in(installed, "agents")
-
-    def reached_from_main(self, link: Link) -> str:
-        """Return how a sub-agent is reached in the main session that it was started in."""
-        row = AGENTS.get(link.agent)
-        return row.reached_from_main.format(session=link.upstream_session_id) if row else ""
 
     def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
         """What is started by a command line is known by what it calls itself, if at all."""

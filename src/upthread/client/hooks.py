@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from upthread.runtime.hooked.publication import Published
     from upthread.runtime.hooked.spooled import Behind
     from upthread.runtime.hooked.under_way import CallUnderWay
-    from upthread.runtime.record.overview import ConditionOf
+    from upthread.runtime.record.workstream_views import ConditionOf
     from upthread.runtime.turns.session_claim import Occupying
 
 Result = TypeVar("Result")
@@ -88,7 +88,7 @@ class Hooks:
     @cached_property
     def _source(self) -> Published:
         from upthread.runtime.hooked.publication import Published
-        from upthread.runtime.record.overview import Overview
+        from upthread.runtime.record.workstream_views import Overview
 
         parts = self._parts
         return Published(

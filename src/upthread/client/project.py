@@ -15,7 +15,7 @@ from upthread.core.names import (
     shown,
 )
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
-from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
+from upthread.core.types import Conversation, ConversationKey, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseRequest, conversation_lease
 from upthread.runtime.options import TellOptions
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from upthread.runtime.record.audit import Audit
     from upthread.runtime.record.effects import RecordedEffect, Unseen
     from upthread.runtime.record.erasure import HeldWorkstream, Selection
-    from upthread.runtime.record.overview import RoleView, WorkstreamView
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
 
@@ -264,11 +264,7 @@ class Project(Assembly):
 
         None also for an agent that the configuration no longer names.
         """
-        try:
-            adapter = self._preparing.adapter(link.agent)
-        except UsageError:
-            return None
-        return adapter.resume_command(link.upstream_session_id)
+        return self._own_interfaces.command_of(link)
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
@@ -284,26 +280,7 @@ class Project(Assembly):
 
         if link is None:
             return NO_SESSION
-        return await self._system.in_thread(lambda: self._own_interface(link))
-
-    def _own_interface(self, link: Link) -> OwnInterface:
-        from upthread.core.sessions import MainSession, of_link
-        from upthread.runtime.record.turn_views import main_session_of
-
-        try:
-            adapter = self._preparing.adapter(link.agent)
-        except UsageError:
-            return of_link(link, command=None, is_configured=False)
-        command = adapter.resume_command(link.upstream_session_id)
-        if self._preparing.opens_sub_agents(link.agent):
-            return of_link(link, command=command)
-        main = UpstreamSessionId(main_session_of(self.store, link))
-        within = MainSession(
-            upstream_session_id=main,
-            command=adapter.resume_command(main),
-            there=self._preparing.reached_from_main(link),
-        )
-        return of_link(link, command=command, main=within if main else None)
+        return await self._system.in_thread(lambda: self._own_interfaces.of(link))
 
     async def parse(self, text: str) -> Address:
         """Return the address a person meant: `spec-42/planner`, or an instance name."""
@@ -357,16 +334,15 @@ class Project(Assembly):
         The agent is asked whether it has the session. Raises UpstreamError when it has not,
         UsageError when another conversation holds it.
         """
-        from upthread.client.adoption import AdoptSession
+        return await self._adoption.adopt(address, upstream_session_id, agent=agent)
 
-        adoption = AdoptSession(
-            self._parts,
-            self._leases,
-            conversations=self._conversations,
-            preparing=self._preparing,
-            published=self.hooks.published,
-        )
-        return await adoption.adopt(address, upstream_session_id, agent=agent)
+    async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
+        """Copy what was said in an agent's session into a new conversation, redacted as all is.
+
+        From then on it is there whatever the agent deletes; while the session is there, it is gone
+        on in. Raises UsageError for an address that has a past, NotFoundError for no such session.
+        """
+        return await self._adoption.keep(address, upstream_session_id, agent=agent)
 
     async def probe(self, agent: str, *, rate_limit_prompt: str | None = None) -> Probed:
         """Try an agent out in a directory of its own: two prompts to its model, three starts.
@@ -374,7 +350,7 @@ class Project(Assembly):
         Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
         one that does not start.
         """
-        from upthread.client.probe import probe_agent
+        from upthread.client.agents.probe import probe_agent
 
         return await probe_agent(self._preparing, agent, rate_limit_prompt=rate_limit_prompt)
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -18,13 +19,13 @@ from upthread.client.remembered_opening import Opening, Openings
 from upthread.client.stores import file_path, is_postgres, key_path, lease_times_for, open_store
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.types import ProjectId, RecordMode
-from upthread.runtime.later import later
+from upthread.runtime.later import LaterMapping, later
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System, user_name
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.glance import identities_in
+from upthread.store.sqlite.session_query import identities_in
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -136,12 +137,14 @@ def _opened_again(asked: Asked, remembered: Opening) -> Opened | None:
     if _identities(store) != remembered.identities:
         store.close()
         return None
+    read = cache(lambda: _settings(asked, Path(remembered.root), remembered.identity[0]))
     settings = later(
-        lambda: _settings(asked, Path(remembered.root), remembered.identity[0]),
+        read,
         home=remembered.home,
         working_directory=remembered.root,
         database=remembered.database,
         outward_patterns=remembered.outward_patterns,
+        agents=LaterMapping(remembered.agents, lambda: read().agents),
     )
     return Opened(
         settings=settings,
@@ -206,6 +209,7 @@ def _remember(
         identity=[identity.path, identity.root_commit, identity.remote],
         identities=_identities(store),
         outward_patterns=settings.outward_patterns,
+        agents=sorted(settings.agents),
     )
 
 

@@ -7,7 +7,7 @@ stamp of each file that was looked into, the environment, who owns the repositor
 Where one of these is another now, or cannot be told, nothing is remembered and all is found anew;
 so what must be refused, or told to a person, always is.
 
-Light, for `surfaces/cli/glance.py`: the standard library alone, and none of its slow modules.
+Light, for `surfaces/cli/quick_id.py`: the standard library alone, and none of its slow modules.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Opening:
     """What was found. `database` is a SQLite file that is not encrypted.
 
     `place` is the working tree as hooks see it, `identity` path, root commit and remote of the
-    repository, `outward_patterns` the one setting that looks need beside the places.
+    repository. Of the settings a look needs two beside the places: `outward_patterns`, and of which
+    `agents` anything is configured. What that is stays a person's own to keep.
     """
 
     def __init__(self, place: Place, fields: Mapping[str, Any]) -> None:
@@ -61,6 +62,7 @@ class Opening:
         self.project_id: str = fields["project_id"]
         self.identity: tuple[str, str | None, str | None] = tuple(fields["identity"])
         self.identities: list[int] = fields["identities"]
+        self.agents = frozenset(map(str, fields["agents"]))
         self.outward_patterns: tuple[str, ...] = tuple(fields["outward_patterns"])
 
 

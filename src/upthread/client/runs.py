@@ -16,7 +16,7 @@ from upthread.core.names import Address, parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
 from upthread.errors import UsageError
 from upthread.runtime.options import RunOptions
-from upthread.runtime.record.overview import Overview
+from upthread.runtime.record.workstream_views import Overview
 from upthread.runtime.runs.live_run import Answer, RunRequest, StepRequest, Transition
 from upthread.runtime.runs.runs import Runs
 from upthread.runtime.turns.delegation import TellRequest

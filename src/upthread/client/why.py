@@ -20,8 +20,8 @@ from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.hooked.publication import continued_roles
-from upthread.runtime.record.overview import RoleView, record_inputs
 from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in
+from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
 

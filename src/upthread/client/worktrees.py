@@ -12,7 +12,7 @@ from upthread.core.names import parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
 from upthread.errors import LeaseHeldError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, tree_lease, workstream_lease
-from upthread.runtime.record.overview import WorkstreamView
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Notice
 from upthread.runtime.working_tree.git_worktrees import Worktree, Worktrees
 

@@ -7,7 +7,8 @@ agent is no row: it is ours, and is used where somebody asks for it by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -47,6 +48,18 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherMajor:
+    """A major version of an agent that was not tried, and what is known of it.
+
+    `works` and `works_not` are said to people. What `setup` writes cannot work there.
+    """
+
+    major: int
+    works: str
+    works_not: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
     """Where an agent keeps its sessions: what `variable` says, else `below` the user's home."""
 
@@ -67,8 +80,10 @@ class Agent:
     `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
-    `resumed_by` and a session's id its own interface opens that session. `provider` is who its
-    models are from, in OpenTelemetry's word; empty where that may be anybody.
+    `resumed_by` and a session's id its own interface opens that session, if the whole id matches
+    `opened_ids`, a regular expression. `provider` is who its models are from, in OpenTelemetry's
+    word; empty where that may be anybody. `other_majors` are those that something is known of
+    beside the tested one.
     """
 
     name: str
@@ -84,19 +99,28 @@ class Agent:
     takes_sessions: bool = False
     reached_from_main: str = ""
     resumed_by: tuple[str, ...] = ()
+    opened_ids: str = "(?s:.*)"
     provider: str = ""
+    other_majors: tuple[OtherMajor, ...] = ()
 
     @property
     def opens_sub_agents(self) -> bool:
         """Whether its own interface opens a sub-agent's session by its id."""
         return "open_sub_agents" in self.ways[0].can
 
-    def resume_command(self, session_id: str) -> tuple[str, ...] | None:
-        """Return the command that opens a session in its own interface, None for no such id."""
+    def resume_command(
+        self, session_id: str, program: Sequence[str] = ()
+    ) -> tuple[str, ...] | None:
+        """Return the command that opens a session in its own interface, None for no such id.
+
+        `program` is how its program is started here, where its name alone is not enough.
+        """
         # An id that begins with a dash would be taken for an option.
         if not self.resumed_by or not session_id or session_id.startswith("-"):
             return None
-        return (*self.resumed_by, session_id)
+        if not re.fullmatch(self.opened_ids, session_id):
+            return None
+        return (*(program or self.resumed_by[:1]), *self.resumed_by[1:], session_id)
 
     @property
     def program(self) -> str:
@@ -134,6 +158,8 @@ _CLAUDE_CODE: Final = Agent(
     reached_from_main="ask it to go on with {session} by SendMessage",
     provider="anthropic",
     resumed_by=("claude", "--resume"),
+    # A session's id is a UUID; this is the form of a sub-agent's, as seen in 2.1.330.
+    opened_ids=r"(?!a[0-9a-f]{16}\Z)(?s:.*)",
 )
 
 _OPENCODE: Final = Agent(
@@ -153,6 +179,13 @@ _OPENCODE: Final = Agent(
     setup_name="opencode",
     takes_sessions=True,
     resumed_by=("opencode", "--session"),
+    other_majors=(
+        OtherMajor(
+            major=2,
+            works="its sessions are listed and searched",
+            works_not="it is not driven, and setup writes nothing for it",
+        ),
+    ),
 )
 
 _CODEX: Final = Agent(
@@ -175,6 +208,8 @@ _CODEX: Final = Agent(
     setup_name="codex",
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),
+    # Any other word would be taken for a thread's name.
+    opened_ids="[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     provider="openai",
 )
 
@@ -204,6 +239,13 @@ AGENTS: Final = MappingProxyType(
 
 WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
 """The agents whose stores are read."""
+
+
+def other_major(agent: str, version: str) -> OtherMajor | None:
+    """Return what is known of a version's major where it is not the tested one, else None."""
+    row = AGENTS.get(agent)
+    known = {str(each.major): each for each in row.other_majors} if row else {}
+    return known.get(version.partition(".")[0])
 
 
 def name_of(word: str) -> str:

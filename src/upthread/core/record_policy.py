@@ -24,6 +24,7 @@ from msgspec import Struct, structs
 from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.roles.reports import Status, VerdictResult
 
 if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules for it
@@ -36,7 +37,6 @@ Event = TypeVar("Event", bound=events.TurnEvent | events.RunEvent)
 Kept = TypeVar("Kept")
 Id = TypeVar("Id", bound=str)
 Member = TypeVar("Member")
-Said = TypeVar("Said", types.TextPart, types.ContextPart, types.ReasoningPart)
 
 
 def strictest(*modes: types.RecordMode) -> types.RecordMode:
@@ -105,13 +105,78 @@ def _is_of(event: events.RunEvent, role: str, asked: set[str]) -> bool:
     return getattr(event, "role", None) == role
 
 
+# --- records: what of each is ours ---------------------------------------------------------------
+
+
+_OURS: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType(
+    {
+        types.TextPart: frozenset(),
+        types.ContextPart: frozenset(),
+        types.ReasoningPart: frozenset(),
+        types.ToolCallPart: frozenset(),
+        types.ToolResultPart: frozenset({"child_conversation_id"}),
+        types.FilePart: frozenset(),
+        types.UnknownPart: frozenset(),
+        types.ErasedPart: frozenset({"digest"}),
+        types.Conversation: frozenset(
+            {"conversation_id", "key", "base_name", "parent_conversation_id"}
+        ),
+        types.Link: frozenset({"conversation_id", "agent", "working_directory"}),
+        Actor: frozenset({"kind"}),
+        ExaminedFile: frozenset({"how", "state", "digest"}),
+        events.Question: frozenset({"question_id", "role"}),
+        commands.OpenLink: frozenset(),
+        commands.EndLink: frozenset({"conversation_id"}),
+        commands.RecordQuarantine: frozenset({"turn_id"}),
+        commands.RecordDecision: frozenset({"conversation_id", "decision", "reasons"}),
+        commands.RecordExamined: frozenset({"conversation_id", "turn_id"}),
+        commands.RecordBriefingEdit: frozenset({"conversation_id"}),
+        commands.RecordOnce: frozenset({"project_id", "key", "attempt_id", "state"}),
+        commands.RecordAct: frozenset({"what", "conversation_id", "run_id"}),
+    }
+)
+"""Ids, codes and digests that we made, and names that people gave; they stay as they are.
+
+Every other field is a text, and loses its secrets. It is this way round because a field that
+nobody thought of must not be the one that is stored with a secret in it.
+"""
+
+
+_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {
+        record: tuple(
+            name
+            for name in getattr(record, "__struct_fields__", None) or record.__dataclass_fields__
+            if name not in ours
+        )
+        for record, ours in _OURS.items()
+    }
+)
+
+
+def _redacted_record(record: Kept, redactor: Redactor) -> Kept:
+    texts = _TEXTS[type(record)]
+    return _with(
+        record, **{name: _redacted_value(getattr(record, name), redactor) for name in texts}
+    )
+
+
+def _redacted_value(value: Any, redactor: Redactor) -> Any:
+    if type(value) in _OURS:
+        return _redacted_record(value, redactor)
+    if isinstance(value, tuple):  # of texts or of records; what comes as JSON has lists
+        members = cast("tuple[object, ...]", value)
+        return _same_or_new(members, (_redacted_value(each, redactor) for each in members))
+    return redactor.redact_json(value)
+
+
 # --- parts -------------------------------------------------------------------------------------
 
 
 def _keep_parts(
     write: commands.RecordParts, mode: types.RecordMode, redactor: Redactor
 ) -> commands.RecordParts:
-    keep = _outlined if mode == "index" else _redacted
+    keep = _outlined if mode == "index" else _redacted_record
     parts = _same_or_new(write.parts, (keep(part, redactor) for part in write.parts))
     return _with(write, parts=parts, upstream_session_id=_id(write.upstream_session_id, redactor))
 
@@ -128,61 +193,6 @@ def _outlined(part: types.Part, redactor: Redactor) -> types.Part:
     )
 
 
-def _redacted(part: types.Part, redactor: Redactor) -> types.Part:
-    redact = _PART_REDACTORS.get(type(part))  # none for an erased one: there is nothing in it
-    return part if redact is None else redact(part, redactor)
-
-
-def _redacted_text(part: Said, redactor: Redactor) -> Said:
-    text = redactor.redact(part.text)
-    return part if text is part.text else replace(part, text=text)
-
-
-def _redacted_result(part: types.ToolResultPart, redactor: Redactor) -> types.ToolResultPart:
-    return _with(
-        part,
-        text=redactor.redact(part.text),
-        call_id=redactor.redact(part.call_id),
-        status=redactor.redact(part.status),
-    )
-
-
-def _redacted_call(part: types.ToolCallPart, redactor: Redactor) -> types.ToolCallPart:
-    return _with(
-        part,
-        call_id=redactor.redact(part.call_id),
-        title=redactor.redact(part.title),
-        tool_kind=redactor.redact(part.tool_kind),
-        arguments=redactor.redact_json(part.arguments),
-        locations=_same_or_new(part.locations, map(redactor.redact, part.locations)),
-    )
-
-
-def _redacted_file(part: types.FilePart, redactor: Redactor) -> types.FilePart:
-    uri, mime_type = redactor.redact(part.uri), redactor.redact(part.mime_type)
-    return _with(part, uri=uri, mime_type=mime_type)
-
-
-def _redacted_unknown(part: types.UnknownPart, redactor: Redactor) -> types.UnknownPart:
-    return _with(part, kind=redactor.redact(part.kind), raw=redactor.redact_json(part.raw))
-
-
-_PART_REDACTORS: Final[Mapping[type[types.Part], Callable[[Any, Redactor], types.Part]]] = (
-    MappingProxyType(
-        {
-            types.TextPart: _redacted_text,
-            types.ContextPart: _redacted_text,
-            types.ReasoningPart: _redacted_text,
-            types.ToolResultPart: _redacted_result,
-            types.ToolCallPart: _redacted_call,
-            types.FilePart: _redacted_file,
-            types.UnknownPart: _redacted_unknown,
-        }
-    )
-)
-"""By type: every part of every turn goes this way, and a row of `isinstance` costs more."""
-
-
 _SAYING: Final = frozenset({types.TextPart, types.ContextPart, types.ReasoningPart})
 
 
@@ -192,28 +202,9 @@ def _gather_parts(write: commands.RecordParts, texts: list[str], redactor: Redac
     for part in write.parts:  # every batch pays for this loop: no call for what most of it is
         if type(part) in _SAYING:
             texts.append(cast("types.TextPart", part).text)
-        elif not _gather_part(part, texts, redactor):
+        elif not all(redactor.gather(getattr(part, name), texts) for name in _TEXTS[type(part)]):
             return False
     return True
-
-
-def _gather_part(part: types.Part, texts: list[str], redactor: Redactor) -> bool:
-    """Add what those above look at, of a part that is not its text alone; False as `gather`."""
-    match part:
-        case types.ToolResultPart():
-            texts += (part.text, part.call_id, part.status)
-            return True
-        case types.ToolCallPart():
-            texts += (part.call_id, part.title, part.tool_kind, *part.locations)
-            return redactor.gather(part.arguments, texts)
-        case types.FilePart():
-            texts += (part.uri, part.mime_type)
-            return True
-        case types.UnknownPart():
-            texts.append(part.kind)
-            return redactor.gather(part.raw, texts)
-        case _:
-            return isinstance(part, types.ErasedPart)
 
 
 def _id(given: Id | None, redactor: Redactor) -> Id | None:
@@ -258,21 +249,6 @@ def _keep_event(
         return write
     fields = {name: _redacted_value(getattr(event, name), redactor) for name in texts}
     return _with(write, event=_with(event, **fields))
-
-
-def _redacted_value(value: Any, redactor: Redactor) -> Any:
-    if isinstance(value, Actor):
-        return _with(value, name=redactor.redact(value.name))
-    if isinstance(value, tuple):
-        members = cast("tuple[str | events.Question, ...]", value)
-        return _same_or_new(members, (_redacted_member(each, redactor) for each in members))
-    return redactor.redact_json(value)
-
-
-def _redacted_member(member: str | events.Question, redactor: Redactor) -> str | events.Question:
-    if isinstance(member, events.Question):
-        return _with(member, text=redactor.redact(member.text))
-    return redactor.redact(member)
 
 
 def _blank(value: Any) -> Any:
@@ -344,74 +320,45 @@ _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 # --- what belongs to no message ----------------------------------------------------------------
 
 
+def _keep_record(
+    write: commands.Write, _mode: types.RecordMode, redactor: Redactor
+) -> commands.Write:
+    """Keep a write alike in `redacted` and `index`: it says nothing of a conversation.
+
+    So is a receipt of `once`, which is the application's own. An act's detail may be a session's
+    id, and who did it what a client of MCP calls itself.
+    """
+    return _redacted_record(write, redactor)
+
+
 def _keep_quarantine(
     write: commands.RecordQuarantine, mode: types.RecordMode, redactor: Redactor
 ) -> commands.RecordQuarantine:
-    raw = None if mode == "index" else redactor.redact_json(write.raw)
-    return _with(write, raw=raw, reason=redactor.redact(write.reason))
-
-
-def _keep_decision(
-    write: commands.RecordDecision, _mode: types.RecordMode, redactor: Redactor
-) -> commands.RecordDecision:
-    return _with(write, inputs=redactor.redact_json(write.inputs))
-
-
-def _keep_once(
-    write: commands.RecordOnce, _mode: types.RecordMode, redactor: Redactor
-) -> commands.RecordOnce:
-    """A receipt is the application's own and says nothing of a conversation: `index` keeps it."""
-    return _with(write, receipt=redactor.redact_json(write.receipt))
+    return _redacted_record(_with(write, raw=None) if mode == "index" else write, redactor)
 
 
 def _keep_examined(
     write: commands.RecordExamined, mode: types.RecordMode, redactor: Redactor
 ) -> commands.RecordExamined:
     """A path is a tool's argument: `index` does not keep which files were read."""
-    write = _with(write, upstream_session_id=redactor.redact(write.upstream_session_id))
-    if mode == "index":
-        return structs.replace(write, files=())
-    kept_files = (_with(file, path=redactor.redact(file.path)) for file in write.files)
-    return _with(write, files=_same_or_new(write.files, kept_files))
+    return _redacted_record(_with(write, files=()) if mode == "index" else write, redactor)
 
 
 def _keep_edit(
     write: commands.RecordBriefingEdit, mode: types.RecordMode, redactor: Redactor
 ) -> commands.RecordBriefingEdit:
-    return _with(write, edit=NO_EDIT if mode == "index" else redactor.redact_json(write.edit))
+    return _redacted_record(_with(write, edit=NO_EDIT) if mode == "index" else write, redactor)
 
 
 def _keep_conversation(
     write: commands.OpenConversation, _mode: types.RecordMode, redactor: Redactor
 ) -> commands.OpenConversation:
-    key = write.conversation.key
-    role = key.role if key.slot >= types.MAIN_SLOT else redactor.redact(key.role)
-    call_id = _id(write.conversation.parent_call_id, redactor)
-    kept_key = _with(key, role=role)
-    kept_one = _with(write.conversation, key=kept_key, parent_call_id=call_id)
+    """A child's role is what an agent calls it; any other is a name of a person's."""
+    kept_one = _redacted_record(write.conversation, redactor)
+    key = kept_one.key
+    if key.slot < types.MAIN_SLOT:
+        kept_one = _with(kept_one, key=_with(key, role=redactor.redact(key.role)))
     return _with(write, conversation=kept_one)
-
-
-def _keep_link(
-    write: commands.OpenLink, _mode: types.RecordMode, redactor: Redactor
-) -> commands.OpenLink:
-    session = redactor.redact(write.link.upstream_session_id)
-    version = redactor.redact(write.link.agent_version)
-    return _with(write, link=_with(write.link, upstream_session_id=session, agent_version=version))
-
-
-def _keep_end(
-    write: commands.EndLink, _mode: types.RecordMode, redactor: Redactor
-) -> commands.EndLink:
-    return _with(write, ended_because=redactor.redact(write.ended_because))
-
-
-def _keep_act(
-    write: commands.RecordAct, _mode: types.RecordMode, redactor: Redactor
-) -> commands.RecordAct:
-    """Its detail may be a session's id, and who did it what a client of MCP calls itself."""
-    by_user, detail = redactor.redact(write.by_user), redactor.redact(write.detail)
-    return _with(write, by_user=by_user, detail=detail)
 
 
 _KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], commands.Write]]] = (
@@ -421,14 +368,14 @@ _KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], c
             commands.RecordTurnEvent: _keep_event,
             commands.RecordRunEvent: _keep_event,
             commands.RecordQuarantine: _keep_quarantine,
-            commands.RecordDecision: _keep_decision,
+            commands.RecordDecision: _keep_record,
             commands.RecordExamined: _keep_examined,
             commands.RecordBriefingEdit: _keep_edit,
-            commands.RecordOnce: _keep_once,
+            commands.RecordOnce: _keep_record,
             commands.OpenConversation: _keep_conversation,
-            commands.OpenLink: _keep_link,
-            commands.EndLink: _keep_end,
-            commands.RecordAct: _keep_act,
+            commands.OpenLink: _keep_record,
+            commands.EndLink: _keep_record,
+            commands.RecordAct: _keep_record,
         }
     )
 )

@@ -126,14 +126,14 @@ PROJECT_SECTIONS: Final[tuple[ProjectSection, ...]] = get_args(ProjectSection)
 CONVERSATION_SECTIONS: Final[tuple[ConversationSection, ...]] = get_args(ConversationSection)
 """In the order in which they can be written to an empty store, a project's first."""
 
-Place: TypeAlias = "tuple[int | bytes, int]"
-"""Where something stands in a section of one store; of no meaning to another."""
+Position: TypeAlias = "tuple[int | bytes, int]"
+"""Where a row stands in a section of one store; of no meaning to another."""
 
 
 class Recorded(NamedTuple):
     """Something that was written, one row of it, and where it stands."""
 
-    place: Place
+    place: Position
     write: Write
 
 
@@ -459,7 +459,7 @@ class WholeStore(Store, Protocol):
         ...
 
     def recorded(
-        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+        self, section: Section, owner: str, *, after: Position | None = None, limit: int
     ) -> tuple[Recorded, ...]:
         """Return so many rows of a section after a place, None: from its beginning (S29).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.vendors.transcripts import ClaudeTranscript, result, said, use
+from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
 from upthread.agents.claude_code.histories import (
     TAIL_BYTES,

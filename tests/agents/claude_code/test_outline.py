@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from upthread.agent_stores.outline import DAY_MS, look
 from upthread.agents.claude_code.outline import FAR_BYTES, outlines
-from upthread.vendors.outline import DAY_MS, look
 
 ENTRY = {"cwd": "/work", "sessionId": "s1", "version": "2.1.330", "gitBranch": "main"}
 

@@ -9,7 +9,7 @@ import json
 import os
 
 import pytest
-from tests.vendors.transcripts import ClaudeTranscript, result, said, use
+from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
 from upthread.agents._process_group import started_at_ticks
 from upthread.agents.claude_code.stored import read_history, writer_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.vendors.transcripts import function_call, function_output, rollout, spoken
+from tests.agent_stores.transcripts import function_call, function_output, rollout, spoken
 
 from upthread.agents.codex.histories import find_histories, read_rollout
 from upthread.core.history.model import faults, is_sound

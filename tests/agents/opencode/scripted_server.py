@@ -83,6 +83,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(*self.answer_to_get(self.path.partition("?")[0]))
 
     def answer_to_get(self, path: str) -> tuple[int, object]:
+        if WORD == "version_2" and not path.startswith("/api/"):
+            return 404, {"name": "NotFoundError", "data": {"message": "Not found"}}
         answers = {
             "/global/health": {"version": "2.0.0" if WORD == "another_version" else "1.18.33"},
             "/config/providers": {"providers": []},

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.vendors.opencode_database import (
+from tests.agent_stores.opencode_database import (
     ORPHANS,
     SESSIONS,
     STEP,

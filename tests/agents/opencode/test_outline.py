@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.vendors.opencode_database import OpenCodeDatabase
+from tests.agent_stores.opencode_database import OpenCodeDatabase
 
+from upthread.agent_stores.outline import look
 from upthread.agents.opencode.outline import outlines
-from upthread.vendors.outline import look
 
 ANSWER = {
     "role": "assistant",

@@ -36,8 +36,8 @@ from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.chain_repair import LOST
 from upthread.store.sqlite.pages import PAGE_BYTES
+from upthread.store.sqlite.row_types import COLUMNS
 from upthread.store.sqlite.salvage import salvage
-from upthread.store.sqlite.shapes import COLUMNS
 from upthread.testing.store_conformance import copies, samples
 
 KEY = bytes(range(32))

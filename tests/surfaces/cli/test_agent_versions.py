@@ -79,3 +79,36 @@ def test_an_agent_that_is_named_by_its_command_is_judged_by_what_it_calls_itself
 def test_an_agent_that_calls_itself_nothing_known_is_not_judged(up):
     done = up("tell", "d/planner", "hello", "--agent", "opencode")
     assert "tested with" not in done.err
+
+
+OF_2 = (
+    "opencode 2.1.4 is of another major version than 1.18.33, which this upthread was tested with "
+    "(not tried on the real opencode 2): its sessions are listed and searched; it is not driven, "
+    "and setup writes nothing for it"
+)
+
+
+@pytest.fixture
+def with_opencode_2(tmp_path, make_upthread):
+    """A machine whose `opencode` says that it is of version 2."""
+    made = make_upthread(tmp_path)
+    program = made.home / "bin" / "opencode"
+    program.write_text("#!/bin/sh\necho 2.1.4\n")
+    program.chmod(0o755)
+    return made
+
+
+def test_setup_writes_nothing_for_a_major_version_in_which_it_cannot_work(with_opencode_2):
+    up = with_opencode_2
+    refused = up("setup", "opencode", "--yes", code=2)
+    assert OF_2 in refused.err
+    assert "upthread setup opencode --remove" in refused.err
+    assert not (up.home / ".config" / "opencode").exists()
+    assert up("setup", "opencode", "--remove", "--yes").code == 0
+
+
+def test_agents_says_of_an_untested_major_version_what_works_and_what_does_not(with_opencode_2):
+    (with_opencode_2.home / "upthread" / "config.toml").unlink()  # which has one of that name
+    told = with_opencode_2("agents", "--json").json
+    (opencode,) = [each for each in told["agents"] if each["agent"] == "opencode"]
+    assert opencode["notice"] == OF_2

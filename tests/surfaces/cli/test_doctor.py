@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.agents.opencode.test_histories import fingerprint
-from tests.agents.test_repair import damaged_rollout, damaged_transcript
-from tests.support.agent_homes import compressed
-from tests.vendors.opencode_database import (
+from tests.agent_stores.opencode_database import (
     SESSIONS,
     OpenCodeDatabase,
     damaged_database,
     text,
     tool,
 )
+from tests.agents.opencode.test_histories import fingerprint
+from tests.agents.test_repair import damaged_rollout, damaged_transcript
+from tests.support.agent_homes import compressed
 
 from upthread.core.history.proof import PROVIDERS
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.agent_stores.opencode_database import damaged_database
 from tests.support.agent_homes import Months, make_home
 from tests.support.postgres_server import database_at, migrated_database_at
-from tests.vendors.opencode_database import damaged_database
 
 pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
 
@@ -155,6 +155,7 @@ def live(tmp_path_factory, make_upthread):
     found = agents("search", "parser", "--json").stream
     seen.extend((name_of(line, "search"), line) for line in found)
     one("keep", "keep", "--yes")
+    one("keep SESSION", "keep", "--soon")
     one("forget", "forget", "w", "--dry-run")
     one("forget", "forget", "p", "--yes")
     one("setup", "setup", "opencode", "--yes")

@@ -27,11 +27,11 @@ from tests.support.hostile_record import (
     write_record,
 )
 
+from upthread.surfaces.cli.arguments.parameters import parameters_of
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
 from upthread.surfaces.cli.program import main, verb_function
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.typed.parameters import parameters_of
 
 COLUMNS = 60
 VERBS = sorted(VERBS_THERE_ARE)

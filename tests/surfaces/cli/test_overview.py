@@ -172,3 +172,15 @@ def test_whatever_lies_there_is_counted_in_one_line_for_each_agent(up):
     lines = [line for line in told.splitlines() if "not read (" in line]
     assert [line.split(":")[0] for line in lines] == ["claude-code", "codex"]
     assert "upthread doctor claude-code" in lines[0]
+
+
+def test_where_the_only_database_is_damaged_it_does_not_say_that_there_is_nothing(
+    make_upthread, tmp_path
+):
+    up = make_upthread(tmp_path)
+    path = up.home / ".local" / "share" / "opencode" / "opencode.db"
+    write_file(path, "no database", 1)
+    told = up().out
+    assert "No sessions" not in told
+    assert "What agents have stored here could not be read" in told
+    assert "upthread doctor opencode" in told

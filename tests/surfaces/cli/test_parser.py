@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from upthread.errors import UsageError
+from upthread.surfaces.cli.arguments import help_page, parser
+from upthread.surfaces.cli.arguments.parameters import Argument, Option, Parameter, parameters_of
 from upthread.surfaces.cli.program import COMMON, OF_THE_PROGRAM, VERBS, verb_function
-from upthread.surfaces.cli.typed import help_page, parser
-from upthread.surfaces.cli.typed.parameters import Argument, Option, Parameter, parameters_of
 
 
 def verb(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from upthread.surfaces.cli.arguments.parameters import parameters_of
+from upthread.surfaces.cli.arguments.parser import parsed_line, parsed_verb
 from upthread.surfaces.cli.program import COMMON, OF_THE_PROGRAM, verb_function
-from upthread.surfaces.cli.typed.parameters import parameters_of
-from upthread.surfaces.cli.typed.parser import parsed_line, parsed_verb
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 BLOCKS = re.findall(

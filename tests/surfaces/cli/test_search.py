@@ -95,3 +95,13 @@ def test_what_was_said_acts_on_no_terminal(up):
     assert "\x1b" not in told
     assert "\u202e" not in told
     assert not any(line.strip() == "claude --resume forged" for line in told.splitlines())
+
+
+def test_our_own_record_is_told_from_its_newest_end(up):
+    for number in range(3):
+        say = f"[[rehearse: say zebra {number}]]"
+        up("tell", "spec-1/planner", say, "--agent", "rehearsal")
+    up("tell", "spec-2/planner", "[[rehearse: say zebra 9]]", "--agent", "rehearsal")
+    told = [line for line in up("search", "zebra", "--json").stream if line.get("address")]
+    texts = [hit["text"][-7:] for hit in told if hit["speaker"] == "assistant"]
+    assert texts == ["zebra 9", "zebra 2", "zebra 1", "zebra 0"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.surfaces.cli.terminal.words import message_in
+from upthread.surfaces.cli.terminal.phrases import message_in
 
 WS = "small-things"
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.vendors.opencode_database import OpenCodeDatabase, text, tool
-from tests.vendors.transcripts import ClaudeTranscript, result, said, use
+from tests.agent_stores.opencode_database import OpenCodeDatabase, text, tool
+from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
 PROMPT = "Make the file, KIWI-9."
 CHILD = "a1b2c3"

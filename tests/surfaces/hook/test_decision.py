@@ -22,9 +22,9 @@ from upthread.core.types import ConversationId, Outcome
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.hooked.publication import beforehand, grounds
 from upthread.runtime.turns.examination import examine, look_again
-from upthread.surfaces.hook.call import Call
+from upthread.surfaces.hook.call import SubAgentCall
 from upthread.surfaces.hook.decision import take_decision
-from upthread.surfaces.hook.taken import CALLERS_VARIABLE
+from upthread.surfaces.hook.hook_decision import CALLERS_VARIABLE
 
 AGENTS = ("opencode", "claude-code", "codex")
 SESSION = "ses_1"
@@ -107,10 +107,10 @@ class World:
         }
 
     @property
-    def call(self) -> Call:
+    def call(self) -> SubAgentCall:
         facts = self.facts
         lost = facts.get("lost")
-        return Call(
+        return SubAgentCall(
             facts.get("agent", "opencode"),
             {
                 "prompt": "fresh: Go on." if facts.get("is_fresh_asked") else "Go on.",
@@ -216,6 +216,7 @@ def test_whatever_the_inputs_a_hook_decides_what_the_handshake_decides(
 ):
     still = replace(
         inputs,
+        agent=inputs.current_agent or "",  # what is published is decided for the session's own
         is_fresh_asked=False,
         session_lost=None,
         takes_no_session=False,

@@ -12,7 +12,7 @@ from tests.support.record_page import ATTACKS, Saying, Seen, page_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
 from upthread.core.types import ToolCallPart
-from upthread.runtime.record.timeline import Call
+from upthread.runtime.record.timeline import ToolCall
 from upthread.surfaces.page.calls import call_piece
 from upthread.surfaces.page.document import policy
 from upthread.surfaces.page.markup import ATTRIBUTES, TEXT_CHARACTERS_MAX, Html
@@ -94,6 +94,6 @@ def test_secrets_are_taken_out_of_every_text(tmp_path):
 def test_secrets_are_taken_out_of_an_edit_before_it_is_cut_into_lines():
     edited = {"file_path": "key.pem", "old_string": KEY, "new_string": f"{KEY}\n{SECRET}"}
     asked = ToolCallPart(call_id="c", title="Edit", tool_kind="edit", arguments=edited)
-    html = call_piece(Html(Redactor(b"k" * 32)), Call(seq=1, call_id="c", at_ms=0, asked=asked))
+    html = call_piece(Html(Redactor(b"k" * 32)), ToolCall(seq=1, call_id="c", at_ms=0, asked=asked))
     assert not any(line in html for line in (*KEY_LINES, SECRET))
     assert "[redacted:" in html

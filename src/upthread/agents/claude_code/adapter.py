@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from upthread.agent_stores.homes import home_of
 from upthread.agents._connection import Adapter, start_of
 from upthread.agents._probes import remember, remembered
 from upthread.agents._process import started_child, whole_command
@@ -23,7 +24,6 @@ from upthread.core.agents import AGENTS
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
-from upthread.vendors.homes import home_of
 
 ROW: Final = AGENTS["claude-code"]
 ENVIRONMENT: Final = {
@@ -32,9 +32,6 @@ ENVIRONMENT: Final = {
 }
 _VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
-
-_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
-"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
 
 class ClaudeCodeAdapter(Adapter):
@@ -90,10 +87,7 @@ class ClaudeCodeAdapter(Adapter):
             )
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        # A sub-agent's id is no session's; one that begins with a dash would be an option.
-        if upstream_session_id.startswith("-") or _SUBAGENT.fullmatch(upstream_session_id):
-            return None
-        return (*self._command, "--resume", upstream_session_id)
+        return self.row.resume_command(upstream_session_id, self._command)
 
 
 ADAPTER: Final = ClaudeCodeAdapter

@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
+from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
+from upthread.agent_stores.lines import Line, read_lines, read_object
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
@@ -26,9 +29,6 @@ from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
-from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
-from upthread.vendors.lines import Line, read_lines, read_object
 
 AGENT: Final = "claude-code"
 WRITTEN_FOR: Final = ("2.1",)

@@ -11,12 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upthread.agents.claude_code.entries import SUBAGENTS
-from upthread.boundary.directories import Directory, FileEnds, open_directory
-from upthread.boundary.files import read_all, through_links
-from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward, read_object
-from upthread.vendors.outline import (
+from upthread.agent_stores.lines import (
+    damage_of,
+    decoded,
+    lines_backward,
+    lines_forward,
+    read_object,
+)
+from upthread.agent_stores.outline import (
     DAY_MS,
     Ending,
     Look,
@@ -25,6 +27,10 @@ from upthread.vendors.outline import (
     text_in,
     title_of,
 )
+from upthread.agents.claude_code.entries import SUBAGENTS
+from upthread.boundary.directories import Directory, FileEnds, open_directory
+from upthread.boundary.files import read_all, through_links
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 
 AGENT: Final = "claude-code"
 HEAD_BYTES: Final = 16 * 1024

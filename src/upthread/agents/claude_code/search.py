@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upthread.agent_stores.lines import decoded
+from upthread.agent_stores.outline import Look, SessionOutline, epoch_ms
+from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
 from upthread.agents.claude_code.outline import AGENT, files, outline_of
 from upthread.boundary.directories import Directory, open_below
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.vendors.lines import decoded
-from upthread.vendors.outline import Look, SessionOutline, epoch_ms
-from upthread.vendors.words import Said, Searched, Words, texts_in
 
 _SPOKEN: Final = {"user", "assistant"}
 

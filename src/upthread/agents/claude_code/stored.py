@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from upthread.agent_stores.homes import file_stamp, require_own
 from upthread.agents._json_lines import as_object, read_json, text_at
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process_group import started_at_ticks
@@ -51,7 +52,6 @@ from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
-from upthread.vendors.homes import file_stamp, require_own
 
 TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
 FILES_MAX: Final = 1000

@@ -44,7 +44,6 @@ INTERRUPT_LEAVES_S: Final = 0.5
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+\S*)")
 _LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 REPLACEMENT: Final = "\ufffd"
 
 
@@ -293,12 +292,6 @@ class CodexAdapter(Adapter):
                 connection = CodexConnection(server, request, calls=calls)
                 async with connection.serving():
                     yield connection
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        # Any other word would be taken for a thread's name, or for an option.
-        if not _ID.fullmatch(upstream_session_id):
-            return None
-        return super().resume_command(upstream_session_id)
 
 
 ADAPTER: Final = CodexAdapter

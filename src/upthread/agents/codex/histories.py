@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
+from upthread.agent_stores.lines import Line, read_lines, read_object
 from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
@@ -20,10 +24,6 @@ from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
-from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.vendors.compressed import SUFFIX
-from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
-from upthread.vendors.lines import Line, read_lines, read_object
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169",)

@@ -14,11 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upthread.boundary.directories import Directory, FileEnds, open_directory
-from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.vendors.compressed import SUFFIX, CompressedError, expanded_ends
-from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward
-from upthread.vendors.outline import (
+from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded_ends
+from upthread.agent_stores.lines import damage_of, decoded, lines_backward, lines_forward
+from upthread.agent_stores.outline import (
     Ending,
     Look,
     SessionOutline,
@@ -26,6 +24,8 @@ from upthread.vendors.outline import (
     text_in,
     title_of,
 )
+from upthread.boundary.directories import Directory, FileEnds, open_directory
+from upthread.core.history.rules import JsonObject, object_of, text_of
 
 AGENT: Final = "codex"
 HEAD_BYTES: Final = 64 * 1024

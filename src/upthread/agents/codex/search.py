@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded
+from upthread.agent_stores.lines import decoded
+from upthread.agent_stores.outline import Look, SessionOutline, epoch_ms
+from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
 from upthread.agents.codex.outline import AGENT, entitled, files, outline_of, titles
 from upthread.boundary.directories import open_below
 from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.vendors.compressed import SUFFIX, CompressedError, expanded
-from upthread.vendors.lines import decoded
-from upthread.vendors.outline import Look, SessionOutline, epoch_ms
-from upthread.vendors.words import Said, Searched, Words, texts_in
 
 
 def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:

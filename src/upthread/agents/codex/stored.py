@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from upthread.agent_stores.homes import file_stamp, require_own
 from upthread.agents._json_lines import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.histories import (
@@ -35,7 +36,6 @@ from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.text import one_line
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import JsonValue, UpstreamSessionId
-from upthread.vendors.homes import file_stamp, require_own
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
 

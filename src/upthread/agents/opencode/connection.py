@@ -24,7 +24,12 @@ from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResul
 from upthread.agents.opencode.outcomes import detail_of_finish
 from upthread.agents.opencode.parts import unknown, window_of
 from upthread.agents.opencode.permissions import PermissionDesk
-from upthread.agents.opencode.server import ApiError, OpenCodeServer, ServerGoneError
+from upthread.agents.opencode.server import (
+    ApiError,
+    OpenCodeServer,
+    RefusedByServerError,
+    ServerGoneError,
+)
 from upthread.agents.opencode.sessions import Sessions, path_of, prompt_limits
 from upthread.agents.opencode.turn import SPOKEN, Turn
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
@@ -111,7 +116,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
                 tasks.cancel_scope.cancel()
 
     async def _shake_hands(self) -> None:
-        version = text_at(await self._server.get("/global/health"), "version")
+        version = text_at(await self._health(), "version")
         if version.partition(".")[0] != MAJOR_VERSION:
             raise UpstreamError(
                 f"{self._server.agent} says its version is {version!r}, "
@@ -122,6 +127,18 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         self._capabilities = structs.replace(
             self._capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
         )
+
+    async def _health(self) -> object:
+        try:
+            return await self._server.get("/global/health")
+        except RefusedByServerError as error:
+            # What is not there is the question, and no session: OpenCode 2 asks it elsewhere.
+            raise UpstreamError(
+                f"the server of {self._server.agent} does not speak the API of version "
+                f"{MAJOR_VERSION}: {error.message}",
+                outcome=Outcome.UNKNOWN,
+                hint="which version it is: upthread agents; OpenCode 2 is not driven yet",
+            ) from error
 
     async def _listen(self) -> None:
         """Wait until the stream of events is open: what happens before is not told."""

@@ -24,6 +24,9 @@ from urllib.parse import quote
 
 import apsw
 
+from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.agent_stores.copies import Edit, RepairedCopy, keep, prepare, still_wrong
+from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
 from upthread.boundary.files import through_links
 from upthread.core import types
 from upthread.core.codec import encode_json
@@ -32,9 +35,6 @@ from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
-from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.vendors.copies import Edit, RepairedCopy, keep, prepare, still_wrong
-from upthread.vendors.lines import LINE_BYTES_MAX, read_object
 
 AGENT: Final = "opencode"
 WRITTEN_FOR: Final = ("1.18",)

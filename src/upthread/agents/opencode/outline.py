@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+from upthread.agent_stores.lines import read_object
+from upthread.agent_stores.outline import Ending, Look, SessionOutline, title_of
 from upthread.agents.opencode.histories import AGENT, Database, find_histories, opened
 from upthread.core.history.rules import object_of, text_of
 from upthread.errors import StoreError
-from upthread.vendors.lines import read_object
-from upthread.vendors.outline import Ending, Look, SessionOutline, title_of
 
 COPIED_BYTES_MAX: Final = 512 * 1024 * 1024
 """A database with a log and no index of it is read from a copy, which takes time and room."""

@@ -10,13 +10,13 @@ from typing import Final
 
 import apsw
 
+from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
+from upthread.agent_stores.outline import Look
+from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
 from upthread.agents.opencode.histories import AGENT, Database, find_histories, opened
 from upthread.agents.opencode.outline import is_read, outline_of, rows_in
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.errors import StoreError
-from upthread.vendors.lines import LINE_BYTES_MAX, read_object
-from upthread.vendors.outline import Look
-from upthread.vendors.words import Said, Searched, Words, texts_in
 
 _PARTS: Final = """
     SELECT part.data, part.time_created, message.data

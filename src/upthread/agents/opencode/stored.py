@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from upthread.agent_stores.homes import require_own
 from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.opencode.histories import (
     DATABASE_BYTES_MAX,
@@ -23,7 +24,6 @@ from upthread.agents.opencode.parts import history, usage
 from upthread.core.events import AgentEvent
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
-from upthread.vendors.homes import require_own
 
 NS_PER_MS = 1_000_000
 

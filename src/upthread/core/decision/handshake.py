@@ -126,4 +126,4 @@ def _on_a_line(reason: str) -> str:
     return visible_line(in_words(reason))
 
 
-_ABOUT_FILES: Final = frozenset({"critical_changed", "many_changed", "files_changed"})
+_ABOUT_FILES: Final = frozenset(rule.reason for rule in RULES if rule.is_about_files)

@@ -254,6 +254,7 @@ class Rule:
     """One row: when it applies, the decision it leads to, and the words for a person.
 
     One that `is_always_told` is a further reason of whatever was decided instead, but a refusal.
+    With one that `is_about_files`, those that changed are named.
     """
 
     reason: str
@@ -262,6 +263,7 @@ class Rule:
     says: str
     hint: str = ""
     is_always_told: bool = False
+    is_about_files: bool = False
 
 
 # --- what the record says of a conversation -------------------------------------------------------

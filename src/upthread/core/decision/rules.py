@@ -172,12 +172,14 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=START_FRESH,
         applies=lambda i: i.freshness.critical_count > 0,
         says="a critical file the session had read has changed",
+        is_about_files=True,
     ),
     Rule(
         reason="many_changed",
         decision=START_FRESH,
         applies=lambda i: i.freshness.changed_count > i.limits.files_changed_max,
         says="too many of the files the session had read have changed",
+        is_about_files=True,
     ),
     Rule(
         # Before the rule that relays, whose condition it shares: it would never be reached.
@@ -224,6 +226,7 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=RESUME_WITH_UPDATE,
         applies=lambda i: i.freshness.changed_count > 0,
         says="files the session had read have changed",
+        is_about_files=True,
     ),
     Rule(
         reason="configuration_changed",

@@ -100,6 +100,14 @@ OTHER_REASONS = {
 }
 """Reasons that no rule of the handshake has, for what it did not decide: of links as well."""
 
+NOT_A_ROLE = "left alone, only recorded: it is not one of the configured roles"
+NO_WORKSTREAM = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
+RECORDED_BESIDE = "goes on in a session that is {what}, only recorded"
+NO_ROLES = "no role's now"
+NOT_RESUMED = "NOT RESUMED: {why}"
+UNDECIDED = "UNDECIDED"
+"""What a hook's line says where nothing was decided, and of calls that went on without a word."""
+
 CHANGED_NAMED_MAX = 3
 """How many changed files a line names; the rest are counted."""
 

@@ -64,7 +64,7 @@ def lacked(
     to earlier sessions are among the recorded ones, and do no harm. A session in which nobody is
     known to have answered us (adopted, forked, begun a moment ago) need not know any of ours.
     """
-    held = [turn for turn in stored_turns(history) if _is_answered(turn)]
+    held = answered_turns(history)
     asked = [message for message in recorded if message.speaker is types.Speaker.USER]
     # Before anything is compared: a person waits for the prompt.
     if len(held) * len(asked) > PAIRS_MAX:
@@ -86,6 +86,11 @@ def lacked(
         if isinstance(part, types.ToolCallPart)
     }
     return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
+
+
+def answered_turns(history: Sequence[events.AgentEvent]) -> tuple[StoredTurn, ...]:
+    """Return all of a session's turns, oldest first, for a record that has nothing of it yet."""
+    return tuple(turn for turn in stored_turns(history) if _is_answered(turn))
 
 
 def is_finished(turn: StoredTurn) -> bool:

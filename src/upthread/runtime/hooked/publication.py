@@ -39,15 +39,15 @@ from upthread.runtime.bindings.light_json import number_in, object_in, objects_i
 from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked import unread
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
-from upthread.runtime.record.overview import (
+from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.record.replay import replay_of
+from upthread.runtime.record.workstream_views import (
     ConditionOf,
     Overview,
     RoleView,
     WorkstreamView,
     record_inputs,
 )
-from upthread.runtime.record.record_filter import RecordPolicy
-from upthread.runtime.record.replay import replay_of
 from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
 from upthread.runtime.working_tree.repository import default_branch
 from upthread.store.base import Store

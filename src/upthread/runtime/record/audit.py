@@ -25,7 +25,7 @@ from upthread.core.states import Standing
 from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, ConversationId, Link, Message
-from upthread.runtime.record.overview import WorkstreamView
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Quarantined, Run, Store, Turn
 
 PAGE_MESSAGES: Final = 100

@@ -36,7 +36,7 @@ from upthread.core.turns.spent_tokens import spent_on_turn
 from upthread.core.turns.turn import TurnView
 from upthread.core.turns.usage import NO_USAGE
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
-from upthread.runtime.record.overview import RoleView, WorkstreamView
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.store.base import Quarantined
 
 DEPTH_MAX: Final = 32
@@ -59,7 +59,7 @@ class Said(Struct, frozen=True, kw_only=True):
     part: types.Part
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ToolCall(Struct, frozen=True, kw_only=True):
     """A tool call, and all that is known of it wherever it was kept.
 
     `asked` is None where only a result is on record, and `result` None where nobody knows how it
@@ -98,7 +98,7 @@ class Call(Struct, frozen=True, kw_only=True):
         return self.result.status if isinstance(self.result, types.ToolResultPart) else "erased"
 
 
-Item: TypeAlias = Said | Call
+Item: TypeAlias = Said | ToolCall
 
 
 class Decided(Struct, frozen=True, kw_only=True):
@@ -163,9 +163,9 @@ class TurnNode(Struct, frozen=True, kw_only=True):
         return "parked" if self.view.parked is not None else "open"
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[ToolCall, ...]:
         """Its calls, in order."""
-        return tuple(item for item in self.items if isinstance(item, Call))
+        return tuple(item for item in self.items if isinstance(item, ToolCall))
 
 
 class Branch:
@@ -209,7 +209,7 @@ class Branch:
         """Yield what is recorded of it in turns of the conversation that called it."""
         yield from self._items(self._audited.child_messages)
 
-    def children_of(self, call: Call) -> tuple[Branch, ...]:
+    def children_of(self, call: ToolCall) -> tuple[Branch, ...]:
         """Return the sub-agents that a call started."""
         return tuple(child for child in self.children() if child.call_id == call.call_id)
 
@@ -346,14 +346,14 @@ def _call_item(
     asked: _Asked | None = None,
     result: _Result | None = None,
     is_first: bool = False,
-) -> Call:
+) -> ToolCall:
     part = asked or result
     call_id = (part.call_id if part else None) or ""
     ended: types.Message | None = message
     if asked is not None:
         ended, result = known.results.get(call_id, (None, None)) if is_first else (None, None)
     answer, answered_by = known.answers.get(call_id, ("", ""))
-    return Call(
+    return ToolCall(
         seq=message.seq,
         call_id=call_id,
         at_ms=message.recorded_at_ms,

@@ -36,7 +36,7 @@ from upthread.runtime.working_tree.repository import git_facts
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
-    from upthread.runtime.record.overview import RoleView
+    from upthread.runtime.record.workstream_views import RoleView
 
 
 class FreshnessSettings(Struct, frozen=True, kw_only=True):

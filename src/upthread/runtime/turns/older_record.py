@@ -15,12 +15,20 @@ from msgspec import Struct, structs
 
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
 from upthread.core.decision.words import READ_BACK, RESUME
-from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
+from upthread.core.events import (
+    AgentEvent,
+    PromptSent,
+    SessionAttached,
+    TurnEnded,
+    TurnEvent,
+    TurnIntended,
+)
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.hooked_call import StoredSession, StoredTurn
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
     Lacked,
+    answered_turns,
     is_finished,
     joined,
     lacked,
@@ -90,10 +98,29 @@ def look(
         return Lacked(fault=error.message)
     if found is None:
         return NOTHING_LACKED
-    # As it would be on record: a secret in it would else make a known prompt a missing one.
-    history = redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
+    history = _as_recorded(found, redactor)
     compared = lacked(history, store.messages(link.conversation_id), session)
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def look_at_all(
+    own: OwnSessions, agent: str, session: UpstreamSessionId, *, redactor: Redactor | None
+) -> Lacked | None:
+    """Return a whole session as what a new conversation lacks of it, None where there is none.
+
+    Raises StoreError for one that cannot be read.
+    """
+    stamp = own.stamp(agent, session)
+    found = own.read(agent, session)
+    if found is None:
+        return None
+    turns = answered_turns(_as_recorded(found, redactor))
+    return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _as_recorded(found: StoredSession, redactor: Redactor | None) -> tuple[AgentEvent, ...]:
+    # As it would be on record: a secret in it would else make a known prompt a missing one.
+    return redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
 
 
 def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:

@@ -25,7 +25,7 @@ from upthread.store.base import (
     Held,
     KnownProject,
     Once,
-    Place,
+    Position,
     Quarantined,
     Recorded,
     Resolved,
@@ -207,7 +207,7 @@ class Reads(ABC):
         return None if row is None else row[0]
 
     def recorded(
-        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+        self, section: Section, owner: str, *, after: Position | None = None, limit: int
     ) -> tuple[Recorded, ...]:
         place = after or first_place(section)
         found = self._read_recorded(section, owner, *place, limit)

@@ -19,7 +19,7 @@ from upthread.core.codec import (
     decode_turn_event,
 )
 from upthread.core.types import ConversationId, ProjectId, RunId, Speaker, TurnId
-from upthread.store.base import Place, Recorded, Section
+from upthread.store.base import Position, Recorded, Section
 from upthread.store.sql.rows import conversation_of, examined_of, link_of, project_of, refusal_of
 
 Columns = tuple[Any, ...]
@@ -29,7 +29,7 @@ FIRST_PLACE: Final = (-1, -1)
 _FIRST_ONCE: Final = (b"", -1)
 
 
-def first_place(section: Section) -> Place:
+def first_place(section: Section) -> Position:
     """Return a place before all others of a section."""
     return _FIRST_ONCE if section == "once" else FIRST_PLACE
 

@@ -1,4 +1,4 @@
-"""One SQLite file as a store. Loaded when it is asked for: a glance at a file needs none of it."""
+"""One SQLite file as a store. Loaded when it is asked for: one query of a file needs none of it."""
 
 from typing import TYPE_CHECKING
 

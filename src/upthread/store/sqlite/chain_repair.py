@@ -18,7 +18,7 @@ from upthread.store._rules import FIRST_CHAIN, PartHeader, chained, digest_of
 from upthread.store.sql.batch import from_columns
 from upthread.store.sqlite.database import Connection
 from upthread.store.sqlite.pages import Value, Values
-from upthread.store.sqlite.shapes import Found, Place, integer
+from upthread.store.sqlite.row_types import Found, PartPosition, integer
 
 LOST: Final = "lost"
 """The kind of the part that stands for what was lost."""
@@ -49,7 +49,7 @@ class _Part(NamedTuple):
     """A part as it was stored: its row, 0 for none, its place and its columns."""
 
     row_id: int
-    place: Place
+    place: PartPosition
     speaker: Value
     turn: int
     upstream: int | None
@@ -78,11 +78,11 @@ class Rechaining:
 
     def write(self) -> None:
         """Write all parts that are left, of each conversation that is there."""
-        left: dict[int, dict[Place, _Part]] = defaultdict(dict)
+        left: dict[int, dict[PartPosition, _Part]] = defaultdict(dict)
         for row_id, values in sorted(self._found.rows["part"].items()):
             part = _part_of(row_id, values)
             left[part.place.conversation].setdefault(part.place, part)
-        expected: dict[int, set[Place]] = defaultdict(set)
+        expected: dict[int, set[PartPosition]] = defaultdict(set)
         for place in self._found.places:
             expected[place.conversation].add(place)
         statement = "SELECT id, conversation_id, workstream, role FROM conversation"
@@ -117,7 +117,7 @@ class Rechaining:
         """Return the id of an upstream session, None for none, and for one that is lost."""
         return None if row is None else self._upstream_names.get(row)
 
-    def is_neighbour(self, place: Place, following: Place) -> bool:
+    def is_neighbour(self, place: PartPosition, following: PartPosition) -> bool:
         """Return whether an index says that nothing stood between two places."""
         return (place, following) in self._found.neighbours
 
@@ -169,10 +169,13 @@ class _Chain:
         self.unproven: set[int] = set()
         self._chain = FIRST_CHAIN
         # Of the part before, as it was stored: its place, its chain; None once it is lost.
-        self._before: tuple[Place, bytes] | None = (Place(conversation, 0, 0), FIRST_CHAIN)
+        self._before: tuple[PartPosition, bytes] | None = (
+            PartPosition(conversation, 0, 0),
+            FIRST_CHAIN,
+        )
         self._is_before_proven = True
 
-    def write(self, places: list[Place], left: dict[Place, _Part]) -> None:
+    def write(self, places: list[PartPosition], left: dict[PartPosition, _Part]) -> None:
         """Write what is left, and an outline for what is not."""
         owners: dict[int, _Part] = {}
         for part in left.values():
@@ -190,7 +193,7 @@ class _Chain:
                 turn = stored.turn
                 self._write(stored)
 
-    def _outline(self, place: Place, owner: _Part | None, turn: int) -> None:
+    def _outline(self, place: PartPosition, owner: _Part | None, turn: int) -> None:
         self.lost.add(place.seq)
         self._before, self._is_before_proven = None, False
         self._append(
@@ -270,7 +273,7 @@ class _Chain:
 
 def _part_of(row_id: int, values: Values) -> _Part:
     conversation, seq, ordinal, speaker, turn, upstream, at_ms, *rest = values
-    place = Place(integer(conversation), integer(seq), integer(ordinal))
+    place = PartPosition(integer(conversation), integer(seq), integer(ordinal))
     of_session = None if upstream is None else integer(upstream)
     kind, call_id, chain, digest, content, erased_bytes = rest
     return _Part(
@@ -289,7 +292,7 @@ def _part_of(row_id: int, values: Values) -> _Part:
     )
 
 
-def _all_places(conversation: int, known: Iterable[Place]) -> list[Place]:
+def _all_places(conversation: int, known: Iterable[PartPosition]) -> list[PartPosition]:
     """Return where parts stood, in order, those between two that are known with them."""
     last: dict[int, int] = {}
     newest = 0
@@ -299,7 +302,7 @@ def _all_places(conversation: int, known: Iterable[Place]) -> list[Place]:
         newest = place.seq
         last[place.seq] = max(place.ordinal, last.get(place.seq, 0))
     return [
-        Place(conversation, seq, ordinal)
+        PartPosition(conversation, seq, ordinal)
         for seq in range(1, newest + 1)
         # Of a message that nothing is left of, one part: it had at least that.
         for ordinal in range(last.get(seq, 0) + 1)

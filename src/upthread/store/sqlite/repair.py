@@ -32,7 +32,7 @@ from upthread.errors import StoreError
 from upthread.store.sql.batch import Row, from_columns
 from upthread.store.sqlite.database import Connection
 from upthread.store.sqlite.pages import Value, Values
-from upthread.store.sqlite.shapes import Found, integer
+from upthread.store.sqlite.row_types import Found, integer
 
 _DETAIL: Final = "its record was damaged, and its end is lost"
 # A turn's event has the row (turn << 20) + seq: migration 1.

@@ -19,7 +19,7 @@ from upthread.store.sqlite.database import Connection
 from upthread.store.sqlite.files import sync_directory, sync_file
 from upthread.store.sqlite.pages import read_pages
 from upthread.store.sqlite.repair import Mender
-from upthread.store.sqlite.shapes import COLUMNS, SEALED, SHAPES, Found, read
+from upthread.store.sqlite.row_types import COLUMNS, ROW_TYPES, SEALED, Found, read
 from upthread.store.sqlite.store import SqliteStore
 
 MENDED = frozenset({"part", "turn_event", "run_event"})
@@ -73,7 +73,7 @@ def salvage(path: Path, target: Path, *, key: bytes | None, now_ms: int) -> Salv
                 parts = Rechaining(connection, found, now_ms=now_ms)
                 parts.write()
                 notes = _sealed_anew(connection)
-            counts = {table: _count(connection, table) for table in SHAPES}
+            counts = {table: _count(connection, table) for table in ROW_TYPES}
         finally:
             store.close()
         # Before it has the name: whoever finds a file there may throw the damaged one away.

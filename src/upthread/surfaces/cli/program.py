@@ -17,10 +17,10 @@ from typing import Any, Final, cast
 
 from upthread import __version__
 from upthread.errors import UsageError
+from upthread.surfaces.cli.arguments.parameters import Option, Parameter, parameters_of
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.typed.parameters import Option, Parameter, parameters_of
 
 STREAMS: Final = frozenset({"tell", "run", "search"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
@@ -133,7 +133,7 @@ class Invocation:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for the next word; nothing is carried out
-        from upthread.surfaces.cli.typed.completion import complete
+        from upthread.surfaces.cli.arguments.completion import complete
 
         verbs = {name: verb_function(name) for name in VERBS}
         complete(verbs, common=COMMON, of_the_program=OF_THE_PROGRAM)
@@ -184,7 +184,7 @@ def run(words: Sequence[str], invocation: Invocation) -> int:
     # Who only asks for help pays for no parser.
     if words and words[0] in HELP.names:
         return _show_program(invocation)
-    from upthread.surfaces.cli.typed.parser import parsed_line
+    from upthread.surfaces.cli.arguments.parser import parsed_line
 
     before, name, after = parsed_line(OF_THE_PROGRAM, words)
     if "wants_help" in before:
@@ -192,7 +192,7 @@ def run(words: Sequence[str], invocation: Invocation) -> int:
     if "wants_version" in before:
         return _show(f"upthread {__version__}\n", invocation)
     if "shell" in before:
-        from upthread.surfaces.cli.typed.completion import script
+        from upthread.surfaces.cli.arguments.completion import script
 
         return _show(script(before["shell"]), invocation)
     if not name:
@@ -205,7 +205,7 @@ def run(words: Sequence[str], invocation: Invocation) -> int:
 def _run_verb(
     name: str, before: Mapping[str, Any], after: Sequence[str], invocation: Invocation
 ) -> int:
-    from upthread.surfaces.cli.typed.parser import parsed_verb
+    from upthread.surfaces.cli.arguments.parser import parsed_verb
 
     if name not in VERBS:
         from upthread.core.names import did_you_mean
@@ -245,7 +245,7 @@ def _call(before: Mapping[str, Any], given: dict[str, Any], invocation: Invocati
 
 
 def _show_program(invocation: Invocation) -> int:
-    from upthread.surfaces.cli.typed import help_page
+    from upthread.surfaces.cli.arguments import help_page
 
     verbs = {
         title: [(name, help_page.summary(verb_function(name))) for name in names]
@@ -256,7 +256,7 @@ def _show_program(invocation: Invocation) -> int:
 
 
 def _show_verb(name: str, parameters: Sequence[Parameter], invocation: Invocation) -> int:
-    from upthread.surfaces.cli.typed import help_page
+    from upthread.surfaces.cli.arguments import help_page
 
     about = help_page.summary(verb_function(name))
     page = help_page.verb_page(name, about, parameters, _columns(invocation))
@@ -277,5 +277,5 @@ def _show(text: str, invocation: Invocation) -> int:
 def verb_function(name: str) -> Callable[..., int]:
     """Return the function of a verb that there is."""
     module, _, function = VERBS[name].partition(".")
-    found = getattr(import_module(f"upthread.surfaces.cli.typed.{module}"), function)
+    found = getattr(import_module(f"upthread.surfaces.cli.arguments.{module}"), function)
     return cast("Callable[..., int]", found)

@@ -13,8 +13,6 @@ import msgspec
 from msgspec import structs
 
 from upthread.core import events
-from upthread.core.decision.handshake import reasons_in_words
-from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.price import Price, Tokens
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.roles.reports import Report
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from upthread.client import Why
     from upthread.core.decision.read_coverage import Reading
     from upthread.runtime.record.effects import RecordedEffect, Unseen
-    from upthread.runtime.record.overview import RoleView, WorkstreamView
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 
 CommandOf: TypeAlias = Callable[[Link], tuple[str, ...] | None]
@@ -243,6 +241,9 @@ def _decision(decision: Decision) -> Shape:
 
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
+    from upthread.core.decision.handshake import reasons_in_words
+    from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
+
     turns_lacking, not_compared = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)

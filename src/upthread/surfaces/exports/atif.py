@@ -19,7 +19,7 @@ from typing import Final, assert_never, cast
 from upthread.core import types
 from upthread.core.events import Usage
 from upthread.core.turns.usage import together
-from upthread.runtime.record.timeline import Branch, Call, Item, Said, Timeline, TurnNode
+from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
 from upthread.surfaces.cli.terminal.output import plain
 
 SCHEMA: Final = "ATIF-v1.8"
@@ -215,7 +215,7 @@ class _Segment:
             case _:
                 assert_never(said.part)
 
-    def _result(self, call: Call) -> Shape | None:
+    def _result(self, call: ToolCall) -> Shape | None:
         children = self._branch.children_of(call)
         for child in children:
             self._embed(child)
@@ -261,7 +261,7 @@ def _appended(shape: Shape, name: str, value: Shape) -> None:
     cast("list[Shape]", shape.setdefault(name, [])).append(value)
 
 
-def _tool_call(call: Call, asked: types.ToolCallPart) -> Shape:
+def _tool_call(call: ToolCall, asked: types.ToolCallPart) -> Shape:
     arguments = plain(asked.arguments)
     return {
         "tool_call_id": call.call_id,
@@ -283,7 +283,7 @@ def _named(arguments: object) -> Shape:
     return {} if arguments is None else {"value": arguments}
 
 
-def _known_of(call: Call) -> Shape:
+def _known_of(call: ToolCall) -> Shape:
     effect = call.effect
     told: Shape = {"call_id": call.call_id, "status": call.status}
     if isinstance(call.asked, types.ErasedPart):

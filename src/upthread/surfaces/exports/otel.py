@@ -24,7 +24,7 @@ from upthread.core.agents import provider_of
 from upthread.core.events import Usage
 from upthread.core.turns.usage import together
 from upthread.runtime.record.audit import AuditedRun
-from upthread.runtime.record.timeline import Branch, Call, Item, Said, Timeline, TurnNode
+from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.output import plain
 from upthread.surfaces.exports import otel_names as names
@@ -43,7 +43,7 @@ Shape = dict[str, object]
 Value = str | int | bool | Sequence[str] | None
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class SpanParent(Struct, frozen=True, kw_only=True):
     """Where a span hangs; `parent` is empty for the root of a trace."""
 
     trace: str
@@ -80,7 +80,7 @@ class _Spans:
         started = audited.run.opened_at_ms
         return self._span(
             f"{names.INVOKE_WORKFLOW} {WORKFLOW}",
-            Place(trace=trace_id(run_id)),
+            SpanParent(trace=trace_id(run_id)),
             span_id(run_id),
             between=(started, max(started, self._ends.get(run_id, started))),
             told={
@@ -93,35 +93,35 @@ class _Spans:
             },
         )
 
-    def _branch(self, branch: Branch, under: Place | None) -> Iterator[Shape]:
+    def _branch(self, branch: Branch, under: SpanParent | None) -> Iterator[Shape]:
         """Yield a conversation's spans; `under` is where a sub-agent's hang."""
         calls: list[str] = []
         for turn in branch.turns():
             calls += (call.call_id for call in turn.calls)
             place = under or self._place_of(turn)
-            within = Place(trace=place.trace, parent=span_id(turn.turn_id))
+            within = SpanParent(trace=place.trace, parent=span_id(turn.turn_id))
             yield self._turn(turn, branch, place)
             yield from self._calls(turn.items, branch, within)
             if turn.run_id is not None:
                 self._ends[turn.run_id] = max(self._ends.get(turn.run_id, 0), turn.last_at_ms)
         items = tuple(branch.items())
-        calls += (item.call_id for item in items if isinstance(item, Call))
-        place = under or Place(trace=trace_id(branch.conversation.conversation_id))
+        calls += (item.call_id for item in items if isinstance(item, ToolCall))
+        place = under or SpanParent(trace=trace_id(branch.conversation.conversation_id))
         if items or branch.is_child:
             yield self._child(items, branch, place)
             own = span_id(branch.conversation.conversation_id)
-            within = Place(trace=place.trace, parent=own)
+            within = SpanParent(trace=place.trace, parent=own)
             yield from self._calls(items, branch, within)
         for child in branch.other_children(calls):
             yield from self._branch(child, place)
 
     @staticmethod
-    def _place_of(turn: TurnNode) -> Place:
+    def _place_of(turn: TurnNode) -> SpanParent:
         if turn.run_id is None:
-            return Place(trace=trace_id(turn.turn_id))
-        return Place(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
+            return SpanParent(trace=trace_id(turn.turn_id))
+        return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
-    def _turn(self, turn: TurnNode, branch: Branch, place: Place) -> Shape:
+    def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Shape:
         usage: Usage | None = None
         for more in turn.usages:
             usage = together(usage, more)
@@ -150,12 +150,15 @@ class _Spans:
             message=stop.said if stop and turn.outcome != "ok" else "",
         )
 
-    def _child(self, items: Sequence[Item], branch: Branch, place: Place) -> Shape:
+    def _child(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Shape:
         started = branch.conversation.opened_at_ms
         ended = max(
             [
                 started,
-                *((i.ended_at_ms or i.at_ms) if isinstance(i, Call) else i.at_ms for i in items),
+                *(
+                    (i.ended_at_ms or i.at_ms) if isinstance(i, ToolCall) else i.at_ms
+                    for i in items
+                ),
             ]
         )
         session = branch.chain[-1].upstream_session_id if branch.chain else None
@@ -184,15 +187,15 @@ class _Spans:
             names.UPSTREAM_SESSION_ID: session,
         }
 
-    def _calls(self, items: Sequence[Item], branch: Branch, place: Place) -> Iterator[Shape]:
+    def _calls(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Iterator[Shape]:
         for item in items:
-            if isinstance(item, Call):
+            if isinstance(item, ToolCall):
                 own = span_id(f"{branch.conversation.conversation_id}\0{item.seq}\0{item.call_id}")
                 yield self._call(item, branch, place, own)
                 for child in branch.children_of(item):
-                    yield from self._branch(child, Place(trace=place.trace, parent=own))
+                    yield from self._branch(child, SpanParent(trace=place.trace, parent=own))
 
-    def _call(self, call: Call, branch: Branch, place: Place, own: str) -> Shape:
+    def _call(self, call: ToolCall, branch: Branch, place: SpanParent, own: str) -> Shape:
         effect = call.effect
         told: dict[str, Value] = {
             names.OPERATION_NAME: names.EXECUTE_TOOL,
@@ -239,7 +242,7 @@ class _Spans:
     @staticmethod
     def _span(
         name: str,
-        place: Place,
+        place: SpanParent,
         own: str,
         *,
         between: tuple[int, int],

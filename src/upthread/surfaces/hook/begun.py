@@ -15,7 +15,7 @@ from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import Call, claim_of, of_call, role_of, workstream_of
+from upthread.surfaces.hook.call import SubAgentCall, claim_of, of_call, role_of, workstream_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ NOT_CONTINUED = "recorded_only"
 
 def keep(
     place: Place,
-    call: Call,
+    call: SubAgentCall,
     kind: str,
     event: dict[str, Any],
     claimed: tuple[str, dict[str, Any]] | None,
@@ -55,12 +55,12 @@ def keep(
     _keep_seen(place, call)
 
 
-def _keep_seen(place: Place, call: Call) -> None:
+def _keep_seen(place: Place, call: SubAgentCall) -> None:
     files.replace(place.call_path(call.agent, call.session, call.call_id), {})
 
 
 def keep_recorded_only(
-    place: Place, call: Call, workstream: str | None, because: str, *further: str
+    place: Place, call: SubAgentCall, workstream: str | None, because: str, *further: str
 ) -> tuple[str, dict[str, Any]]:
     """Keep a call that is not continued; returns its binding, which lasts until its end.
 
@@ -77,7 +77,7 @@ def keep_recorded_only(
     return path, binding
 
 
-def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | None:
+def begun(place: Place, call: SubAgentCall, child: str) -> tuple[str, dict[str, Any]] | None:
     """Return the path and the binding of a call that goes on; None for one that is over.
 
     A call that no hook saw begin is begun here.
@@ -111,7 +111,7 @@ def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | 
 
 
 def _free(
-    place: Place, call: Call, child: str, workstream: str | None
+    place: Place, call: SubAgentCall, child: str, workstream: str | None
 ) -> tuple[str, dict[str, Any]] | None:
     """Return the role's conversation that has this session, or else the first that has none."""
     free: tuple[str, dict[str, Any]] | None = None

@@ -27,7 +27,7 @@ WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
 
 
-class Call:
+class SubAgentCall:
     """A call of a sub-agent, as the agent's plug-in tells it.
 
     `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
@@ -93,12 +93,12 @@ def role_of(place: Place, name: str) -> dict[str, Any]:
     return object_in(object_in(place.known or {}, "roles"), name)
 
 
-def of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
+def of_call(place: Place, call: SubAgentCall) -> tuple[str, dict[str, Any]] | None:
     """Return the binding that a call claims, with its path; None where it claims none."""
     return next(iter(bindings(place, lambda each: is_of_call(each, call.call_id))), None)
 
 
-def claim_of(call: Call) -> dict[str, Any]:
+def claim_of(call: SubAgentCall) -> dict[str, Any]:
     """Return what a call claims its conversation by."""
     return claim(
         agent=call.agent,

@@ -18,7 +18,7 @@ from upthread.runtime.bindings.light_json import (
 )
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook import main_session
-from upthread.surfaces.hook.call import Call, of_call, workstream_of
+from upthread.surfaces.hook.call import SubAgentCall, of_call, workstream_of
 from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, launched, started
 
@@ -85,9 +85,9 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _call(fields: dict[str, Any], *, prompt: str) -> Call:
+def _call(fields: dict[str, Any], *, prompt: str) -> SubAgentCall:
     given = object_in(fields, "tool_input")
-    return Call(
+    return SubAgentCall(
         AGENT,
         {
             "session": text_in(fields, "session_id"),
@@ -160,7 +160,7 @@ def _outcome(fields: dict[str, Any]) -> str:
     return "cancelled" if fields.get("is_interrupt") is True else "unknown"
 
 
-def _child_of(place: Place, call: Call) -> str:
+def _child_of(place: Place, call: SubAgentCall) -> str:
     """Return the sub-agent that was seen to stop within a call whose answer does not name it."""
     found = of_call(place, call)
     return text_in(object_in(found[1], "claim"), "child") if found else ""
@@ -186,7 +186,7 @@ def _stopped(place: Place, fields: dict[str, Any]) -> None:
         _over(place, {**held, "role": role}, child, "ok", reply=reply, transcript=transcript)
     # Its own answer is still to come and has the words; what is worth keeping now is the id.
     elif held:
-        started(place, Call(AGENT, {**held, "role": role}), child, transcript=transcript)
+        started(place, SubAgentCall(AGENT, {**held, "role": role}), child, transcript=transcript)
 
 
 def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _over(
     told = told_by(transcript)
     ended(
         place,
-        Call(AGENT, held),
+        SubAgentCall(AGENT, held),
         child,
         outcome=outcome,
         reply=reply or told.reply,

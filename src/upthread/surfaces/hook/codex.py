@@ -18,7 +18,7 @@ from upthread.runtime.bindings.light_json import (
 )
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook import main_session
-from upthread.surfaces.hook.call import Call, end_of
+from upthread.surfaces.hook.call import SubAgentCall, end_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, started
 
 TYPE_CHECKING = False
@@ -75,10 +75,10 @@ def _tool(fields: dict[str, Any]) -> str:
     return name
 
 
-def _call(fields: dict[str, Any]) -> Call:
+def _call(fields: dict[str, Any]) -> SubAgentCall:
     given = object_in(fields, "tool_input")
     unnamed = SOME_AGENT if _tool(fields) == SPAWNING else ""  # a message keeps the role it finds
-    return Call(
+    return SubAgentCall(
         AGENT,
         {
             "session": text_in(fields, "session_id"),
@@ -138,7 +138,7 @@ def _stopped(place: Place, fields: dict[str, Any]) -> None:
     prompt, said, examinations = _told_by(transcript)
     ended(
         place,
-        Call(AGENT, {**claim, "role": text_in(fields, "agent_type"), "prompt": prompt}),
+        SubAgentCall(AGENT, {**claim, "role": text_in(fields, "agent_type"), "prompt": prompt}),
         child,
         outcome="ok",
         reply=text_in(fields, "last_assistant_message") or said,

@@ -15,13 +15,13 @@ from upthread.core.decision.cache import state_of_cache
 from upthread.runtime.bindings.examined_files import has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.taken import CALLERS_VARIABLE, Taken, surroundings
+from upthread.surfaces.hook.hook_decision import CALLERS_VARIABLE, HookDecision, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upthread.surfaces.hook.call import Call
+    from upthread.surfaces.hook.call import SubAgentCall
 
 REPLAYING = "resume_with_replay"
 RESUMING = frozenset({"resume", "resume_with_update"})
@@ -30,8 +30,13 @@ REFUSE = "refuse"
 
 
 def take_decision(
-    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
-) -> Taken:
+    place: Place,
+    call: SubAgentCall,
+    role: dict[str, Any],
+    binding: dict[str, Any],
+    *,
+    is_left: bool,
+) -> HookDecision:
     """Return the decision on a call. `is_left` is whether an earlier one was seen to be cut off."""
     has_worked = bool(number_in(binding, "turns") or text_in(binding, "session"))
     # A conversation that never worked has no file: its role's says what a first call gets.
@@ -48,7 +53,9 @@ def take_decision(
             "was_interrupted"
         )
         if said and (call.can_resume or is_apart):
-            return Taken(said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}})
+            return HookDecision(
+                said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}}
+            )
     # The handshake and its types take longer to load than all else that the usual call does.
     from upthread.surfaces.hook.full_decision import decide_fully
 
@@ -67,7 +74,9 @@ def would_resume(binding: dict[str, Any], role: dict[str, Any]) -> bool:
     return text_in(said, "decision") in RESUMING
 
 
-def is_unmoved(place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]) -> bool:
+def is_unmoved(
+    place: Place, call: SubAgentCall, role: dict[str, Any], binding: dict[str, Any]
+) -> bool:
     """Return whether all that a decision taken beforehand depends on is as it was then.
 
     What the call brings, where it comes from, what the session works in, and each file it examined.

@@ -12,8 +12,13 @@ import time
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
     NAMED,
+    NO_ROLES,
+    NO_WORKSTREAM,
+    NOT_A_ROLE,
     OTHER_REASONS,
     OTHER_ROLE,
+    RECORDED_BESIDE,
+    UNDECIDED,
     UNKNOWN_SESSION,
     address_in_words,
 )
@@ -31,7 +36,7 @@ from upthread.surfaces.hook.begun import (
     keep_recorded_only,
 )
 from upthread.surfaces.hook.call import (
-    Call,
+    SubAgentCall,
     claim_of,
     role_of,
     where_of,
@@ -44,6 +49,7 @@ from upthread.surfaces.hook.decision import (
     RESUMING,
     take_decision,
 )
+from upthread.surfaces.hook.decision_line import decision_line, line_of, misnamed_in_words, one_line
 from upthread.surfaces.hook.drain_wait import (
     NotTakenInError,
     is_left,
@@ -52,8 +58,7 @@ from upthread.surfaces.hook.drain_wait import (
     wait_until_read,
     wait_until_taken_in,
 )
-from upthread.surfaces.hook.taken import Taken, surroundings
-from upthread.surfaces.hook.words import decision_line, line_of, misnamed_in_words, one_line
+from upthread.surfaces.hook.hook_decision import HookDecision, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,8 +68,6 @@ if TYPE_CHECKING:
 HOWS = frozenset({"read", "wrote"})
 RELAYED = "nearly_full"
 """As `core.decision.rules.RELAYED`."""
-
-BESIDE = "goes on in a session that is {what}, only recorded"
 
 
 class Decided:
@@ -85,7 +88,7 @@ class Decided:
         self.refusal = ""
 
 
-def before(place: Place, call: Call) -> Decided:
+def before(place: Place, call: SubAgentCall) -> Decided:
     """Decide how a call attaches, claim its conversation, and keep what was decided.
 
     Raises UnreadableError for a damaged file; it is being written again, from the record.
@@ -98,17 +101,15 @@ def before(place: Place, call: Call) -> Decided:
         raise
 
 
-def _begin(place: Place, call: Call) -> Decided:
+def _begin(place: Place, call: SubAgentCall) -> Decided:
     # Before the roles are looked at: a role file written a moment ago may have made this one.
     wait_until_read(place)
     workstream, because = workstream_of(place, call.agent, call.session)
     role = role_of(place, call.role)
     if not role:
-        says = "left alone, only recorded: it is not one of the configured roles"
-        return _recorded_only(place, call, workstream, because, says, *_misnamed(call))
+        return _recorded_only(place, call, workstream, because, NOT_A_ROLE, *_misnamed(call))
     if workstream is None:
-        says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
-        return _recorded_only(place, call, None, because, says, *_misnamed(call))
+        return _recorded_only(place, call, None, because, NO_WORKSTREAM, *_misnamed(call))
     try:
         return _decide(place, call, role, workstream, because, is_first=True)
     # Waited for without the lock: what takes it in publishes under the same one.
@@ -119,7 +120,7 @@ def _begin(place: Place, call: Call) -> Decided:
 
 def _decide(
     place: Place,
-    call: Call,
+    call: SubAgentCall,
     role: dict[str, Any],
     workstream: str,
     because: str,
@@ -157,7 +158,7 @@ def _decide(
     return decided
 
 
-def _misnamed(call: Call) -> list[str]:
+def _misnamed(call: SubAgentCall) -> list[str]:
     """Return the further reason of a call that named a session its agent does not have."""
     return [UNKNOWN_SESSION] if call.named else []
 
@@ -168,7 +169,7 @@ def _claimed(binding: dict[str, Any], held: dict[str, Any], *, was_cut_off: bool
     return {**now, "decided": None} if is_left(binding, text_in(held, "call_id")) else now
 
 
-def _check_heard(path: str, binding: dict[str, Any], call: Call, *, is_first: bool) -> None:
+def _check_heard(path: str, binding: dict[str, Any], call: SubAgentCall, *, is_first: bool) -> None:
     """Raise NotTakenInError where a session is resumed that may never have got its last prompt.
 
     Only at the first try: a session has what it did itself, so after the wait the call goes on.
@@ -178,7 +179,12 @@ def _check_heard(path: str, binding: dict[str, Any], call: Call, *, is_first: bo
 
 
 def _check_told(
-    path: str, binding: dict[str, Any], call: Call, taken: Taken, *, was_cut_off: bool
+    path: str,
+    binding: dict[str, Any],
+    call: SubAgentCall,
+    taken: HookDecision,
+    *,
+    was_cut_off: bool,
 ) -> None:
     """Raise NotTakenInError where a new session would not be told what it is to go on from."""
     must_be_told = taken.decision == REPLAYING or (was_cut_off and taken.decision != REFUSE)
@@ -195,7 +201,7 @@ def _where(binding: dict[str, Any]) -> str:
 
 
 def _recorded_only(
-    place: Place, call: Call, workstream: str | None, because: str, says: str, *further: str
+    place: Place, call: SubAgentCall, workstream: str | None, because: str, says: str, *further: str
 ) -> Decided:
     """Keep that a call was made which is not continued; `further` are reasons beside that."""
     with place.lock():
@@ -206,7 +212,7 @@ def _recorded_only(
     return Decided(line=line, prompt=call.prompt)
 
 
-def before_message(place: Place, call: Call, child: str) -> Decided:
+def before_message(place: Place, call: SubAgentCall, child: str) -> Decided:
     """Keep that a main session goes on with a sub-agent it named itself; nothing is decided.
 
     Where the handshake would not have gone on with it, the person is told why. One that is no
@@ -215,7 +221,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
     for path in _with_session(place, child):
         if is_left(files.read(path) or {}, call.call_id):
             wait_until_taken_in(place, path, call.call_id)
-    what = "no role's now"
+    what = NO_ROLES
     with place.lock():
         for path, binding in bindings(place, lambda b: text_in(b, "session") == child):
             if is_claimed_by_another(binding, call.call_id):
@@ -237,7 +243,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
             line = line_of(binding, "resume", child, because=because)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
     workstream, because = workstream_of(place, call.agent, call.session)
-    says = BESIDE.format(what=what)
+    says = RECORDED_BESIDE.format(what=what)
     return _recorded_only(place, call, workstream, because, says, FOREIGN_SESSION)
 
 
@@ -246,7 +252,7 @@ def _with_session(place: Place, child: str) -> Iterator[str]:
     return (path for path, _ in bindings(place, lambda b: text_in(b, "session") == child))
 
 
-def _named(place: Place, call: Call, binding: dict[str, Any]) -> tuple[list[str], str]:
+def _named(place: Place, call: SubAgentCall, binding: dict[str, Any]) -> tuple[list[str], str]:
     """Return the reasons for going on with a session that was named, as codes and in words."""
     role = role_of(place, text_in(binding, "role"))
     is_another = bool(call.role) and call.role != text_in(binding, "role")
@@ -270,10 +276,12 @@ def _undecided_before(place: Place) -> str:
         return ""
     why = text_in(files.read(missed[-1]) or {}, "why")
     spool.mark_told(missed)
-    return f"; UNDECIDED before this: {len(missed)}, the last because {why}"
+    return f"; {UNDECIDED} before this: {len(missed)}, the last because {why}"
 
 
-def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any], str, bool]:
+def _slot(
+    place: Place, call: SubAgentCall, workstream: str
+) -> tuple[str, dict[str, Any], str, bool]:
     """Return the first conversation of the role that nobody uses, and who uses the first.
 
     The last is whether its last call was cut off, or claims it still from a process that is dead.
@@ -313,7 +321,7 @@ def _has_worked(place: Place, workstream: str, role: str) -> bool:
     )
 
 
-def _decided(call: Call, binding: dict[str, Any], taken: Taken) -> Decided:
+def _decided(call: SubAgentCall, binding: dict[str, Any], taken: HookDecision) -> Decided:
     session = text_in(binding, "session") if taken.decision in RESUMING else ""
     context = taken.update if session else _past(taken, binding)
     decided = Decided(
@@ -332,7 +340,7 @@ REPLAY = "resume_with_replay"
 _CUT_OFF = "the last turn was cut off"
 
 
-def _past(taken: Taken, binding: dict[str, Any]) -> str:
+def _past(taken: HookDecision, binding: dict[str, Any]) -> str:
     """Return what a session that knows nothing is told of the conversation it goes on with."""
     if taken.decision not in {REPLAYING, FRESH}:
         return ""
@@ -344,7 +352,7 @@ def _past(taken: Taken, binding: dict[str, Any]) -> str:
     return with_changes(text_in(binding, "briefing"), taken.changes)
 
 
-def started(place: Place, call: Call, child: str, *, transcript: str = "") -> None:
+def started(place: Place, call: SubAgentCall, child: str, *, transcript: str = "") -> None:
     """Keep that a call's child session exists: its id is worth most when the call then fails."""
     with place.lock():
         found = begun(place, call, child)
@@ -357,7 +365,7 @@ def started(place: Place, call: Call, child: str, *, transcript: str = "") -> No
         files.replace(path, {**now, "claim": {**object_in(binding, "claim"), "child": child}})
 
 
-def launched(place: Place, call: Call, child: str, *, transcript: str) -> None:
+def launched(place: Place, call: SubAgentCall, child: str, *, transcript: str) -> None:
     """Keep that a call's child works on in the background, and what it was asked.
 
     Who sees it end is no longer told that.
@@ -375,7 +383,7 @@ def launched(place: Place, call: Call, child: str, *, transcript: str) -> None:
         files.replace(path, {**now, "claim": held})
 
 
-def _words(call: Call, binding: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
+def _words(call: SubAgentCall, binding: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
     """Return the words of a call, among them the role of one that is recorded only."""
     is_child = number_in(binding, "slot") == CHILD_SLOT
     return {**words, "role": call.role} if is_child else words
@@ -383,7 +391,7 @@ def _words(call: Call, binding: dict[str, Any], words: dict[str, Any]) -> dict[s
 
 def ended(
     place: Place,
-    call: Call,
+    call: SubAgentCall,
     child: str,
     *,
     outcome: str,
@@ -452,13 +460,13 @@ def release(place: Place, agent: str, session: str) -> None:
                     files.replace(path, {**left, "decided": None})
 
 
-def _event(call: Call, binding: dict[str, Any], child: str) -> dict[str, Any]:
+def _event(call: SubAgentCall, binding: dict[str, Any], child: str) -> dict[str, Any]:
     held = object_in(binding, "claim")
     return {**where_of(binding), **held, "agent": call.agent, "upstream_session_id": child}
 
 
 def _now_in(
-    place: Place, call: Call, binding: dict[str, Any], child: str, transcript: str
+    place: Place, call: SubAgentCall, binding: dict[str, Any], child: str, transcript: str
 ) -> dict[str, Any]:
     """Return a binding whose session is `child` now: what was decided beforehand is over."""
     role = role_of(place, text_in(binding, "role"))

@@ -27,13 +27,13 @@ from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.examined_files import examined, has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.taken import Taken, callers, surroundings
+from upthread.surfaces.hook.hook_decision import HookDecision, callers, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upthread.surfaces.hook.call import Call
+    from upthread.surfaces.hook.call import SubAgentCall
 
 
 class EarlierVersionError(Exception):
@@ -41,8 +41,13 @@ class EarlierVersionError(Exception):
 
 
 def decide_fully(
-    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
-) -> Taken:
+    place: Place,
+    call: SubAgentCall,
+    role: dict[str, Any],
+    binding: dict[str, Any],
+    *,
+    is_left: bool,
+) -> HookDecision:
     """Return what `core.decision.handshake.decide` says to a call."""
     inputs = inputs_now(place, call, role, binding, is_left=is_left)
     decision = decide(inputs)
@@ -53,7 +58,7 @@ def decide_fully(
         "cost": cost_in_words(inputs.price),
         "hint": decision.hint,
     }
-    return Taken(
+    return HookDecision(
         said,
         dict(worth_keeping(inputs)),
         update=render_native_update(inputs.freshness),
@@ -62,7 +67,12 @@ def decide_fully(
 
 
 def inputs_now(
-    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
+    place: Place,
+    call: SubAgentCall,
+    role: dict[str, Any],
+    binding: dict[str, Any],
+    *,
+    is_left: bool,
 ) -> HandshakeInputs:
     """Return all that a decision on a call rests on.
 
@@ -103,7 +113,9 @@ def inputs_now(
     )
 
 
-def _limit(published: AgentLimit | None, call: Call, binding: dict[str, Any]) -> AgentLimit | None:
+def _limit(
+    published: AgentLimit | None, call: SubAgentCall, binding: dict[str, Any]
+) -> AgentLimit | None:
     """Return a limit that lasts still and is this agent's."""
     is_same_agent = text_in(binding, "agent") == call.agent
     lasts = published is not None and published.lasts(time.time_ns() // 1_000_000)
@@ -169,7 +181,9 @@ def _was(binding: dict[str, Any]) -> Surroundings | None:
     )
 
 
-def _here(place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]) -> Surroundings:
+def _here(
+    place: Place, call: SubAgentCall, role: dict[str, Any], binding: dict[str, Any]
+) -> Surroundings:
     # What it was, until the agent says what it is.
     version = text_in(object_in(binding, "was"), "agent_version")
     return Surroundings(agent=call.agent, agent_version=version, **surroundings(place, role))

@@ -12,8 +12,8 @@ from upthread.runtime.bindings.light_json import list_in, number_in, object_in, 
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import hear_prompt, role_of, workstream_of
 from upthread.surfaces.hook.decision import would_resume
+from upthread.surfaces.hook.decision_line import ago
 from upthread.surfaces.hook.delegation import release
-from upthread.surfaces.hook.words import ago
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from upthread.core.decision.words import NOT_RESUMED
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import Call, hear_prompt, role_of
+from upthread.surfaces.hook.call import SubAgentCall, hear_prompt, role_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, release, started
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ class UnknownEventError(Exception):
 
 def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
     """Answer one request; an empty answer changes nothing."""
-    call = Call(AGENT, request)
+    call = SubAgentCall(AGENT, request)
     match text_in(request, "event"):
         case "before":
             decided = before(place, call)
@@ -57,7 +58,7 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
         case "replaced":
             # The child has begun in another session by now: that can be told and not be mended.
             spool.put(place, "undecided", {"agent": AGENT, "why": REPLACED})
-            return {"line": f"upthread: NOT RESUMED: {REPLACED}"}
+            return {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"}
         case _:
             raise UnknownEventError("the plug-in is of another version: upthread setup opencode")
     return {}

@@ -8,7 +8,7 @@ import sys
 
 from upthread import __version__
 from upthread.boundary.files import NOWHERE
-from upthread.runtime.bindings import heard, spool
+from upthread.runtime.bindings import last_run, spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
 
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> None:
         fields = loads(_request())
         place = Place(_home(home), text_in(fields, "cwd") or ".")
         # Before the place is looked at: `doctor` tells by it that hooks run at all.
-        heard.note(place.home, agent)
+        last_run.note(place.home, agent)
         os.chdir(NOWHERE)  # what is started from here shall not begin in a repository
         if place.read() is None:
             told: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _request() -> str:
 
 
 def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    if agent not in heard.LINE_FIELDS:
+    if agent not in last_run.LINE_FIELDS:
         raise UnknownAgentError(f"no agent is called {agent[:40]!r}")
     # Only the translator of this agent is loaded, and `importlib` would cost more than it does.
     name = f"upthread.surfaces.hook.{agent.replace('-', '_')}"
@@ -126,10 +126,10 @@ def _undecided(
     except Exception as second:  # noqa: BLE001  # told beside the first
         why += f"; and it could not be kept: {_why(second)}"
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)  # what is left is to say it
-    from upthread.surfaces.hook.words import one_line
+    from upthread.surfaces.hook.decision_line import one_line
 
     line = one_line(f"upthread: UNDECIDED, the agent goes on without it: {why}")
-    return {heard.LINE_FIELDS.get(agent, "systemMessage"): line}
+    return {last_run.LINE_FIELDS.get(agent, "systemMessage"): line}
 
 
 def _why(error: Exception) -> str:

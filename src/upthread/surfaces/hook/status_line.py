@@ -18,7 +18,7 @@ from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import workstream_of
-from upthread.surfaces.hook.words import one_line
+from upthread.surfaces.hook.decision_line import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from upthread.runtime.system import new_id
 from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.surfaces.cli.shapes import told_status
-from upthread.surfaces.cli.terminal.words import failure_in_words, going_on, stopped_in_words
+from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, stopped_in_words
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""

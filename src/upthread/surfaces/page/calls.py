@@ -8,9 +8,9 @@ from typing import Final, assert_never
 from upthread.core import types
 from upthread.core.turns.effects import EffectState
 from upthread.core.turns.sub_agents import ALARM, ALARMS
-from upthread.runtime.record.timeline import Branch, Call, Item, Said
+from upthread.runtime.record.timeline import Branch, Item, Said, ToolCall
+from upthread.surfaces.cli.terminal.phrases import counted, spaced
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import counted, spaced
 from upthread.surfaces.page.edits import Edit, diff_of, edits_in
 from upthread.surfaces.page.markup import Html, Markup
 
@@ -105,7 +105,7 @@ def _answered(html: Html, answer: str, by: str) -> list[str | Markup]:
 # --- calls -------------------------------------------------------------------------------------
 
 
-def call_piece(html: Html, call: Call) -> Markup:
+def call_piece(html: Html, call: ToolCall) -> Markup:
     """Return a call: what it was, how it ended, and within it all that is known of it."""
     erased = isinstance(call.asked, types.ErasedPart)
     title = html.line(call.title) if call.title else _gone(html, "erased") if erased else "?"
@@ -120,13 +120,13 @@ def call_piece(html: Html, call: Call) -> Markup:
     return _folded(html, "call", summary, list(_call_body(html, call)))
 
 
-def _status(html: Html, call: Call) -> Markup:
+def _status(html: Html, call: ToolCall) -> Markup:
     said = _STATUSES.get(call.status, spaced(call.status))
     mood = {"completed": "good", "failed": "bad"}.get(call.status, "doubt")
     return html.element("span", html.line(said), class_=f"status {mood}")
 
 
-def _effect(html: Html, call: Call) -> Iterator[str | Markup]:
+def _effect(html: Html, call: ToolCall) -> Iterator[str | Markup]:
     effect = call.effect
     if effect is None or not effect.is_outward:
         return
@@ -138,7 +138,7 @@ def _effect(html: Html, call: Call) -> Iterator[str | Markup]:
     yield html.element("span", said, class_="status doubt" if effect.is_in_doubt else "status")
 
 
-def _call_body(html: Html, call: Call) -> Iterator[Markup]:
+def _call_body(html: Html, call: ToolCall) -> Iterator[Markup]:
     when = moment(call.at_ms)
     yield html.element(
         "p", html.element("code", html.line(call.call_id)), f" · {when}", class_="quiet"

@@ -16,8 +16,8 @@ from importlib.resources import files
 from upthread.core.redaction.redactor import Redactor
 from upthread.runtime.record.savings import Delegation
 from upthread.runtime.record.timeline import Timeline
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import counted
 from upthread.surfaces.page.markup import Html, Markup, closing
 from upthread.surfaces.page.runs import run_pieces
 from upthread.surfaces.page.sums import sums_pieces

@@ -10,8 +10,8 @@ from upthread.core.runs.stops import stop_in_words
 from upthread.core.types import JsonValue
 from upthread.runtime.record.audit import AuditedRun
 from upthread.surfaces.cli.shapes import run_status
+from upthread.surfaces.cli.terminal.phrases import spaced
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import spaced
 from upthread.surfaces.page.markup import Html, Markup
 from upthread.surfaces.page.turns import anchor, standing
 

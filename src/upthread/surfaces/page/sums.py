@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from upthread.runtime.record.savings import Delegation, savings_of
-from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.verbs.savings import rows_of, sum_lines, ways_in_words
 from upthread.surfaces.page.markup import Html, Markup
 from upthread.surfaces.page.turns import anchor

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.core.decision.handshake import in_words
-from upthread.core.decision.words import price_in_words
+from upthread.core.decision.words import UNDECIDED, price_in_words
 from upthread.core.states import Standing
 from upthread.core.types import ErasedPart, Link
 from upthread.runtime.record.timeline import Branch, Decided, Said, TurnNode, decided
+from upthread.surfaces.cli.terminal.phrases import counted, spaced
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import counted, spaced
 from upthread.surfaces.page.calls import item_pieces
 from upthread.surfaces.page.markup import Html, Markup, closing
 
@@ -198,7 +198,7 @@ def _turn_pieces(html: Html, turn: TurnNode, branch: Branch) -> Iterator[Markup]
 def _summary(html: Html, turn: TurnNode) -> Markup:
     found = turn.decision
     pill = PILLS.get(found.decision, "first") if found else "refused"
-    done = found.done if found else "UNDECIDED"
+    done = found.done if found else UNDECIDED
     preview = " ".join(turn.prompt[: 4 * PREVIEW_CHARACTERS_MAX].split())
     shown = preview[:PREVIEW_CHARACTERS_MAX] + (
         "…" if len(preview) > PREVIEW_CHARACTERS_MAX else ""

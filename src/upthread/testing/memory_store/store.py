@@ -335,7 +335,7 @@ class MemoryStore:
         return cast("bytes", parts[-1].chain) if parts else None
 
     def recorded(
-        self, section: base.Section, owner: str, *, after: base.Place | None = None, limit: int
+        self, section: base.Section, owner: str, *, after: base.Position | None = None, limit: int
     ) -> tuple[base.Recorded, ...]:
         begin = 0 if after is None else after[1] + 1
         rows = ROWS[section](self._tables, owner)[begin : begin + limit]

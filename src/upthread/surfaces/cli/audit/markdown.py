@@ -20,8 +20,8 @@ from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_m
 from upthread.surfaces.cli.audit.shape import noted
 from upthread.surfaces.cli.terminal.neutral import code, fenced, one_line
 from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.terminal.phrases import counted, spaced
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import counted, spaced
 
 
 def audit(record: Audit) -> str:

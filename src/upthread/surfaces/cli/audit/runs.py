@@ -14,8 +14,8 @@ from upthread.core.text import visible_line
 from upthread.runtime.record.audit import AuditedRun
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.neutral import code, fenced
+from upthread.surfaces.cli.terminal.phrases import spaced
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import spaced
 
 
 def run_lines(audited: AuditedRun) -> Iterator[str]:

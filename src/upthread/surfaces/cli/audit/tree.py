@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from upthread.client import Project
 from upthread.core.decision.handshake import in_words
-from upthread.runtime.record.overview import RoleView
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import since
-from upthread.surfaces.cli.terminal.words import counted
 from upthread.surfaces.cli.verbs.inspect import found
 
 INDENT = "  "

@@ -20,7 +20,7 @@ from upthread.client.stores import database_files, key_path
 from upthread.core.types import RecordMode
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.terminal.phrases import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ import anyio.to_thread
 from upthread.agents.registry import find_agent
 from upthread.client import Project
 from upthread.core.agents import AGENTS
-from upthread.runtime.bindings import files, heard, spool
+from upthread.core.decision.words import UNDECIDED
+from upthread.runtime.bindings import files, last_run, spool
 from upthread.runtime.bindings.files import UnreadableError
 from upthread.runtime.bindings.light_json import number_in, text_in
 from upthread.runtime.bindings.places import Place, hooks_directory
@@ -23,8 +24,8 @@ from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
 from upthread.surfaces.cli.setup.hook_entries import is_of_an_environment
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import counted
 
 STORE = "hooks"
 
@@ -83,7 +84,7 @@ def _undecided(place: Place) -> Iterator[Finding]:
     except UnreadableError as error:
         last = {"why": str(error)}
     at = moment(number_in(last, "at_ms"))
-    what = f"{counted(len(missed), 'call')} UNDECIDED, the last at {at}: {text_in(last, 'why')}"
+    what = f"{counted(len(missed), 'call')} {UNDECIDED}, the last at {at}: {text_in(last, 'why')}"
     yield _finding("undecided", missed[-1], what, "the agent went on without upthread; see why")
 
 
@@ -173,7 +174,7 @@ async def _state(
         is_set_up=is_set_up,
         is_alive=not fault if is_set_up else None,
         is_trusted=trust.is_given,
-        last_heard_at_ms=heard.at_ms(hooks_directory(str(home)), TARGETS[agent].name),
+        last_heard_at_ms=last_run.at_ms(hooks_directory(str(home)), TARGETS[agent].name),
         fault=fault or trust.fault,
         cure=cure or trust.cure,
     )

@@ -15,6 +15,8 @@ from typing import Final
 import anyio.to_thread
 from msgspec import structs
 
+from upthread.agent_stores.base import VendorHistory
+from upthread.agent_stores.copies import RepairedCopy
 from upthread.agents.stored import outlines, repaired_copy, stored_histories
 from upthread.boundary.own_home import home_directory
 from upthread.client import Project
@@ -26,9 +28,7 @@ from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.verb import faults_of
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.words import conversation_name, counted
-from upthread.vendors.base import VendorHistory
-from upthread.vendors.copies import RepairedCopy
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 LEFT_WRONG: Final = 1
 EDITS_SHOWN_MAX: Final = 50

@@ -16,6 +16,7 @@ from typing import Final
 
 import anyio.to_thread
 
+from upthread.agent_stores.base import VendorHistory
 from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.database_files import diagnose
@@ -41,8 +42,7 @@ from upthread.surfaces.cli.doctor.hook_findings import (
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.words import conversation_name, counted
-from upthread.vendors.base import VendorHistory
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 OURS: Final = "upthread"
 FAULTS_SHOWN_MAX: Final = 5

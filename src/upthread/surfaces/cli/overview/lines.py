@@ -16,12 +16,12 @@ from upthread.surfaces.cli.overview.totals import SOON_DAYS, Numbers, Totals
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import counted, standing_in_words
 from upthread.surfaces.cli.terminal.times import ago
-from upthread.surfaces.cli.terminal.words import counted, standing_in_words
 
 if TYPE_CHECKING:
-    from upthread.runtime.record.overview import WorkstreamView
-    from upthread.vendors.outline import Look, SessionOutline
+    from upthread.agent_stores.outline import Look, SessionOutline
+    from upthread.runtime.record.workstream_views import WorkstreamView
 
 SHOWN_MAX: Final = 2
 """How many of each kind are told, unless all are asked for: so that all of it is 25 lines."""
@@ -83,7 +83,10 @@ class Lines:
     def write_all(self, totals: Totals, look: Look) -> None:
         """Write all that was found, what is here first."""
         if not totals.agents:
-            self._write_nothing()
+            if look.passed_over or totals.foreign:
+                self._write_unread()
+            else:
+                self._write_nothing()
             self._write_losses(totals, look)
             return
         self._write_totals(totals)
@@ -188,7 +191,9 @@ class Lines:
                 f"{here}, the first on {first}",
                 "yellow",
             )
-            self._output.line(f"  {_KEPT_BY.get(agent, '')}", "dim")
+            ways = ["upthread keep --soon copies those here"] if soon.here else []
+            ways += [_KEPT_BY[agent]] if agent in _KEPT_BY else []
+            self._output.line(f"  {'; '.join(ways)}", "dim")
         for line in _passed_over(look):
             self._output.line(line, "yellow")
         foreign = sum(totals.foreign.values())
@@ -208,6 +213,10 @@ class Lines:
         more = ["--all"] if is_more else []
         words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
         self._output.row(("Next: ", "bold"), (words, ""))
+
+    def _write_unread(self) -> None:
+        """Write that there is something, and that none of it could be read."""
+        self._output.line("What agents have stored here could not be read:", "bold")
 
     def _write_nothing(self) -> None:
         """Write what to do where no agent has stored anything: three lines."""
@@ -232,7 +241,7 @@ class Lines:
 
 
 _KEPT_BY: Final[Mapping[str, str]] = {
-    "claude-code": 'to keep them, put "cleanupPeriodDays": 365 into ~/.claude/settings.json',
+    "claude-code": '"cleanupPeriodDays": 365 in ~/.claude/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions."""
 

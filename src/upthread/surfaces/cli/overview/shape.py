@@ -10,7 +10,7 @@ from upthread.core.decision.price import cache_state
 from upthread.surfaces.cli.overview.totals import Numbers, Totals
 
 if TYPE_CHECKING:
-    from upthread.vendors.outline import Look, SessionOutline
+    from upthread.agent_stores.outline import Look, SessionOutline
 
 Redact = Callable[[str], str]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from upthread.agent_stores.outline import DAY_MS, SessionOutline
 from upthread.core.roles.role import BUILT_IN_ROLES
-from upthread.vendors.outline import DAY_MS, SessionOutline
 
 SOON_DAYS: Final = 7
 DIRECTORIES_MAX: Final = 10_000
@@ -45,6 +45,12 @@ class Soon:
     sessions: int = 0
     here: int = 0
     first_at_ms: int = 0
+
+
+def is_deleted_soon(outline: SessionOutline, now_ms: int) -> bool:
+    """Return whether its agent deletes a session within a few days."""
+    at_ms = outline.deleted_at_ms
+    return at_ms is not None and at_ms <= now_ms + SOON_DAYS * DAY_MS
 
 
 @dataclass(slots=True)
@@ -139,7 +145,7 @@ class Totals:
 
     def _add_soon(self, outline: SessionOutline, *, is_here: bool) -> None:
         at_ms = outline.deleted_at_ms
-        if at_ms is None or at_ms > self._now_ms + SOON_DAYS * DAY_MS:
+        if at_ms is None or not is_deleted_soon(outline, self._now_ms):
             return
         soon = self.soon.setdefault(outline.agent, Soon(first_at_ms=at_ms))
         soon.sessions += 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from upthread import __version__
+from upthread.agent_stores.outline import SESSIONS_MAX, Look, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.surfaces.cli import shapes
@@ -18,12 +19,11 @@ from upthread.surfaces.cli.overview.shape import overview as shaped
 from upthread.surfaces.cli.overview.totals import KEPT_MAX, Totals
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import StatusLine
-from upthread.vendors.outline import SESSIONS_MAX, Look, look
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.outline import SessionOutline
     from upthread.client import Project
-    from upthread.runtime.record.overview import WorkstreamView
-    from upthread.vendors.outline import SessionOutline
+    from upthread.runtime.record.workstream_views import WorkstreamView
 
 PATIENCE_S: Final = 0.5
 """Who waits longer than this is told what for."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from upthread.vendors.words import Said, Words
+from upthread.agent_stores.text_search import Said, Words
 
 CONTEXT_CHARACTERS: Final = 120
 REDACTED_CHARACTERS: Final = 128 * 1024

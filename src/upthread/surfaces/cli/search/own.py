@@ -1,13 +1,16 @@
-"""Hits in our own record, newest first, and which of the agents' sessions were forgotten here.
+"""Hits in our own record, and which of the agents' sessions were forgotten here.
 
-What a person had us forget is not found again in an agent's own copy of it.
+What a person had us forget is not found again in an agent's own copy of it. The record is gone
+through from its newest end, a few messages at a time: however much there is, the newest hit is told
+at once, and no more is held than those few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from upthread.agent_stores.text_search import Said, Words, texts_in
 from upthread.core.types import (
     Conversation,
     ErasedPart,
@@ -18,28 +21,49 @@ from upthread.core.types import (
     ToolResultPart,
 )
 from upthread.surfaces.cli.search.hits import Hit, found_in
-from upthread.vendors.words import Said, Words, texts_in
 
 if TYPE_CHECKING:
     from upthread.client import Project
+    from upthread.store.base import Store
+
+MESSAGES_AT_ONCE: Final = 64
 
 
-def own_hits(project: Project, words: Words) -> tuple[list[Hit], set[str]]:
-    """Return the hits of a project's record, and the sessions of which something was erased."""
-    hits: list[Hit] = []
-    forgotten: set[str] = set()
+def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hit]:
+    """Yield the hits of a project's record, of the conversation first that was used last.
+
+    `forgotten` is given the sessions of which something was erased: all of them, at the end.
+    """
     store = project.store
+    for conversation in _newest_first(project):
+        links = store.links(conversation.conversation_id)
+        by_session = {each.upstream_session_id: each for each in links}
+        for message in _backwards(store, conversation):
+            session = message.upstream_session_id
+            if session and any(isinstance(part, ErasedPart) for part in message.parts):
+                forgotten.add(session)
+            link = by_session.get(session) if session else None
+            yield from _hits_of(message, conversation, link, words)
+
+
+def _newest_first(project: Project) -> list[Conversation]:
+    store = project.store
+    used: list[tuple[int, int, Conversation]] = []
     for workstream in store.workstreams(project.project_id):
-        for conversation in store.conversations(project.project_id, workstream.workstream):
-            links = store.links(conversation.conversation_id)
-            by_session = {each.upstream_session_id: each for each in links}
-            for message in store.messages(conversation.conversation_id):
-                session = message.upstream_session_id
-                if session and any(isinstance(part, ErasedPart) for part in message.parts):
-                    forgotten.add(session)
-                link = by_session.get(session) if session else None
-                hits += _hits_of(message, conversation, link, words)
-    return sorted(hits, key=lambda each: -each.at_ms), forgotten
+        for each in store.conversations(project.project_id, workstream.workstream):
+            newest = store.message(each.conversation_id, store.message_count(each.conversation_id))
+            if newest is not None:
+                used.append((-newest.recorded_at_ms, len(used), each))
+    return [each for _, _, each in sorted(used)]
+
+
+def _backwards(store: Store, conversation: Conversation) -> Iterator[Message]:
+    """Yield a conversation's messages, the newest first."""
+    owner, until = conversation.conversation_id, store.message_count(conversation.conversation_id)
+    while until > 0:
+        after = max(0, until - MESSAGES_AT_ONCE)
+        yield from reversed(store.messages(owner, after_seq=after, first=until - after))
+        until = after
 
 
 def _hits_of(

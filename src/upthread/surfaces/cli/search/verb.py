@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from upthread.agent_stores.outline import SessionOutline, look
+from upthread.agent_stores.text_search import Words
 from upthread.agents.searches import searched_sessions
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.core.agents import AGENTS
@@ -18,14 +20,12 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import since as when
-from upthread.surfaces.cli.terminal.words import counted
-from upthread.vendors.outline import Look, SessionOutline, look
-from upthread.vendors.words import Words
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.text_search import Searched
     from upthread.client import Project
-    from upthread.vendors.words import Searched
 
 HITS_MAX: Final = 20
 HITS_OF_SESSION_MAX: Final = 3
@@ -59,55 +59,88 @@ def search(call: Call, asked: Asked) -> int:
     since_ms = _moment(asked.since)
     around = surroundings(Path(), environment=os.environ, database=call.database)
     seen = look(seconds_max=SECONDS_MAX)
-    told = 0
-    for hit in _hits(call, around, words, seen, asked):
-        if hit.at_ms < since_ms:
-            continue
-        if told == HITS_MAX and not asked.is_all:
-            call.output.note("there may be more: --all, or more words", "dim")
-            break
-        told += 1
-        _tell(call, hit)
+    telling = _Telling(call, since_ms=since_ms, most=None if asked.is_all else HITS_MAX)
+    _tell_own(call, around, words, asked, telling)
+    if not telling.is_full:
+        with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
+            _tell_theirs(sessions, words, around, asked, telling)
+    if telling.is_full:
+        call.output.note("there may be more: --all, or more words", "dim")
     passed_over = sum(seen.passed_over.values())
     if call.output.is_json:
-        result = {"hits": told, "passed_over": passed_over, "is_cut_short": seen.is_cut_short}
+        result = {"hits": telling.told, "passed_over": passed_over}
+        result["is_cut_short"] = seen.is_cut_short
         call.output.json({"type": "result", "status": "done", **result})
         return 0
-    if not told:
+    if not telling.told:
         call.output.note("nothing was found; all words have to be in one message", "dim")
     if passed_over:
         call.output.note(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
     return 0
 
 
-def _hits(
-    call: Call, around: Surroundings, words: Words, seen: Look, asked: Asked
-) -> Iterator[Hit]:
-    own, forgotten = _own(call, around, words)
-    for hit in own:
-        is_asked = asked.role in {None, hit.role} and asked.agent in {None, hit.agent}
-        if is_asked and asked.place is None:
-            yield hit
-    known = {hit.session_id for hit in own}
-    with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
-        for session in sessions:
-            for hit in _hits_of(session, words, around, asked):
-                # What is ours was told with its address; what was forgotten is not found again.
-                if hit.session_id in known or hit.session_id in forgotten:
-                    break
-                yield hit
+class _Telling:
+    """Tells hits as they come, until there are as many as may be told.
+
+    `settled` are the agents' sessions that are not searched in their store as well: what is ours
+    was told with its address, and what was forgotten here is not found again.
+    """
+
+    def __init__(self, call: Call, *, since_ms: int, most: int | None) -> None:
+        self._call = call
+        self._since_ms = since_ms
+        self._most = most
+        self.settled: set[str] = set()
+        self.told = 0
+        self.is_full = False
+
+    def tell(self, hit: Hit) -> None:
+        """Tell a hit that is new enough; one for which there is no room makes this full."""
+        if hit.at_ms < self._since_ms:
+            return
+        self.is_full = self.told == self._most
+        if not self.is_full:
+            self.told += 1
+            _tell(self._call, hit)
 
 
-def _own(call: Call, around: Surroundings, words: Words) -> tuple[list[Hit], set[str]]:
+def _tell_own(
+    call: Call, around: Surroundings, words: Words, asked: Asked, telling: _Telling
+) -> None:
+    """Tell the hits of our record."""
     if not around.has_record:
-        return [], set()
+        return
 
-    async def use(project: Project) -> tuple[list[Hit], set[str]]:
+    async def use(project: Project) -> None:
         from upthread.surfaces.cli.search.own import own_hits
 
-        return own_hits(project, words)
+        for hit in own_hits(project, words, telling.settled):
+            telling.settled.add(hit.session_id)
+            is_asked = asked.role in {None, hit.role} and asked.agent in {None, hit.agent}
+            if is_asked and asked.place is None:
+                telling.tell(hit)
+            if telling.is_full:
+                return
 
-    return call.with_project(use, is_reading=True)
+    # What is begun twice is what waits for something, and this waits for nothing once it tells.
+    call.with_project(use, is_reading=True)
+
+
+def _tell_theirs(
+    sessions: Iterator[Searched],
+    words: Words,
+    around: Surroundings,
+    asked: Asked,
+    telling: _Telling,
+) -> None:
+    """Tell the hits of the agents' stores."""
+    for session in sessions:
+        for hit in _hits_of(session, words, around, asked):
+            if hit.session_id in telling.settled:
+                break
+            telling.tell(hit)
+            if telling.is_full:
+                return
 
 
 def _hits_of(session: Searched, words: Words, around: Surroundings, asked: Asked) -> Iterator[Hit]:

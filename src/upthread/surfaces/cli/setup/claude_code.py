@@ -9,12 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from upthread.agent_stores.homes import home_of
 from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Target, as_json_object, read_file
 from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
-from upthread.vendors.homes import home_of
 
 HOOK_AGENT: Final = "claude-code"
 AGENT: Final = AGENTS[HOOK_AGENT].setup_name

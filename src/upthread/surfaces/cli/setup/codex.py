@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from upthread.agent_stores.homes import home_of
 from upthread.boundary import programs
 from upthread.errors import ConfigError, UpstreamError
 from upthread.runtime.permissions.policy import PermissionPolicy
@@ -34,8 +35,7 @@ from upthread.surfaces.cli.setup.hook_entries import (
     without_hooks,
     written,
 )
-from upthread.surfaces.cli.terminal.words import counted
-from upthread.vendors.homes import home_of
+from upthread.surfaces.cli.terminal.phrases import counted
 
 AGENT: Final = "codex"
 

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upthread.agents.registry import seen_way, version_here
 from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client import Project
 from upthread.client.consent import load_trusting
-from upthread.core.agents import AGENTS, name_of
+from upthread.core.agents import AGENTS, NATIVE, Agent, name_of, other_major
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
@@ -26,6 +27,7 @@ from upthread.surfaces.cli.setup.changes import (
     is_of_repository,
 )
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -62,6 +64,8 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
     agent = known.setup_name
     home = home_directory(os.environ)
     installed = Installed(home)
+    if not asked.is_removing:
+        _look_at_version(call, known)
     if asked.is_removing:
         kept = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
         changes = kept
@@ -88,6 +92,20 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
         if TARGETS[agent].then:
             call.output.note(TARGETS[agent].then, "yellow")
     return _tell(call, agent, needed, is_done=True)
+
+
+def _look_at_version(call: Call, known: Agent) -> None:
+    """Say that an agent is of another major version. UsageError where ours cannot work in it."""
+    import anyio  # only where something is set up
+
+    version = anyio.run(version_here, known.name)
+    tested = seen_way(known.name, NATIVE)
+    notice = tested.warning(version) if tested else ""
+    if other_major(known.name, version) is not None:
+        again = quoted("upthread", "setup", known.setup_name, "--remove")
+        raise UsageError(notice, hint=f"nothing was written; what was before: {again}")
+    if notice:
+        call.output.note(notice, "yellow")
 
 
 def _of_agent(call: Call, agent: str, home: Path, asked: Asked) -> tuple[Change, ...]:

@@ -17,7 +17,7 @@ from upthread.core.roles.reports import (
     read_report,
 )
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.terminal.phrases import counted
 
 SUMMARY_CHARACTERS_MAX: Final = 160
 

@@ -15,7 +15,7 @@ from upthread.client.briefing import Briefing
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.words import conversation_name
+from upthread.surfaces.cli.terminal.phrases import conversation_name
 
 EDITED_BYTES_MAX = 1024 * 1024
 

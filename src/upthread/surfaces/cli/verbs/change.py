@@ -21,12 +21,12 @@ from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.fork import Fork as MadeFork
 from upthread.runtime.record.fork import ForkPlan
-from upthread.runtime.record.overview import RoleView
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.words import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 from upthread.surfaces.cli.verbs.consent import STARTING, Needs
 from upthread.surfaces.cli.verbs.session_id import open_link
 

@@ -27,7 +27,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.words import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
 def backup(call: Call, target: str | None) -> int:

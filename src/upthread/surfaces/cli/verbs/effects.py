@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.states import LOOK, answer_command, doubts_in_words, effects_command
 from upthread.core.text import LINE_CHARACTERS_MAX
-from upthread.core.turns.effects import Settlement
 from upthread.errors import UsageError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call, who_acts
@@ -26,15 +25,10 @@ if TYPE_CHECKING:
 
 DOUBTS_SHOWN_MAX: Final = 10
 
-_SAID = {
-    Settlement.DONE: "was done, you say: it is held back where a turn is gone on with",
-    Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
-    Settlement.AGAIN: "may be done again",
-}
-
 
 def show(call: Call, workstream: str) -> int:
     """Show what is held back, and how a person settles it."""
+    from upthread.core.turns.effects import Settlement
 
     async def use(project: Project) -> tuple[RecordedEffect, ...]:
         return await project.effects_held(workstream)
@@ -65,6 +59,13 @@ def show(call: Call, workstream: str) -> int:
 
 def settle(call: Call, workstream: str, said: str, effect_id: str | None) -> int:
     """Keep what a person says of one of them."""
+    from upthread.core.turns.effects import Settlement
+
+    in_words = {
+        Settlement.DONE: "was done, you say: it is held back where a turn is gone on with",
+        Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
+        Settlement.AGAIN: "may be done again",
+    }
     if said not in set(Settlement):
         words = ", ".join(Settlement)
         raise UsageError(f"{said!r} is not one of: {words}", hint="look whether it was done")
@@ -78,7 +79,7 @@ def settle(call: Call, workstream: str, said: str, effect_id: str | None) -> int
         call.output.json({**shapes.effect(settled), "settled": said})
         return 0
     title = one_line(settled.effect.title)[:LINE_CHARACTERS_MAX]
-    call.output.line(f"{settled.effect_id} {title}: {_SAID[Settlement(said)]}")
+    call.output.line(f"{settled.effect_id} {title}: {in_words[Settlement(said)]}")
     return 0
 
 

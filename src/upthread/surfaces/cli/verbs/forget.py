@@ -26,7 +26,7 @@ from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.verbs.consent import KEEPING, Needs
 
 DAY_MS: Final = 24 * 60 * 60 * 1000

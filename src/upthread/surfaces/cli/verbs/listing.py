@@ -12,7 +12,7 @@ from upthread.surfaces.cli.terminal.times import NEVER, since
 
 if TYPE_CHECKING:
     from upthread.client import Project
-    from upthread.runtime.record.overview import WorkstreamView
+    from upthread.runtime.record.workstream_views import WorkstreamView
 
 WATCH_S: Final = 1.0
 

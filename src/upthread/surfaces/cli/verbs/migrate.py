@@ -21,7 +21,7 @@ from upthread.store.base import Section
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
-from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.terminal.phrases import counted
 
 TOLD_EVERY_S: Final = 5.0
 """How often a move tells how far it is, where no status line can be shown."""

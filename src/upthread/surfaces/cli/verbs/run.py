@@ -16,15 +16,14 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.states import answer_command, effects_command, run_command
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
-from upthread.runtime.record.overview import WorkstreamView
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Listener, TurnResult
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.report_veil import report_in_words
-from upthread.surfaces.cli.terminal.words import (
+from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
     message_in,
@@ -32,6 +31,7 @@ from upthread.surfaces.cli.terminal.words import (
     spent_line,
     stopped_in_words,
 )
+from upthread.surfaces.cli.terminal.report_veil import report_in_words
 from upthread.surfaces.cli.verbs.consent import RUN, Needs
 from upthread.surfaces.cli.verbs.effects import doubt_notice, write_doubts, write_question
 from upthread.surfaces.cli.verbs.tell import Screen, limit_notice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
@@ -14,6 +14,7 @@ from upthread.runtime.record.savings import (
     Prices,
     Savings,
     Sum,
+    Way,
     delegations_of,
     grouped,
     savings_of,
@@ -23,8 +24,8 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.terminal.words import counted
 
 if TYPE_CHECKING:
     from upthread.client import Project
@@ -189,14 +190,14 @@ def _told(figure: int | None) -> str:
 def _write_group(
     output: Output, name: str, delegations: Iterable[Delegation], prices: Prices | None
 ) -> None:
-    head = (name.upper(), "RESUMED", "BRIEFED", "FIRST", "SPENT", "SAVED", "LOST", "AGAIN")
+    ways = get_args(Way)
+    head = (name.upper(), *map(str.upper, ways), "SPENT", "SAVED", "LOST", "AGAIN")
     rows: list[tuple[str, ...]] = []
     for shared, each in grouped(delegations, _GROUPS[name]).items():
         total = savings_of(each, prices)
-        ways = (str(total.ways[way]) for way in ("resumed", "briefed", "first"))
         again = str(total.files_again + total.questions_again)
         sums = (_sum(total.spent), _sum(total.saved, "~"), _sum(total.lost, "~"))
-        rows.append((shared, *ways, *sums, again))
+        rows.append((shared, *(str(total.ways[way]) for way in ways), *sums, again))
     write_table(output, head, rows)
     output.line()
 

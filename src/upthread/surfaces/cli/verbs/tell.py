@@ -33,13 +33,13 @@ from upthread.surfaces.cli.terminal.input import (
 )
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
-from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
-from upthread.surfaces.cli.terminal.words import (
+from upthread.surfaces.cli.terminal.phrases import (
     failure_in_words,
     going_on,
     spent_line,
     stopped_in_words,
 )
+from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
 from upthread.surfaces.cli.verbs.consent import TURN, Needs
 from upthread.surfaces.cli.verbs.effects import note_doubts
 

@@ -20,7 +20,7 @@ from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.verbs.consent import change_of, decide_now, show
 
 QUESTION = "Agree to this, exactly as it stands here?"

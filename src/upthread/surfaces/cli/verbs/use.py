@@ -13,14 +13,14 @@ from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
 from upthread.core.workstreams import BECAUSE
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import standing_in_words
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import standing_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from upthread.client import Project
-    from upthread.runtime.record.overview import WorkstreamView
+    from upthread.runtime.record.workstream_views import WorkstreamView
 
 STANDINGS_MAX: Final = 10
 """How many workstreams `status` tells of; `ls` tells of all."""

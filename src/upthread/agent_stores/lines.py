@@ -1,0 +1,181 @@
+"""Lines of JSON: a whole file one at a time, or those at both ends. A damaged line is never fatal.
+
+Memory is bounded by the longest line that is read. A line that is longer, nested too deeply, cut,
+not UTF-8 or not an object comes back with what is wrong with it.
+
+At the ends a line is decoded only where a reader asks. The last line of the head and the first of
+the tail may be the pieces of longer ones: they are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
+from upthread.agent_stores.compressed import SUFFIX, expanded
+from upthread.boundary.directories import FileEnds
+from upthread.boundary.files import streamed
+from upthread.core.codec import decode_json
+from upthread.core.types import JsonValue
+from upthread.errors import StoreError
+
+LINE_BYTES_MAX: Final = 32 * 1024 * 1024
+DEPTH_MAX: Final = 500
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line. Either `value` is an object or `why` says what is wrong; `raw` ends without LF."""
+
+    number: int
+    value: Mapping[str, JsonValue]
+    why: str
+    raw: bytes
+
+    @property
+    def place(self) -> str:
+        """`line 41`."""
+        return f"line {self.number}"
+
+    @property
+    def unreadable(self) -> Unreadable:
+        """The line as a report."""
+        beginning = self.raw[:BEGINNING_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
+        return Unreadable(place=self.place, why=self.why, beginning=beginning)
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank, of a compressed one those that it holds.
+
+    StoreError when it cannot be opened, and when it is not what its name says.
+    """
+    try:
+        with streamed(str(path)) as file:
+            yield from _lines(expanded(file) if path.suffix == SUFFIX else file)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror or error}", hint="check who may read it"
+        ) from error
+
+
+def _lines(file: BinaryIO) -> Iterator[Line]:
+    number = 0
+    # One byte more than is taken shows that there is more.
+    while raw := file.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(raw) > LINE_BYTES_MAX and not raw.endswith(b"\n"):
+            # Gone past in pieces: the rest of it may be larger than memory.
+            size = len(raw) + _skip(file)
+            why = f"the line of {size:,} bytes is longer than {LINE_BYTES_MAX:,}"
+            yield Line(number=number, value={}, why=why, raw=raw[:_CHUNK_BYTES])
+        elif raw.strip():
+            value, why = read_object(raw)
+            yield Line(number=number, value=value, why=why, raw=raw.rstrip(b"\n"))
+
+
+def _skip(file: BinaryIO) -> int:
+    """Go to the end of the line, and return how many bytes that was."""
+    skipped = 0
+    while raw := file.readline(_CHUNK_BYTES):
+        skipped += len(raw)
+        if raw.endswith(b"\n"):
+            break
+    return skipped
+
+
+def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
+    """Return the object that JSON bytes hold, or an empty one and what is wrong."""
+    try:
+        value = decode_json(raw)
+    except StoreError as error:
+        return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
+    # What is nested deeper still meets the decoder's own limit, before ours is asked.
+    except RecursionError:
+        return {}, "it is nested too deeply"
+    if not isinstance(value, Mapping):
+        return {}, "it is no object"
+    return (value, "") if _is_shallow(value) else ({}, f"it is nested deeper than {DEPTH_MAX}")
+
+
+def _is_shallow(value: JsonValue) -> bool:
+    level: list[JsonValue] = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, Mapping | list)
+            for inner in (outer.values() if isinstance(outer, Mapping) else outer)
+            if isinstance(inner, Mapping | list)
+        ]
+        if not level:
+            return True
+    return False
+
+
+# --- both ends of a file --------------------------------------------------------------------------
+
+
+BINARY: Final = "binary"
+EMPTY: Final = "empty"
+CUT: Final = "cut off in the middle of a line"
+NO_LINES: Final = "not lines of JSON"
+
+GROWING_MS: Final = 60_000
+"""What was written so recently may be under way, and end in the middle of a line."""
+
+_PROBED_BYTES: Final = 4096
+_DECODER: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def lines_forward(ends: FileEnds) -> Iterator[bytes]:
+    """Yield the lines of the head, first to last."""
+    head = ends.head + ends.tail if ends.is_whole else ends.head
+    lines = head.split(b"\n")
+    if not ends.is_whole:
+        lines.pop()
+    yield from filter(None, lines)
+
+
+def lines_backward(ends: FileEnds) -> Iterator[bytes]:
+    """Yield the lines of the tail, last to first; of a file that the ends hold whole, of it all."""
+    tail = ends.head + ends.tail if ends.is_whole else ends.tail
+    lines = tail.split(b"\n")
+    if not ends.is_whole:
+        lines.pop(0)
+    yield from filter(None, reversed(lines))
+
+
+def decoded(line: bytes) -> dict[str, Any]:
+    """Return the object of a line, an empty one where it holds none."""
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value, _ = read_object(line)  # takes what msgspec does not: halves of characters
+        return dict(value)
+
+
+def damage_of(ends: FileEnds) -> str:
+    """Return what is wrong with a file of lines, as its ends tell; empty for nothing."""
+    if b"\0" in ends.head[:_PROBED_BYTES]:
+        return BINARY
+    first, feed, _ = ends.head.lstrip().partition(b"\n")
+    if not first:
+        return EMPTY
+    # A first line that is longer than the head is cut there, and cannot be decoded.
+    if not first.startswith(b"{") or ((feed or ends.is_whole) and not decoded(first)):
+        return NO_LINES if feed or not first.startswith(b"{") else CUT
+    last = (ends.tail or ends.head).rsplit(b"\n", 1)
+    if len(last) > 1 and last[1].strip() and not decoded(last[1]):
+        return "" if _is_growing(ends) else CUT
+    return ""
+
+
+def _is_growing(ends: FileEnds) -> bool:
+    return ends.written_at_ms > time.time_ns() // 1_000_000 - GROWING_MS

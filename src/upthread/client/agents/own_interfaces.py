@@ -1,0 +1,86 @@
+"""How sessions are opened in their agents' own interfaces, and how their agents are configured.
+
+A look asks this for each role, so it loads no adapter where the agent's row says it all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upthread.agents import registry
+from upthread.client.parts import ProjectParts
+from upthread.core.agents import AGENTS
+from upthread.core.sessions import MainSession, OwnInterface, of_link
+from upthread.core.types import Link, UpstreamSessionId
+from upthread.errors import UsageError
+from upthread.runtime.record.turn_views import main_session_of
+
+if TYPE_CHECKING:
+    from upthread.agents.base import AgentAdapter
+    from upthread.config import Settings
+
+
+class OwnInterfaces:
+    """Knows the agents of one project by its configuration. Starts none of them."""
+
+    def __init__(self, parts: ProjectParts) -> None:
+        self._store = parts.store
+        self._settings = parts.settings
+
+    def command_of(self, link: Link) -> tuple[str, ...] | None:
+        """Return the agent's own command that opens a link's session, None where there is none.
+
+        None also for an agent that the configuration no longer names.
+        """
+        try:
+            return self._command(link.agent, link.upstream_session_id)
+        except UsageError:
+            return None
+
+    def of(self, link: Link) -> OwnInterface:
+        """Return how a link's session is opened, or why it is not. Blocking."""
+        try:
+            command = self._command(link.agent, link.upstream_session_id)
+        except UsageError:
+            return of_link(link, command=None, is_configured=False)
+        if opens_sub_agents(self._settings, link.agent):
+            return of_link(link, command=command)
+        main = UpstreamSessionId(main_session_of(self._store, link))
+        within = MainSession(
+            upstream_session_id=main,
+            command=self._command(link.agent, main),
+            there=_reached_from_main(link),
+        )
+        return of_link(link, command=command, main=within if main else None)
+
+    def _command(self, agent: str, session: UpstreamSessionId) -> tuple[str, ...] | None:
+        configured = self._settings.agents.get(agent)
+        if configured is None or not configured.command:
+            return registry.resume_command(agent, session)
+        return adapter_for(self._settings, agent).resume_command(session)
+
+
+def adapter_for(settings: Settings, agent: str) -> AgentAdapter:
+    """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
+    configured = settings.agents.get(agent)
+    if configured is None:
+        return registry.adapter_for(agent)
+    # Configured without a command: the agent that is
+    # known by this name, with a person's environment.
+    if not configured.command:
+        return registry.adapter_for(agent, configured.environment)
+    return registry.configured_adapter(agent, configured.command, configured.environment)
+
+
+def opens_sub_agents(settings: Settings, agent: str) -> bool:
+    """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
+    configured = settings.agents.get(agent)
+    # A command of a person's own speaks ACP, whatever the agent of that name does otherwise.
+    is_acp = bool(configured and configured.command)
+    return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+
+
+def _reached_from_main(link: Link) -> str:
+    """Return how a sub-agent is reached in the main session that it was started in."""
+    row = AGENTS.get(link.agent)
+    return row.reached_from_main.format(session=link.upstream_session_id) if row else ""

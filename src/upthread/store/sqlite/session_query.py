@@ -1,0 +1,75 @@
+"""The open session of a conversation, by one query of a database file and no store.
+
+`upthread id` asks it, as scripts do before each command of theirs. The statement is the store's.
+Where anything is out of the ordinary there is no answer, and the store is opened, which says what
+it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from upthread.errors import StoreError
+from upthread.store.sqlite.files import prepare_file
+from upthread.store.sqlite.presence import refuse_remains
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BUSY_TIMEOUT_MS = 30_000
+
+_QUERIES = Path(__file__).parent.parent / "sql" / "sqlite" / "queries.sql"
+_IDENTITIES = "SELECT count(*), max(id) FROM project_identity"
+
+
+def open_session(
+    database: str, identities: list[int], key: tuple[str, str, str, int]
+) -> tuple[str, str, str] | None:
+    """Return conversation id, agent and upstream id of a key's open link.
+
+    None where the store has to be asked. `identities` is the schema's version, and how many
+    identities of projects there were, when it was found which project this is. `key` is project,
+    workstream, role and slot.
+    """
+    try:
+        connection = _opened(database)
+    except (StoreError, apsw.Error, OSError):
+        return None
+    try:
+        if identities_in(connection) != identities:
+            return None
+        row: Any = connection.execute(_statement(), key).fetchone() or (None,)
+    except apsw.Error:
+        return None
+    finally:
+        connection.close()
+    # A text that is not valid Unicode is kept as bytes, and NULL is no open link.
+    return row if all(isinstance(each, str) for each in row) else None
+
+
+def identities_in(connection: Any) -> list[int]:
+    """Return a schema's version, and what tells whether projects have other identities by now."""
+    return [connection.pragma("user_version"), *connection.execute(_IDENTITIES).fetchone()]
+
+
+def _opened(database: str) -> Any:
+    path = Path(database)
+    if not path.is_file():
+        raise StoreError(f"{database} is not there")
+    refuse_remains(path)
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    connection: Any = apsw.Connection(str(prepare_file(path)), flags=flags)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def _statement() -> str:
+    """Return the store's `resolve`, asked for what the open link is called alone."""
+    _, _, rest = _QUERIES.read_text("utf-8").partition("\n-- resolve:")
+    statement = rest.partition("\n")[2].partition(";")[0]
+    first, _, others = statement.partition("FROM")
+    assert "{l.link}" in first, "`resolve` gives the link's columns"
+    return f"SELECT c.conversation_id, l.agent, l.upstream_session_id FROM{others}"

@@ -1,0 +1,92 @@
+"""`why`: the last decision on a role, and what would be decided now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upthread.core.decision.freshness import change_lines
+from upthread.core.decision.handshake import reasons_in_words
+from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
+from upthread.core.decision.words import (
+    done_in_words,
+    intention_in_words,
+    lacking_in_words,
+    ordinal,
+    price_in_words,
+)
+from upthread.core.types import Decision
+from upthread.runtime.record.workstream_views import RoleView
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import (
+    conversation_name,
+    standing_in_words,
+    stopped_in_words,
+)
+from upthread.surfaces.cli.verbs.effects import write_doubts
+from upthread.surfaces.cli.verbs.state_lines import write_cut_off
+
+if TYPE_CHECKING:
+    from upthread.client import Project, Why
+
+
+def why(call: Call, address: str, *, agent: str | None) -> int:
+    """Show the last decision, and what would be decided now."""
+
+    async def use(project: Project) -> tuple[Why, RoleView]:
+        return await project.why(address, agent=agent), await project.role(address)
+
+    found, view = call.with_project(use, is_reading=True)
+    output = call.output
+    session = view.link.upstream_session_id if view.link else None
+    if output.is_json:
+        instance_name = view.conversation.instance_name
+        output.json({"instance_name": instance_name, **shapes.why(found)})
+        return 0
+    output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
+    output.line(f"  state {standing_in_words(found.standing)}", "dim")
+    if found.standing.command:
+        output.command("        go on with ", found.standing.command)
+    if found.last is not None:
+        last = done_in_words(found.last.decision, one_line(session or ""))
+        number = f" · {ordinal(view.turns)} turn" if view.turns else ""
+        output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
+        _write_grounds(output, found.last)
+    write_cut_off(output, view, indent="        ")
+    write_doubts(output, view.conversation.key.workstream, view.in_doubt)
+    if found.reading is not None:
+        output.line(f"  read  {found.reading.in_words}")
+    now = intention_in_words(found.now.decision, one_line(session or ""))
+    output.line(f"  next  it would {now}: {reasons_in_words(found.now.reasons)}")
+    _write_grounds(output, found.now)
+    if found.now.hint:
+        output.line(f"        {found.now.hint}", "dim")
+    # Told only where it differs: nearly always both ways come to the same.
+    if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
+        _write_inside(output, found.inside_agent, found.inside, session)
+    return 0
+
+
+def _write_inside(output: Output, agent: str, inside: Decision, session: str | None) -> None:
+    """Write what becomes of a call that the agent makes itself, which may be something else."""
+    would = intention_in_words(inside.decision, one_line(session or ""))
+    output.line(f"  in    {agent}, called by its own tool, it would {would}:")
+    output.line(f"        {reasons_in_words(inside.reasons)}", "dim")
+
+
+def _write_grounds(output: Output, decision: Decision) -> None:
+    """Write what a decision rests on: the changed files, and what each way would cost."""
+    for line in change_lines(freshness_in(decision.inputs)):
+        output.line(f"        {one_line(line)}", "dim")
+    limit = limit_in(decision.inputs)
+    if limit is not None:
+        said, _ = stopped_in_words(limit.reason, detail="", until_ms=limit.until_ms)
+        output.line(f"        {said}", "dim")
+    lacking = lacking_in_words(*lacking_in(decision.inputs))
+    if lacking:
+        output.line(f"        {one_line(lacking)}", "dim")
+    price = price_in_words(price_in(decision.inputs))
+    if price:
+        output.line(f"        {price}", "dim")

@@ -1,0 +1,246 @@
+"""`upthread id` from what was remembered: the same answer, or none, and then the verb gives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from upthread.surfaces.cli import quick_id
+
+LONG_AGO_S = 1_700_000_000
+ADDRESS = "w/planner"
+
+
+@pytest.fixture(scope="module")
+def seed(make_upthread, tmp_path_factory):
+    """A project with a session, opened once, all of it written long ago."""
+    up = make_upthread(tmp_path_factory.mktemp("seed"))
+    up("tell", ADDRESS, "[[rehearse: say hi]]", "--agent", "rehearsal")
+    return up
+
+
+@pytest.fixture
+def up(seed, tmp_path, monkeypatch):
+    """A copy of it in which the id was asked for once, and which this process is in now."""
+    for name in ("project", "home"):
+        shutil.copytree(seed.directory.parent / name, tmp_path / name, symlinks=True)
+    own = type(seed)(tmp_path / "project", tmp_path / "home")
+    for top in (own.directory, own.home):
+        for folder, _, names in os.walk(top):
+            for path in (folder, *(f"{folder}/{name}" for name in names)):
+                os.utime(path, (LONG_AGO_S, LONG_AGO_S))
+    monkeypatch.chdir(own.directory)
+    for name, value in own.environment.items():
+        monkeypatch.setenv(name, value)
+    own.session = own("id", ADDRESS).out
+    return own
+
+
+def openings(up) -> list[Path]:
+    return sorted((up.home / "upthread" / "openings").glob("*.json"))
+
+
+def git(up, *words: str) -> None:
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", *identity, *words], cwd=up.directory, check=True, capture_output=True)
+
+
+def test_an_id_is_told_without_opening_the_project(up, capfd):
+    assert quick_id.told(["id", ADDRESS])
+    assert capfd.readouterr().out == up.session
+    (kept,) = openings(up)
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_program_is_told_the_same_by_a_glance_as_by_the_verb(up, capfd):
+    assert quick_id.told(["id", ADDRESS, "--json"])
+    assert capfd.readouterr().out == up("--json", "id", ADDRESS).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("id",),
+        ("id", "--json"),
+        ("id", "--json", ADDRESS),
+        ("id", ADDRESS, "--db", "x"),
+        ("ls", ADDRESS),
+        ("id", "w/planner~2"),
+        ("id", "Hanne-planner"),
+        ("id", "w/nobody"),
+        ("id", "nowhere/planner"),
+        ("id", "w/plan\u0301ner"),
+    ],
+)
+def test_what_needs_reading_is_left_to_the_verb(up, capfd, words):
+    assert not quick_id.told(words)
+    assert capfd.readouterr().out == ""
+
+
+def home_open(up):
+    (up.home / "upthread").chmod(0o755)
+
+
+def configured(up):
+    (up.directory / "upthread.toml").write_text("agent = 7\n")
+
+
+def configured_by_the_person(up):
+    (up.home / "upthread" / "config.toml").write_text("no toml\n")
+
+
+def role_added(up):
+    (up.directory / ".claude" / "agents").mkdir(parents=True, exist_ok=True)
+    (up.directory / ".claude" / "agents" / "planner.md").write_text("---\nname: planner\n---\n")
+
+
+def committed(up):
+    git(up, "commit", "--allow-empty", "-m", "more")
+
+
+def another_history(up):
+    git(up, "checkout", "-q", "--orphan", "other")
+    git(up, "commit", "--allow-empty", "-m", "another root")
+
+
+def remote_added(up):
+    git(up, "remote", "add", "origin", "https://example.org/one.git")
+
+
+def rewritten_with_its_time_put_back(up):
+    config = up.directory / ".git" / "config"
+    status = config.stat()
+    config.write_text(config.read_text().replace("bare = false", "bare = False"))
+    os.utime(config, ns=(status.st_atime_ns, status.st_mtime_ns))
+    now = config.stat()
+    assert (now.st_size, now.st_ino, now.st_mtime_ns) == (
+        *(status.st_size, status.st_ino, status.st_mtime_ns),
+    )
+
+
+def git_damaged(up):
+    shutil.rmtree(up.directory / ".git" / "refs")
+
+
+def git_gone(up):
+    shutil.rmtree(up.directory / ".git")
+
+
+def database_gone(up):
+    (up.home / "upthread" / "upthread.db").unlink()
+
+
+def database_cut_short(up):
+    path = up.home / "upthread" / "upthread.db"
+    os.truncate(path, path.stat().st_size - 4096)
+
+
+def database_is_a_link(up):
+    path = up.home / "upthread" / "upthread.db"
+    path.rename(path.with_name("elsewhere.db"))
+    path.symlink_to("elsewhere.db")
+
+
+def key_gone(up):
+    (up.home / "upthread" / "upthread.db.key").unlink()
+
+
+def key_readable_by_others(up):
+    (up.home / "upthread" / "upthread.db.key").chmod(0o644)
+
+
+def seen_by_hooks(up):
+    (kept,) = openings(up)
+    project = json.loads(kept.read_text())["project_id"]
+    spool = up.home / "upthread" / "hooks" / "projects" / project / "spool"
+    spool.mkdir(parents=True)
+    (spool / "1-1-asked.json").write_text("{}")
+
+
+def known_elsewhere(up):
+    clone = up.directory.with_name("clone")
+    subprocess.run(["git", "clone", "-q", up.directory, clone], check=True)
+    type(up)(clone, up.home)("ls")
+
+
+def begun_anew(up):
+    up("reset", ADDRESS, "--yes")
+
+
+def forged(up):
+    (kept,) = openings(up)
+    fields = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**fields, "project_id": "../../elsewhere"}))
+
+
+def half_written(up):
+    (kept,) = openings(up)
+    kept.write_text(kept.read_text()[:-40])
+
+
+def replaced_by_a_link(up):
+    (kept,) = openings(up)
+    kept.rename(kept.with_suffix(".moved"))
+    kept.symlink_to(kept.with_suffix(".moved"))
+
+
+CHANGES = [
+    *(home_open, configured, configured_by_the_person, role_added, committed, another_history),
+    *(remote_added, git_damaged, git_gone, database_gone, database_cut_short, database_is_a_link),
+    *(key_gone, key_readable_by_others, seen_by_hooks, known_elsewhere, begun_anew),
+    *(forged, half_written, replaced_by_a_link, rewritten_with_its_time_put_back),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_nothing_is_believed_once_something_has_changed(up, capfd, change):
+    change(up)
+    assert not quick_id.told(["id", ADDRESS])
+    assert capfd.readouterr().out == ""
+    # And the verb says what it says where nothing was ever remembered.
+    answered = up("id", ADDRESS, code=None)
+    shutil.rmtree(up.home / "upthread" / "openings")
+    assert up("id", ADDRESS, code=None) == answered or change in {home_open, database_gone}
+
+
+@pytest.mark.parametrize("name", ["UPTHREAD_PROJECT", "UPTHREAD_DB", "XDG_CONFIG_HOME"])
+def test_another_environment_remembers_nothing_of_this_one(up, monkeypatch, name):
+    monkeypatch.setenv(name, str(up.home / "elsewhere"))
+    assert not quick_id.told(["id", ADDRESS])
+
+
+def test_a_git_directory_that_is_nearer_is_another_project(up, monkeypatch):
+    below = up.directory / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    up.directory = below
+    up("id", ADDRESS)
+    assert not (below / ".git").exists()
+    # Also where it is one that is refused, as nothing in it is what git writes.
+    (below / ".git").write_text("gitdir: nowhere\n")
+    assert not quick_id.told(["id", ADDRESS])
+
+
+def test_what_was_written_just_now_is_not_remembered(up):
+    shutil.rmtree(up.home / "upthread" / "openings")
+    (up.directory / "upthread.toml").write_text('agent = "rehearsal"\n')
+    up("id", ADDRESS)
+    assert openings(up) == [], "its stamp would stay were it written again within this instant"
+    ago_s = time.time_ns() // 1_000_000_000 - 10
+    os.utime(up.directory / "upthread.toml", (ago_s, ago_s))
+    up("id", ADDRESS)
+    assert len(openings(up)) == 1
+
+
+def test_a_reader_that_has_gone_is_left_to_the_verb(up, monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    monkeypatch.setattr(quick_id, "STANDARD_OUTPUT", write)
+    assert not quick_id.told(["id", ADDRESS])
+    os.close(write)
