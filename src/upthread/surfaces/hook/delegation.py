@@ -336,10 +336,6 @@ def _decided(call: SubAgentCall, binding: dict[str, Any], taken: HookDecision) -
     return decided
 
 
-REPLAY = "resume_with_replay"
-_CUT_OFF = "the last turn was cut off"
-
-
 def _past(taken: HookDecision, binding: dict[str, Any]) -> str:
     """Return what a session that knows nothing is told of the conversation it goes on with."""
     if taken.decision not in {REPLAYING, FRESH}:
