@@ -58,8 +58,10 @@ live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME t
 	.frameworks/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-frameworks: .frameworks/installed  ## the agent frameworks' own suites, and ours, on our stores for them
-	.frameworks/bin/python -m pytest tests/integrations -n 2 --dist loadgroup -m "not soak"
+frameworks: .venv/dev .frameworks/installed  ## the agent frameworks' own suites, and ours, on our stores for them
+	$(BIN)/mypy --python-executable .frameworks/bin/python src/upthread/integrations/*.py
+	.frameworks/bin/python -m pytest tests/integrations -n 2 --dist loadgroup -m "not soak" \
+	  -o filterwarnings=default
 
 soak: .venv/dev agents  ## the long versions of the crash, fault and property tests
 	UPTHREAD_SOAK=1 $(PYTEST) -m soak -n 2 --timeout 3600

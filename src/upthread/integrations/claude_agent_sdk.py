@@ -203,7 +203,7 @@ def _said(entries: Sequence[SessionStoreEntry]) -> tuple[str, Speaker]:
         message = entry.get("message")
         content = cast("dict[str, Any]", message).get("content") if isinstance(message, dict) else 0
         blocks = [{"text": content}] if isinstance(content, str) else content
-        for block in cast("list[Any]", blocks) if isinstance(blocks, list) else ():
+        for block in blocks if isinstance(blocks, list) else ():
             text = block.get("text") if isinstance(block, dict) else None
             if isinstance(text, str) and text:
                 texts.append(text)

@@ -175,7 +175,8 @@ class UpthreadSessionService(BaseSessionService):
 
         def look() -> dict[str, Any]:
             with self._record.lock:
-                return _copied(self._folds.of(self._shared_log(app_name, user_id)).fold.state)
+                shared = self._folds.of(self._shared_log(app_name, user_id)).fold
+                return cast("dict[str, Any]", _copied(shared.state))
 
         return await asyncio.to_thread(look)
 
@@ -195,7 +196,7 @@ class UpthreadSessionService(BaseSessionService):
         place = (session.app_name, session.user_id, session.id)
         log = self._log(*place)
         told = _told(event)
-        delta = make_json_safe_state((event.actions.state_delta if event.actions else None) or {})
+        delta = make_json_safe_state(event.actions.state_delta or {})
         deltas = extract_state_delta(delta)
         while True:
             followed = self._folds.of(log)
@@ -304,7 +305,7 @@ def _wanted(events: list[dict[str, Any]], config: GetSessionConfig | None) -> li
 def _told(event: Event) -> dict[str, Any]:
     """Return an event whole, as data. UsageError for a value that is no data."""
     try:
-        return cast("dict[str, Any]", event.model_dump(mode="json", exclude_none=True))
+        return event.model_dump(mode="json", exclude_none=True)
     except ValueError as error:
         raise UsageError(
             f"the event {event.id} cannot be kept: {error}",

@@ -147,7 +147,7 @@ class UpthreadSaver(BaseCheckpointSaver[str]):
         parent = _config(thread.thread_id, namespace, saved.parent) if saved.parent else None
         return CheckpointTuple(
             config=_config(thread.thread_id, namespace, saved.checkpoint_id),
-            checkpoint={**checkpoint, "channel_values": values},
+            checkpoint=cast("Checkpoint", {**checkpoint, "channel_values": values}),
             metadata=self.serde.loads_typed(saved.metadata),
             parent_config=parent,
             pending_writes=[

@@ -33,7 +33,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.decision.words import FRAMEWORK
-from upthread.core.events import TurnEnded, TurnIntended
+from upthread.core.events import TurnEnded, TurnEvent, TurnIntended
 from upthread.core.names import shown
 from upthread.core.types import (
     Conversation,
@@ -191,6 +191,28 @@ class EntryLog:
                     continue
                 return
 
+    def prepared(self, append: Append) -> Prepared:
+        """Return what appending is written as, as the conversation stands now.
+
+        For `append_together`, which writes it, and then has the turn remembered by `follow`.
+        """
+        stands = self._stands()
+        if append.after is not None and stands.last != append.after:
+            raise self._moved(append.after, stands.last)
+        conversation_id = stands.conversation.conversation_id
+        opening = [OpenConversation(conversation=stands.conversation)] if stands.is_new else []
+        turn_id, turn = self._turn_in(conversation_id, stands.last)
+        said = self._said(conversation_id, turn_id, stands.last, append.entries)
+        return Prepared(
+            writes=(*opening, *turn, *said),
+            turn=(conversation_id, turn_id),
+            seqs=tuple(range(stands.last + 1, stands.last + 1 + len(append.entries))),
+        )
+
+    def follow(self, written: Prepared) -> None:
+        """Go on in the turn that an append was written under."""
+        self._turn = written.turn
+
     # --- below: one conversation, as the port has it ---------------------------------------------
 
     def _conversation(self) -> Conversation | None:
@@ -220,21 +242,6 @@ class EntryLog:
             base_name=base_name
             or name_workstream(self._store, project_id, workstream, now_ms=now_ms),
             opened_at_ms=now_ms(),
-        )
-
-    def _prepared(self, append: Append) -> _Prepared:
-        """Return what appending is written as, as the conversation stands now."""
-        stands = self._stands()
-        if append.after is not None and stands.last != append.after:
-            raise self._moved(append.after, stands.last)
-        conversation_id = stands.conversation.conversation_id
-        opening = [OpenConversation(conversation=stands.conversation)] if stands.is_new else []
-        turn_id, turn = self._turn_in(conversation_id, stands.last)
-        said = self._said(conversation_id, turn_id, stands.last, append.entries)
-        return _Prepared(
-            writes=(*opening, *turn, *said),
-            turn=(conversation_id, turn_id),
-            seqs=tuple(range(stands.last + 1, stands.last + 1 + len(append.entries))),
         )
 
     def _replace(self, stands: _Stands, left: Sequence[NewEntry]) -> None:
@@ -341,7 +348,7 @@ def append_together(appends: Sequence[Append]) -> tuple[tuple[int, ...], ...]:
     while wanted:
         log = wanted[0].log
         with log.lock:
-            prepared = [each.log._prepared(each) for each in wanted]  # noqa: SLF001  # this file's
+            prepared = [each.log.prepared(each) for each in wanted]
             try:
                 log.commit([write for each in prepared for write in each.writes])
             except ConflictError:
@@ -350,16 +357,16 @@ def append_together(appends: Sequence[Append]) -> tuple[tuple[int, ...], ...]:
                 if all(each.after is None for each in wanted):
                     continue
                 for each in wanted:
-                    each.log._prepared(each)  # noqa: SLF001
+                    each.log.prepared(each)
                 continue
             for each, done in zip(wanted, prepared, strict=True):
-                each.log._turn = done.turn  # noqa: SLF001
+                each.log.follow(done)
             seqs = iter(done.seqs for done in prepared)
             return tuple(next(seqs) if each.entries else () for each in appends)
     return ((),) * len(appends)
 
 
-class _Prepared(Struct, frozen=True, kw_only=True):
+class Prepared(Struct, frozen=True, kw_only=True):
     """The writes of an append, the turn they are under, and the numbers its entries will have."""
 
     writes: tuple[Write, ...]
@@ -381,7 +388,10 @@ def _turn(
     """Return a turn that is over as soon as it is open: upthread has nothing to go on with."""
     turn_id, now_ms = TurnId(system.new_id("trn")), system.now_ms()
     intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
-    events = (intended, TurnEnded(outcome=Outcome.OK, detail="driven by a framework"))
+    events: tuple[TurnEvent, ...] = (
+        intended,
+        TurnEnded(outcome=Outcome.OK, detail="driven by a framework"),
+    )
     return turn_id, (
         OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms),
         *(
