@@ -27,6 +27,9 @@ from upthread.store.base import Store
 THREAD_PREFIX: Final = "thread-"
 """Begins the workstream of a thread whose own name no workstream may have."""
 
+LOGS_MAX: Final = 1024
+"""Of so many logs it is remembered which turn is theirs, and that they were proved."""
+
 NAME_BYTES_MAX: Final = 160
 """A longer name of a thread would leave no room beside it in what people read."""
 
@@ -58,6 +61,7 @@ class FrameworkRecord:
         )
         self._opened: Opened = open_record(asked)
         self._system = System()
+        self._logs: dict[tuple[str, ConversationKey], EntryLog] = {}
         self.lock = RLock()
         """Held over several calls that belong together: the store takes one at a time."""
         # No policy stands in front of it: a value that is not whole is of no use to its framework.
@@ -111,9 +115,14 @@ class FrameworkRecord:
 
     def _log(self, framework: str, key: ConversationKey) -> EntryLog:
         redacted: Callable[[str], str] = self._opened.redactor.redact
-        return EntryLog(
-            self._store, self._system, key, framework, redacted=redacted, lock=self.lock
-        )
+        with self.lock:
+            log = self._logs.pop((framework, key), None) or EntryLog(
+                self._store, self._system, key, framework, redacted=redacted, lock=self.lock
+            )
+            self._logs[framework, key] = log  # the one asked for last stands last
+            while len(self._logs) > LOGS_MAX:
+                del self._logs[next(iter(self._logs))]
+        return log
 
     def _require_text(self, role: str) -> None:
         if self._opened.policy.of_role(role) == "index":

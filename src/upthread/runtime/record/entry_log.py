@@ -14,6 +14,8 @@ L4  `rewrite` leaves what it returns and erases the rest, or changes nothing. An
     process appends meanwhile is neither lost nor put into what was erased: it is seen by `rewrite`,
     or comes after it.
 L5  Another framework's conversation is refused before anything is written.
+L6  Before a process reads a log for the first time all of it is proved against its chain:
+    StoreError for a value that is not what was recorded, never that value.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from upthread.core.types import (
     TurnId,
     UnknownPart,
 )
-from upthread.errors import ConflictError, UsageError
+from upthread.errors import ConflictError, StoreError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import name_workstream
 from upthread.store.base import Store
@@ -110,7 +112,8 @@ class EntryLog:
         self._kind = KIND_PREFIX + framework
         self._redacted = redacted
         self._turn: tuple[ConversationId, TurnId] | None = None
-        self._own: set[ConversationId] = set()
+        self._own: ConversationId | None = None
+        self._proved: ConversationId | None = None
 
     def last(self) -> int:
         """Return the number that the next entry comes after, 0 before the first."""
@@ -138,6 +141,8 @@ class EntryLog:
     def _messages(self, after: int, newest: int | None) -> Iterator[Message]:
         with self.lock:
             conversation = self._conversation()
+            if conversation is not None:
+                self._prove(conversation.conversation_id)
         while conversation is not None:
             with self.lock:
                 page = self._store.messages(
@@ -155,7 +160,10 @@ class EntryLog:
         """Return one entry, None where none has this number, or it was forgotten."""
         with self.lock:
             conversation = self._conversation()
-            found = self._store.message(conversation.conversation_id, seq) if conversation else None
+            if conversation is None:
+                return None
+            self._prove(conversation.conversation_id)
+            found = self._store.message(conversation.conversation_id, seq)
         return next(self._in(found), None) if found else None
 
     def texts(self) -> Iterator[str]:
@@ -301,7 +309,7 @@ class EntryLog:
     def _require_own(self, conversation: Conversation, last: int) -> None:
         """Refuse a conversation in which another framework speaks (L5). Looked at once."""
         conversation_id = conversation.conversation_id
-        if conversation_id in self._own:
+        if conversation_id == self._own:
             return
         newest = self._store.messages(conversation_id, newest=ENTRIES_AT_ONCE) if last else ()
         kinds = {kind for message in newest for kind in _kinds(message)} - {self._kind}
@@ -312,7 +320,19 @@ class EntryLog:
                 hint="give this one a thread or an address of its own",
                 address=self.key.address,
             )
-        self._own.add(conversation_id)
+        self._own = conversation_id
+
+    def _prove(self, conversation_id: ConversationId) -> None:
+        """Refuse what is not as it was recorded (L6). Once: it takes about as long as reading all."""
+        if conversation_id == self._proved:
+            return
+        if (seq := self._store.verify(conversation_id)) is not None:
+            raise StoreError(
+                f"{shown(self.key.address)}: entry {seq} is not what was recorded",
+                hint="`upthread doctor` says what is damaged and how it is restored",
+                address=self.key.address,
+            )
+        self._proved = conversation_id
 
     def _require_nobody_else(self, entries: Sequence[Entry]) -> None:
         if any(each.told for each in entries):
