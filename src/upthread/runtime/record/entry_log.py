@@ -323,7 +323,7 @@ class EntryLog:
         self._own = conversation_id
 
     def _prove(self, conversation_id: ConversationId) -> None:
-        """Refuse what is not as it was recorded (L6). Once: it takes about as long as reading all."""
+        """Refuse what is not as it was recorded (L6). Once: as long as reading all takes."""
         if conversation_id == self._proved:
             return
         if (seq := self._store.verify(conversation_id)) is not None:
