@@ -6,9 +6,9 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test live frameworks check soak bench lock format docs agents clean
+.PHONY: help demo test live frameworks check soak bench bench-peers lock format docs agents clean
 help:            ## what can be made
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
 .venv/app: requirements/app.lock pyproject.toml
 	@echo "installing upthread and what it needs into .venv, with $(PYTHON)"
@@ -69,6 +69,9 @@ soak: .venv/dev agents  ## the long versions of the crash, fault and property te
 
 bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run
 	PYTHONPATH=. $(BIN)/python bench/run.py
+
+bench-peers: .frameworks/installed  ## our stores for the frameworks beside their own, interleaved
+	PYTHONPATH=. .frameworks/bin/python bench/frameworks.py
 
 lock:            ## resolve the lock files again
 	$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv

@@ -20,8 +20,8 @@ from upthread.integrations.agent_framework import (
     CHECKPOINTS,
     UpthreadCheckpointStorage,
     UpthreadHistoryProvider,
-    UpthreadSessionStore,
 )
+from upthread.integrations.agent_framework_sessions import UpthreadSessionStore
 
 
 @pytest.fixture(params=["theirs", "ours"])

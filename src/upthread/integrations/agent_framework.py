@@ -1,6 +1,6 @@
-"""Microsoft's Agent Framework on upthread's record: its checkpoints, its history, its sessions.
+"""Microsoft's Agent Framework on upthread's record: its checkpoints and its history.
 
-`UpthreadCheckpointStorage`, `UpthreadHistoryProvider`, `UpthreadSessionStore`. A snapshot is kept
+`UpthreadCheckpointStorage` and `UpthreadHistoryProvider`. A snapshot is kept
 as its difference to the one before, so a workflow whose state holds a conversation does not write
 that anew with each superstep. Written for agent-framework-core 1.23.
 """
@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from agent_framework import (
-    AgentSession,
     HistoryProvider,
     Message,
-    SessionStore,
     WorkflowCheckpoint,
     WorkflowCheckpointException,
 )
@@ -35,7 +33,6 @@ from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"
 HISTORY: Final = "agent-framework"
-SESSIONS: Final = "agent-framework-session"
 
 SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 
@@ -74,8 +71,8 @@ class Snapshots:
         return entries
 
 
-class _OnRecord:
-    """What the three have in common: a record, opened or given."""
+class OnRecord:
+    """What all of the framework's stores have in common: a record, opened or given."""
 
     def __init__(
         self, directory: str | Path, database: str | None, record: FrameworkRecord | None
@@ -129,7 +126,7 @@ class UpthreadCheckpointStorage:
         allowed_checkpoint_types: Sequence[str] = (),
         on_failure: Callable[[WorkflowCheckpoint, Exception], None] = _warned,
     ) -> None:
-        self._on = _OnRecord(directory, database, record)
+        self._on = OnRecord(directory, database, record)
         self._folds = Folds(self._on.record, Snapshots)
         self._allowed = frozenset(allowed_checkpoint_types)
         self._on_failure = on_failure
@@ -224,7 +221,7 @@ class UpthreadHistoryProvider(HistoryProvider):
         **flags: Any,
     ) -> None:
         super().__init__(source_id, **flags)
-        self._on = _OnRecord(directory, database, record)
+        self._on = OnRecord(directory, database, record)
         self._address = address
 
     def close(self) -> None:
@@ -268,51 +265,6 @@ class UpthreadHistoryProvider(HistoryProvider):
                 hint="run the agent with a session: agent.run(…, session=agent.create_session())",
             )
         return self._on.record.log(HISTORY, session_id or "", address=self._address)
-
-
-class UpthreadSessionStore(SessionStore):
-    """Whole sessions by an id of the caller's. Each `set` is kept; `get` returns the newest."""
-
-    def __init__(
-        self,
-        directory: str | Path = ".",
-        *,
-        database: str | None = None,
-        record: FrameworkRecord | None = None,
-    ) -> None:
-        super().__init__()
-        self._on = _OnRecord(directory, database, record)
-        self._folds = Folds(self._on.record, Snapshots)
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        self._on.close()
-
-    async def get(self, session_id: str) -> AgentSession | None:
-        """Return a copy of a session, None without one. ValueError for an id that is none."""
-        self.validate_session_id(session_id)
-
-        def look() -> JsonValue:
-            with self._on.record.lock:
-                return self._folds.of(self._log(session_id)).fold.by_id.get(session_id)
-
-        found = await asyncio.to_thread(look)
-        return AgentSession.from_dict(cast("dict[str, Any]", found)) if found else None
-
-    async def set(self, session_id: str, session: AgentSession) -> None:
-        """Keep a copy of a session in place of the one before. ValueError for a bad id."""
-        self.validate_session_id(session_id)
-        snapshot = cast("JsonValue", session.to_dict())
-        log = self._log(session_id)
-        await asyncio.to_thread(self._on.append_snapshot, self._folds, log, session_id, snapshot)
-
-    async def delete(self, session_id: str) -> None:
-        """Erase a session. ValueError for an id that is none."""
-        self.validate_session_id(session_id)
-        await asyncio.to_thread(self._log(session_id).rewrite, lambda _: ())
-
-    def _log(self, session_id: str) -> EntryLog:
-        return self._on.record.log(SESSIONS, session_id)
 
 
 def _folded(entries: Sequence[Entry]) -> Snapshots:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
+import msgspec
+
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 from upthread.runtime.record.entry_log import Entry
@@ -30,6 +32,12 @@ BlobKey: TypeAlias = tuple[str, str, Version]
 """Namespace, channel, version."""
 
 EMPTY: Final = None
+
+MSGPACK: Final = "msgpack"
+ELEMENT: Final = "msgpack[]"
+"""The type of an element that was cut out of a list's MessagePack."""
+
+_CUT: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +247,27 @@ class CheckpointThread:
 def is_typed(value: object) -> bool:
     """Return whether a stored value is whole, and no list by its elements."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+
+
+def elements_of(whole: Typed) -> tuple[Typed, ...]:
+    """Return a serialized list by its elements, empty where it cannot be cut.
+
+    JsonPlusSerializer writes MessagePack (4.3.2), where an array is its elements one after another.
+    """
+    kind, content = whole
+    if kind != MSGPACK:
+        return ()
+    try:
+        return tuple((ELEMENT, bytes(each)) for each in _CUT.decode(content))
+    except msgspec.MsgspecError:  # a serializer of somebody's that calls something else so
+        return ()
+
+
+def list_of(elements: Sequence[Typed]) -> Typed | None:
+    """Return the list that was cut into these elements, None where they were given one by one."""
+    if not elements or any(kind != ELEMENT for kind, _ in elements):
+        return None
+    return MSGPACK, msgspec.msgpack.encode([msgspec.Raw(content) for _, content in elements])
 
 
 def _shared(before: Sequence[Typed], elements: Sequence[Typed]) -> int:

@@ -35,7 +35,9 @@ from upthread.integrations.checkpoint_log import (
     SavedWrite,
     Stored,
     Typed,
+    elements_of,
     is_typed,
+    list_of,
 )
 from upthread.integrations.folds import Folds
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
@@ -393,14 +395,20 @@ class UpthreadSaver(BaseCheckpointSaver[str]):
             ) from error
 
     def _stored(self, value: object) -> Stored:
-        if type(value) is list:  # a subclass would come back as a list
-            return tuple(self._dumped(each) for each in cast("list[object]", value))
-        return self._dumped(value)
+        if type(value) is not list:  # a subclass would come back as a list
+            return self._dumped(value)
+        # All at once, and cut into its elements: ten thousand calls take three times as long.
+        elements = elements_of(self._dumped(value))
+        return elements or tuple(self._dumped(each) for each in cast("list[object]", value))
 
     def _loaded(self, stored: Stored) -> object:
         if is_typed(stored):
             return self.serde.loads_typed(cast("Typed", stored))
-        return [self.serde.loads_typed(each) for each in cast("tuple[Typed, ...]", stored)]
+        elements = cast("tuple[Typed, ...]", stored)
+        whole = list_of(elements)
+        if whole is not None:
+            return self.serde.loads_typed(whole)
+        return [self.serde.loads_typed(each) for each in elements]
 
     def _said(
         self,

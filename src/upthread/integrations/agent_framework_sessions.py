@@ -1,0 +1,66 @@
+"""Whole sessions of Microsoft's Agent Framework on upthread's record.
+
+By themselves: agent-framework-core 1.23 warns of its SessionStore, which is an experiment, as soon
+as a class is made from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final, cast
+
+from agent_framework import AgentSession, SessionStore
+
+from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import JsonValue
+from upthread.integrations.agent_framework import OnRecord, Snapshots
+from upthread.integrations.folds import Folds
+from upthread.runtime.record.entry_log import EntryLog
+
+SESSIONS: Final = "agent-framework-session"
+
+
+class UpthreadSessionStore(SessionStore):
+    """Whole sessions by an id of the caller's. Each `set` is kept; `get` returns the newest."""
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+    ) -> None:
+        super().__init__()
+        self._on = OnRecord(directory, database, record)
+        self._folds = Folds(self._on.record, Snapshots)
+
+    def close(self) -> None:
+        """Close the record, unless it was given."""
+        self._on.close()
+
+    async def get(self, session_id: str) -> AgentSession | None:
+        """Return a copy of a session, None without one. ValueError for an id that is none."""
+        self.validate_session_id(session_id)
+
+        def look() -> JsonValue:
+            with self._on.record.lock:
+                return self._folds.of(self._log(session_id)).fold.by_id.get(session_id)
+
+        found = await asyncio.to_thread(look)
+        return AgentSession.from_dict(cast("dict[str, Any]", found)) if found else None
+
+    async def set(self, session_id: str, session: AgentSession) -> None:
+        """Keep a copy of a session in place of the one before. ValueError for a bad id."""
+        self.validate_session_id(session_id)
+        snapshot = cast("JsonValue", session.to_dict())
+        log = self._log(session_id)
+        await asyncio.to_thread(self._on.append_snapshot, self._folds, log, session_id, snapshot)
+
+    async def delete(self, session_id: str) -> None:
+        """Erase a session. ValueError for an id that is none."""
+        self.validate_session_id(session_id)
+        await asyncio.to_thread(self._log(session_id).rewrite, lambda _: ())
+
+    def _log(self, session_id: str) -> EntryLog:
+        return self._on.record.log(SESSIONS, session_id)
