@@ -1,6 +1,6 @@
 """A LangGraph graph that is stopped before its last node, and goes on in the next run.
 
-pip install 'upthread[langgraph]' langgraph
+pip install 'upthread[langgraph]'
 python langgraph_graph.py; python langgraph_graph.py
 """
 
