@@ -6,7 +6,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "upthread"
-PACKAGES = ("core", "boundary", "agents", "store", "agent_stores")
+PACKAGES = ("core", "boundary", "agents", "store", "agent_stores", "integrations")
 
 _CONFORMANCE = "the port's conformance suite runs whole on it"
 _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the conformance suite"

@@ -106,6 +106,24 @@ def test_a_planted_import_fails_the_check(copy, layer, folder, imported, contrac
     assert any(contract in line and "BROKEN" in line for line in said.splitlines()), said
 
 
+@pytest.mark.parametrize("layer", ["surfaces", "client", "runtime", "store"])
+@pytest.mark.parametrize("framework", ["langgraph", "agents", "google.adk"])
+def test_only_integrations_may_import_a_framework(copy, layer, framework):
+    assert "Only integrations know a framework BROKEN" in broken(copy, layer, f"import {framework}")
+
+
+def test_an_integration_knows_no_other_and_nothing_knows_one(copy: Path):
+    beside = copy / "src" / "upthread" / "integrations" / "langgraph.py"
+    before = beside.read_text()
+    beside.write_text(f"{before}\nimport upthread.integrations.google_adk\n")
+    try:
+        said = lint(copy).stdout
+    finally:
+        beside.write_text(before)
+    assert "Integrations do not know each other BROKEN" in said
+    assert f"{LAYERS}" in broken(copy, "client", "import upthread.integrations.folds")
+
+
 @pytest.mark.parametrize(
     "module", ["asyncio", "os", "socket", "tempfile", "time", "random", "logging", "httpx", "anyio"]
 )
