@@ -219,6 +219,36 @@ def test_what_a_framework_kept_is_listed_audited_found_and_forgotten_as_all_else
     assert "a remarkable walrus" not in place.upthread("search", "walrus")
 
 
+def test_an_audit_says_how_long_a_value_is_and_not_what_is_in_it(place):
+    """A value may hold a secret in a form that no redactor reads."""
+    with place.open() as opened:
+        opened.log("trial", "t").append([NewEntry(value={"in": "d2FscnVz"}, text="a walrus")])
+    for form in ("md", "json", "html", "atif", "otel"):
+        told = place.upthread("audit", "t", "--format", form)
+        assert "d2FscnVz" not in told
+    assert '"size_bytes": 17' in place.upthread("audit", "t")
+    assert "a walrus" in place.upthread("audit", "t")
+
+
+def test_why_says_that_a_framework_drives_it(sqlite_place):
+    with sqlite_place.open() as opened:
+        opened.log("trial", "t").append(new(1))
+    assert "leave it to its framework" in sqlite_place.upthread("why", "t/trial")
+
+
+def test_values_are_whole_in_a_record_that_was_moved_and_in_a_backup(sqlite_place):
+    secret = {"key": "sk-ant-api03-" + "A1b2C3d4" * 10}
+    with sqlite_place.open() as opened:
+        opened.log("trial", "t").append(new(secret))
+    moved, saved = (str(sqlite_place.directory / name) for name in ("moved.db", "saved.db"))
+    sqlite_place.upthread("migrate", "--from", sqlite_place.database, "--to", moved, "--yes")
+    sqlite_place.upthread("backup", saved)
+    for path in (moved, saved):
+        sqlite_place.database = path
+        with sqlite_place.open() as opened:
+            assert values(opened.log("trial", "t")) == [secret]
+
+
 def test_a_record_that_keeps_no_text_takes_no_framework(sqlite_place):
     (sqlite_place.repository / "upthread.toml").write_text('record = "index"\n')
     with sqlite_place.open() as opened, pytest.raises(ConfigError, match="keeps no text"):

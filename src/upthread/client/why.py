@@ -13,6 +13,7 @@ from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.decision.read_coverage import Reading
+from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnIntended
 from upthread.core.roles.role import Role
 from upthread.core.states import Standing, State
@@ -63,9 +64,17 @@ class Whys:
     async def __call__(self, address: str, *, agent: str | None = None) -> Why:
         """Return the last decision and what would be decided now. Raises NotFoundError."""
         view = await self._role(address)
+        intended = _intended(view)
+        is_a_role = view.conversation.key.role in self._settings.roles
+        if intended is not None and intended.decision == FRAMEWORK and not is_a_role:
+            return Why(
+                address=view.conversation.key.address,
+                standing=view.standing,
+                last=_decision(intended),
+                now=Decision(decision=FRAMEWORK, reasons=(FRAMEWORK,)),
+            )
         inputs = await self._system.in_thread(lambda: self.inputs_now(view, agent))
         inside = await self._system.in_thread(lambda: self._inputs_inside(view))
-        intended = _intended(view)
         return Why(
             address=view.conversation.key.address,
             standing=view.standing,

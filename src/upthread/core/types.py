@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum, StrEnum
-from typing import Any, Literal, NewType, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NewType, TypeAlias, TypeVar
 
 Value = TypeVar("Value")
 
@@ -239,6 +239,10 @@ class FilePart:
 
 PERMISSION = "permission"
 """The kind of an UnknownPart that keeps a permission request and who or what answered it."""
+
+
+FRAMEWORK_PREFIX: Final = "framework:"
+"""Begins the kind of an UnknownPart that keeps a value of an agent framework's, whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ _WOULD = {
     RESUME_WITH_REPLAY: "roll over to a new session with replay",
     START_FRESH: "start a fresh session with a briefing",
     REFUSE: "refuse",
+    FRAMEWORK: "leave it to its framework",
 }
 _SOME_SESSION = {RESUME_WITH_REPLAY: "a new session"}
 """What stands for a session whose id nobody knows yet."""
@@ -83,7 +84,7 @@ READ_BACK = "read_back"
 """The reason of a turn that only the agent's own session had: nothing was decided here."""
 
 OTHER_REASONS = {
-    FRAMEWORK: "its agent framework drove it: nothing was decided here",
+    FRAMEWORK: "its agent framework drives it, and nothing is decided here",
     READ_BACK: "it was read back from the agent's own session, which alone had it",
     "child": "a sub-agent was started",
     "adopted": "a person handed it over",

@@ -1,4 +1,6 @@
-"""The audit: all that is kept of a workstream, put together, nothing left out.
+"""The audit: all that is kept of a workstream, put together.
+
+Nothing is left out but the values that agent frameworks keep: what was said in them is there.
 
 Blocking reads only. Children, closed generations and refusals are here as well as the conversations
 a person would ask for; what cannot be verified is named, never dropped.
@@ -15,8 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, overload
+from typing import Final, TypeGuard, overload
 
+from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.runs import pipeline as pipelines
@@ -24,7 +27,15 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.states import Standing
 from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
-from upthread.core.types import Conversation, ConversationId, Link, Message
+from upthread.core.types import (
+    FRAMEWORK_PREFIX,
+    Conversation,
+    ConversationId,
+    Link,
+    Message,
+    Part,
+    UnknownPart,
+)
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Quarantined, Run, Store, Turn
 
@@ -266,10 +277,31 @@ def _between(
         page = store.messages(conversation_id, after_seq=after_seq, first=wanted) or store.messages(
             conversation_id, after_seq=after_seq
         )
-        yield from page
+        yield from map(_without_values, page)
         if not page:
             return
         after_seq = page[-1].seq
+
+
+def _without_values(message: Message) -> Message:
+    """Return a message without what a framework keeps whole: of that, only its size is shown.
+
+    It may hold secrets in a form that no redactor reads, such as MessagePack in base 64. What was
+    said in it stands beside it, redacted.
+    """
+    if not any(_is_value(part) for part in message.parts):
+        return message
+    return replace(message, parts=tuple(map(_sized, message.parts)))
+
+
+def _sized(part: Part) -> Part:
+    if not _is_value(part):
+        return part
+    return replace(part, raw={"size_bytes": len(encode_json(part.raw))})
+
+
+def _is_value(part: Part) -> TypeGuard[UnknownPart]:
+    return isinstance(part, UnknownPart) and part.kind.startswith(FRAMEWORK_PREFIX)
 
 
 def _run(store: Store, run: Run, number: int, standing: Standing | None) -> AuditedRun:

@@ -38,6 +38,7 @@ from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended
 from upthread.core.names import shown
 from upthread.core.types import (
+    FRAMEWORK_PREFIX,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -55,9 +56,6 @@ from upthread.errors import ConflictError, StoreError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import name_workstream
 from upthread.store.base import Store
-
-KIND_PREFIX: Final = "framework:"
-"""Begins the kind of each part that holds a framework's value."""
 
 TEXT_CHARACTERS_MAX: Final = 20_000
 """Of a value's text so much is kept beside it: search and briefings read it, nobody resumes it."""
@@ -109,7 +107,7 @@ class EntryLog:
         self.key = key
         self._store, self._system, self.lock = store, system, lock
         self.commit = store.commit
-        self._kind = KIND_PREFIX + framework
+        self._kind = FRAMEWORK_PREFIX + framework
         self._redacted = redacted
         self._turn: tuple[ConversationId, TurnId] | None = None
         self._own: ConversationId | None = None
@@ -315,8 +313,8 @@ class EntryLog:
         kinds = {kind for message in newest for kind in _kinds(message)} - {self._kind}
         if kinds:
             raise UsageError(
-                f"{self.key.address} holds what {min(kinds).removeprefix(KIND_PREFIX)} keeps, and "
-                f"{self._kind.removeprefix(KIND_PREFIX)} would not understand it",
+                f"{self.key.address} holds what {_name(min(kinds))} keeps, and {_name(self._kind)} "
+                "would not understand it",
                 hint="give this one a thread or an address of its own",
                 address=self.key.address,
             )
@@ -421,7 +419,11 @@ def _turn(
     )
 
 
+def _name(kind: str) -> str:
+    return kind.removeprefix(FRAMEWORK_PREFIX)
+
+
 def _kinds(message: Message) -> Iterator[str]:
     for part in message.parts:
-        if isinstance(part, UnknownPart) and part.kind.startswith(KIND_PREFIX):
+        if isinstance(part, UnknownPart) and part.kind.startswith(FRAMEWORK_PREFIX):
             yield part.kind
