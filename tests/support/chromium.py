@@ -33,10 +33,10 @@ class Opened:
         self.requests = requests
 
 
-def opened(page: Path, place: Path) -> Opened:
-    """Open a file; `requests` are the URLs that were asked for, but files and the browser's own."""
+def opened(page: Path | str, place: Path, *words: str) -> Opened:
+    """Open a file, or an address; `requests` are the URLs it asked for, but the browser's own."""
     net_log = place / "net.json"
-    done = _run(page, place, "--dump-dom", f"--log-net-log={net_log}")
+    done = _run(page, place, "--dump-dom", f"--log-net-log={net_log}", *words)
     return Opened(done.stdout, done.stderr, _urls(net_log))
 
 
@@ -47,10 +47,16 @@ def screenshot(page: Path, place: Path, *, width: int, height: int = 1600) -> Pa
     return picture
 
 
-def _run(page: Path, place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _run(page: Path | str, place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     assert CHROMIUM is not None
     return subprocess.run(
-        [CHROMIUM, *_QUIET, f"--user-data-dir={place / 'browser'}", *words, page.as_uri()],
+        [
+            CHROMIUM,
+            *_QUIET,
+            f"--user-data-dir={place / 'browser'}",
+            *words,
+            page if isinstance(page, str) else page.as_uri(),
+        ],
         capture_output=True,
         text=True,
         errors="replace",

@@ -113,6 +113,11 @@ class Project(Assembly):
 
     # --- looking: what hooks saw is taken in before anything is read ---------------------------
 
+    async def read(self, look: Callable[[], Result]) -> Result:
+        """Return what a blocking read of `store` returns, run off the event loop."""
+        await self.hooks.take_in()
+        return await self._system.in_thread(look)
+
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
         """Return all workstreams, oldest first."""
         await self.hooks.take_in()

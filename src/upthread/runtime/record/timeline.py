@@ -200,9 +200,16 @@ class Branch:
         view = self._whole.role(self.conversation.conversation_id)
         return view.verdict if view else None
 
-    def turns(self) -> Iterator[TurnNode]:
-        """Yield its turns, oldest first."""
-        for audited in self._audited.turns:
+    @property
+    def turns_count(self) -> int:
+        """How many turns it has."""
+        return len(self._audited.turns)
+
+    def turns(self, *, first: int = 1, last: int | None = None) -> Iterator[TurnNode]:
+        """Yield its turns, oldest first: those with numbers from `first` to `last`, else all."""
+        count = len(self._audited.turns)
+        for place in range(first - 1, count if last is None else min(last, count)):
+            audited = self._audited.turns[place]
             yield _turn(audited, self._items(audited.messages))
 
     def items(self) -> Iterator[Item]:

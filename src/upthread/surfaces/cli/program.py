@@ -63,6 +63,7 @@ MORE: Final = {
     "backup": "database.backup",
     "restore": "database.restore",
     "salvage": "database.salvage",
+    "web": "hooks.web",
     "mcp": "hooks.mcp",
     "drain": "hooks.drain",
     "worker": "database.worker",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from upthread.core.redaction.redactor import PLACEHOLDER, Redactor
 from upthread.core.text import visible_line, visible_text
@@ -28,11 +28,14 @@ ATTRIBUTES: Final = frozenset(
 )
 """What an element may have: nothing that runs, loads or styles."""
 
+LEADING: Final = frozenset({"href", "src", "action", "hx-get"})
+"""What makes a browser ask for something."""
+
 KNOWN_MAX: Final = 2_048
 KNOWN_CHARACTERS_MAX: Final = 80
 """How many texts of up to so many characters are made once for all of a page."""
 
-_VOID: Final = frozenset({"meta", "br", "hr"})
+_VOID: Final = frozenset({"meta", "br", "hr", "link", "input"})
 _REDACTED: Final = re.compile(f"({PLACEHOLDER})")
 
 
@@ -46,7 +49,13 @@ Child: TypeAlias = "str | Markup | Iterable[str | Markup | None] | None"
 
 
 class Html:
-    """Makes elements. `redactor` takes the secrets out of a text before anything else is done."""
+    """Makes elements. `redactor` takes the secrets out of a text before anything else is done.
+
+    `attributes` is what an element may have, and `leads_to` how an address begins.
+    """
+
+    attributes: ClassVar[frozenset[str]] = ATTRIBUTES
+    leads_to: ClassVar[tuple[str, ...]] = ("#",)
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -103,13 +112,13 @@ class Html:
 
     def _attribute(self, key: str, value: str | bool | None) -> str:  # noqa: FBT001  # a value
         name = key.rstrip("_").replace("_", "-")
-        assert name in ATTRIBUTES, f"no element has the attribute {name!r}"
+        assert name in self.attributes, f"no element has the attribute {name!r}"
         if value is None or value is False:
             return ""
         if value is True:
             return f" {name}"
         # Only to a place in this very page, whose names are ours.
-        assert name != "href" or value.startswith("#"), "a page leads nowhere"
+        assert name not in LEADING or value.startswith(self.leads_to), "a page leads nowhere else"
         return f' {name}="{escape(visible_line(self._redact(value)), quote=True)}"'
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from upthread.core.decision.handshake import in_words
 from upthread.core.decision.words import UNDECIDED, price_in_words
@@ -31,13 +31,23 @@ PILLS: Final = {
 """What a decision looks like; the words say it as well."""
 
 
+class Newest(NamedTuple):
+    """How many of a conversation's last turns are shown, and what leads to those before one."""
+
+    turns: int
+    earlier: Callable[[Branch, int], Markup]
+
+
 def anchor(identity: str) -> str:
     """Return the name of a place in the page, of an id that may be anybody's."""
     return "p" + hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:_ANCHOR_DIGITS]
 
 
-def branch_pieces(html: Html, branch: Branch) -> Iterator[Markup]:
-    """Yield a conversation: its chain, its turns, and what was not let in."""
+def branch_pieces(html: Html, branch: Branch, *, newest: Newest | None = None) -> Iterator[Markup]:
+    """Yield a conversation: its chain, its turns, and what was not let in.
+
+    With `newest` only its last turns, and before them what leads to the earlier ones.
+    """
     conversation = branch.conversation
     place = anchor(conversation.conversation_id)
     if branch.is_child:
@@ -49,16 +59,21 @@ def branch_pieces(html: Html, branch: Branch) -> Iterator[Markup]:
         yield html.opening("section", class_="role", aria_labelledby=f"{place}-name", id=place)
         yield _heading(html, branch, place)
     yield from _facts(html, branch)
+    first = max(1, branch.turns_count + 1 - newest.turns) if newest else 1
+    if newest is not None and first > 1:
+        yield newest.earlier(branch, first)
     calls: list[str] = []
-    for turn in branch.turns():
+    for turn in branch.turns(first=first):
         calls += (call.call_id for call in turn.calls)
-        yield from _turn_pieces(html, turn, branch)
+        yield from turn_pieces(html, turn, branch)
     for item in branch.items():
         if not isinstance(item, Said):
             calls.append(item.call_id)
         yield from item_pieces(html, item, branch, lambda child: branch_pieces(html, child))
     for child in branch.other_children(calls):
-        yield from branch_pieces(html, child)
+        # One that a turn called which is not shown here is shown there.
+        if first == 1 or child.call_id is None:
+            yield from branch_pieces(html, child)
     yield closing("details" if branch.is_child else "section")
 
 
@@ -180,7 +195,8 @@ def _link(html: Html, link: Link) -> Markup:
 # --- a turn ------------------------------------------------------------------------------------
 
 
-def _turn_pieces(html: Html, turn: TurnNode, branch: Branch) -> Iterator[Markup]:
+def turn_pieces(html: Html, turn: TurnNode, branch: Branch) -> Iterator[Markup]:
+    """Yield a turn: what was decided, said and done in it."""
     ended_well = turn.outcome == "ok"
     yield html.opening("details", class_="turn", id=anchor(turn.turn_id), open=not ended_well)
     yield _summary(html, turn)

@@ -85,6 +85,20 @@ def mcp(
     return serve.mcp(call, is_http=http, port=port)
 
 
+def web(
+    call: Call,
+    *,
+    port: Annotated[int, Option("--port", minimum=0, maximum=65535, help="0: a free one.")] = 0,
+    no_open: Annotated[
+        bool, Option("--no-open", help="Only print the address, open no browser.")
+    ] = False,
+) -> int:
+    """Show the record in a browser: live, read-only, for you alone."""
+    from upthread.surfaces.cli.verbs import serve
+
+    return serve.web(call, port=port, opens_browser=not no_open)
+
+
 def drain(
     call: Call,
     *,

@@ -1,9 +1,10 @@
-"""`mcp`, for agents that take MCP servers."""
+"""`mcp`, for agents that take MCP servers, and `web`, for a person's browser."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import webbrowser
 from typing import Final
 
 from upthread.client import Project
@@ -47,4 +48,32 @@ def mcp(call: Call, *, is_http: bool, port: int) -> int:
 
     # Whoever started the server: what it is asked for comes from a model.
     call.with_project(serve, actor=Actor(kind="model", name="through MCP"))
+    return 0
+
+
+def web(call: Call, *, port: int, opens_browser: bool) -> int:
+    """Serve until a person ends it. The address has a token: only who started it knows it."""
+    try:
+        from upthread.surfaces.web import server
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the web pages need {error.name}", hint="pip install 'upthread[web]'"
+        ) from error
+
+    def listening(address: str) -> None:
+        call.output.note(f"listening on {address}")
+        call.output.note("Ctrl-C ends it", "dim")
+        if opens_browser and call.output.is_terminal:
+            webbrowser.open(address)
+
+    async def serve(project: Project) -> None:
+        token = secrets.token_urlsafe(24)
+        try:
+            await server.serve(project, port=port, token=token, listening=listening)
+        except OSError as error:
+            raise UsageError(
+                f"port {port} cannot be listened on: {error.strerror}", hint="leave --port out"
+            ) from error
+
+    call.with_project(serve)
     return 0

@@ -1,0 +1,211 @@
+"""The server: routes on loopback behind a guard, that answer GET and HEAD and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from upthread.agent_stores.text_search import Words
+from upthread.client import Project
+from upthread.core.states import State
+from upthread.core.types import Message
+from upthread.errors import NotFoundError, UpthreadError, UsageError
+from upthread.runtime.record.audit import Audit
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.surfaces.cli.search.own import own_hits
+from upthread.surfaces.cli.verbs.state_lines import opening_command
+from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
+from upthread.surfaces.page.markup import Markup
+from upthread.surfaces.web import pages
+from upthread.surfaces.web.markup import SiteHtml
+
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_STATUS: Final[Mapping[type[UpthreadError], int]] = {NotFoundError: 404, UsageError: 400}
+STATIC: Final = {
+    "page.css": ("upthread.surfaces.page", "style.css", "text/css"),
+    "site.css": ("upthread.surfaces.web", "site.css", "text/css"),
+    "htmx.min.js": ("upthread.surfaces.web", "htmx.min.js", "text/javascript"),
+    "site.js": ("upthread.surfaces.web", "site.js", "text/javascript"),
+}
+
+
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+async def serve(
+    project: Project, *, port: int, token: str, listening: Callable[[str], None]
+) -> None:
+    """Serve until interrupted. `listening` is told the address to open, token and all."""
+    with listening_socket(port) as listener:
+        bound = int(listener.getsockname()[1])
+        guard = BrowserGuard(Site(project).application(), token=token, port=bound)
+        listening(f"http://{LOOPBACK}:{bound}/?token={token}")
+        config = uvicorn.Config(
+            guard, log_level="error", timeout_graceful_shutdown=CLOSE_S_MAX, lifespan="off"
+        )
+        await uvicorn.Server(config).serve(sockets=[listener])
+
+
+class Site:
+    """The pages of one project's record."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._html = SiteHtml(project.redactor)
+
+    def application(self) -> Starlette:
+        """Return the routes. Starlette adds HEAD to GET, and answers 405 to all else."""
+        named = {
+            "/": self._home,
+            "/list": self._list,
+            "/workstream": self._workstream,
+            "/live": self._live,
+            "/turns": self._turns,
+            "/search": self._search,
+            "/static/{name}": self._static,
+        }
+        return Starlette(
+            routes=[
+                Route(path, self._told(answer), methods=["GET"]) for path, answer in named.items()
+            ],
+            exception_handlers={HTTPException: self._not_served},
+        )
+
+    async def _not_served(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return self._failed(error.detail, error.status_code)
+
+    def _failed(self, words: str, status: int) -> Response:
+        body = self._html.element("p", self._html.line(words), class_="note bad")
+        return _page(pages.whole(self._html, "Not shown", [body]), status=status)
+
+    async def _home(self, request: Request) -> Response:
+        first = _number(request, "first")
+        views, total = await self._listed(first)
+        body = pages.workstreams(self._html, views, first=first, total=total)
+        name = Path(self._project.settings.working_directory).name
+        return _page(pages.whole(self._html, name or "Workstreams", body))
+
+    async def _list(self, request: Request) -> Response:
+        views, _ = await self._listed(_number(request, "first"))
+        return _page([pages.workstreams_table(self._html, views)])
+
+    async def _listed(self, first: int) -> tuple[tuple[WorkstreamView, ...], int]:
+        project = self._project
+        known = await project.read(lambda: project.store.workstreams(project.project_id))
+        names = [each.workstream for each in reversed(known)]
+        shown = names[first : first + pages.WORKSTREAMS_SHOWN]
+        views = [await self._project.show(name) for name in shown]
+        return tuple(views), len(names)
+
+    async def _workstream(self, request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        view = await self._project.show(name)
+        roles = [await self._role(each) for each in view.roles]
+
+        def made(audit: Audit) -> str:
+            return "".join(
+                pages.whole(self._html, name, pages.workstream(self._html, audit, roles))
+            )
+
+        return _page([await self._project.with_audit(name, made)])
+
+    async def _live(self, request: Request) -> Response:
+        view = await self._project.show(request.query_params.get("name", ""))
+        roles = [await self._role(each) for each in view.roles]
+        shown = _number(request, "turns")
+        return _page(pages.live(self._html, view, roles, shown=shown))
+
+    async def _role(self, view: RoleView) -> pages.Role:
+        opened = await self._project.own_interface(view.link)
+        tail: tuple[Message, ...] = ()
+        if view.standing.state is State.RUNNING:
+            owner, store = view.conversation.conversation_id, self._project.store
+            tail = await self._project.read(
+                lambda: store.messages(owner, newest=pages.TAIL_MESSAGES)
+            )
+        return pages.Role(view, opening_command(opened), tail)
+
+    async def _turns(self, request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        conversation_id = request.query_params.get("conversation", "")
+        before = _number(request, "before")
+
+        def made(audit: Audit) -> str:
+            found = pages.turns(self._html, audit, conversation_id, before)
+            if found is None:
+                raise NotFoundError(f"{name!r} has no such conversation", hint="open it again")
+            is_part = "part" in request.query_params
+            return "".join(found if is_part else pages.whole(self._html, name, found))
+
+        return _page([await self._project.with_audit(name, made)])
+
+    async def _search(self, request: Request) -> Response:
+        asked = request.query_params.get("q", "")
+        looked_for = asked.split()
+        body: Iterator[Markup] = iter(())
+        if looked_for:
+            hits = partial(own_hits, self._project, Words(looked_for), set())
+            text = await self._project.read(
+                lambda: "".join(
+                    pages.whole(
+                        self._html, "Search", pages.found(self._html, asked, hits()), words=asked
+                    )
+                )
+            )
+            return _page([text])
+        return _page(pages.whole(self._html, "Search", body))
+
+    async def _static(self, request: Request) -> Response:
+        known = STATIC.get(request.path_params["name"])
+        if known is None:
+            raise NotFoundError("there is no such file", hint="go back to the list: /")
+        package, name, kind = known
+        body = files(package).joinpath(name).read_bytes()
+        headers = {**HEADERS, "cache-control": "private, max-age=3600"}
+        return Response(body, media_type=kind, headers=headers)
+
+    def _told(self, answer: Answer) -> Answer:
+        """Answer errors of ours in words, as everywhere."""
+
+        async def told(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except UpthreadError as error:
+                return self._failed(str(error), _STATUS.get(type(error), 500))
+
+        return told
+
+
+def _number(request: Request, name: str) -> int:
+    given = request.query_params.get(name, "0")
+    if not given.isascii() or not given.isdigit() or len(given) > 12:
+        raise UsageError(f"{name} is a number", hint="go back to the list: /")
+    return int(given)
+
+
+def _page(pieces: Iterable[str], *, status: int = 200) -> Response:
+    # What is not valid Unicode is shown as its escape, as in a file.
+    body = "".join(pieces).encode("utf-8", "backslashreplace")
+    return Response(body, media_type="text/html", headers=HEADERS, status_code=status)
