@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -42,6 +43,9 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 _STATUS: Final[Mapping[type[UpthreadError], int]] = {NotFoundError: 404, UsageError: 400}
+RECENT_S: Final = 0.5
+RECENT_TIMES: Final = 4
+"""How long an answer holds, in seconds; and in times of what it took, where that is more."""
 STATIC: Final = {
     "page.css": ("upthread.surfaces.page", "style.css", "text/css"),
     "site.css": ("upthread.surfaces.web", "site.css", "text/css"),
@@ -67,12 +71,55 @@ async def serve(
         await uvicorn.Server(config).serve(sockets=[listener])
 
 
+class Recent:
+    """Answers of the last moment: whoever asks the same meanwhile gets the same.
+
+    However many windows look, the record is read for each page no more often than this.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[str, _Given] = {}
+
+    async def answer(self, asked: str, make: Callable[[], Awaitable[Response]]) -> Response:
+        """Return what was answered a moment ago, else make it. An error is nobody else's."""
+        now_s = anyio.current_time()
+        for old in [each for each, given in self._given.items() if given.is_over(now_s)]:
+            del self._given[old]
+        given = self._given.get(asked)
+        if given is not None:
+            await given.done.wait()
+            if given.response is not None:
+                return given.response
+        given = _Given()
+        self._given[asked] = given
+        try:
+            given.response = await make()
+        finally:
+            ended_s = anyio.current_time()
+            given.until_s = ended_s + max(RECENT_S, RECENT_TIMES * (ended_s - now_s))
+            given.done.set()
+        return given.response
+
+
+class _Given:
+    """An answer, None while it is made or where it could not be; for how long others get it."""
+
+    def __init__(self) -> None:
+        self.until_s = 0.0
+        self.done = anyio.Event()
+        self.response: Response | None = None
+
+    def is_over(self, now_s: float) -> bool:
+        return self.done.is_set() and now_s > self.until_s
+
+
 class Site:
     """The pages of one project's record."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._html = SiteHtml(project.redactor)
+        self._recent = Recent()
 
     def application(self) -> Starlette:
         """Return the routes. Starlette adds HEAD to GET, and answers 405 to all else."""
@@ -191,7 +238,7 @@ class Site:
 
         async def told(request: Request) -> Response:
             try:
-                return await answer(request)
+                return await self._recent.answer(str(request.url), lambda: answer(request))
             except UpthreadError as error:
                 return self._failed(str(error), _STATUS.get(type(error), 500))
 
