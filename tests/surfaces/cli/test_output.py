@@ -38,6 +38,7 @@ VERBS = sorted(VERBS_THERE_ARE)
 SKIPPED = {
     "demo": "plays a story of its own, in a store of its own",
     "mcp": "serves standard input: tests/surfaces/mcp_server",
+    "web": "serves until it is ended: tests/surfaces/web",
 }
 READING = {"ls", "show", "why", "id", "audit", "brief", "status", "agents", "doctor"}
 STRANGER_S_LINES = {"brief"}

@@ -25,8 +25,8 @@ LINES = [
     for line in block.splitlines()
     if line.startswith("$ upthread")
 ]
-NOT_HERE = ("upthread setup", "upthread demo", "--continue")
-"""What is played elsewhere: it changes an agent's settings, takes a while, or needs a kill."""
+NOT_HERE = ("upthread setup", "upthread demo", "upthread web", "--continue")
+"""What is played elsewhere: it changes an agent's settings, does not end by itself, or needs a kill."""
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(LINES))

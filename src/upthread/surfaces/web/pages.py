@@ -252,7 +252,7 @@ def found(html: SiteHtml, words: str, hits: Iterator[Hit]) -> Iterator[Markup]:
     shown = list(islice(hits, HITS_SHOWN + 1))
     if not shown:
         yield html.element("p", html.line(f"Nothing that was said here has “{words}” in it."))
-    items = []
+    items: list[Markup] = []
     for hit in shown[:HITS_SHOWN]:
         workstream_name = hit.address.rpartition("/")[0]
         link = html.element(
