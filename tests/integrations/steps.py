@@ -1,18 +1,21 @@
 """Ten steps with a framework's store, in processes that are killed at each of its commits.
 
-    python -m tests.integrations.steps kills|crowd FRAMEWORK DIRECTORY DATABASE
+    python -m tests.integrations.steps kills|crowd|cold|clock FRAMEWORK DIRECTORY DATABASE
 
 `kills`: for each commit, one process is killed right before it and one right after it; another one
 goes on. The oracle is a file that each step adds a line to, before it is kept. `crowd`: so many
-processes at one thread. Prints one JSON object: what was found.
+processes at one thread. `cold`: processes that open a record at once which nobody made yet.
+`clock`: steps under a clock that goes back. Prints one JSON object: what was found.
 """
 
 import asyncio
+import importlib
 import itertools
 import json
 import os
 import signal
 import sys
+import time
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -20,7 +23,7 @@ from pathlib import Path
 from upthread.client.framework_record import FrameworkRecord
 from upthread.runtime.record.project_store import ProjectStore
 
-STEPS, PROCESSES, EACH = 10, 16, 5
+STEPS, PROCESSES, EACH, OPENINGS = 10, 16, 5, 8
 
 
 class LangGraph:
@@ -310,6 +313,48 @@ def crowd(make, open_record, _directory):
     return {"failed": len(failed), "written": sorted(written), "is_ordered": ordered}
 
 
+def cold(make, open_record, _directory):
+    """Let processes open a new record at the same moment, and each keep one step."""
+    waiting, go = os.pipe()
+    pids = []
+    for process in range(OPENINGS):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(go)
+                os.read(waiting, 1)  # until the other end is closed
+                with open_record() as record:
+                    make(record, "cold", lambda _: None).write(process)
+                os._exit(0)
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+                os._exit(1)
+        pids.append(pid)
+    os.close(go)
+    failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
+    with open_record() as record:
+        written = make(record, "cold", lambda _: None).written()
+    return {"failed": len(failed), "written": sorted(written)}
+
+
+def clock(make, open_record, _directory):
+    """Keep steps while the clock goes back by an hour at each look at it."""
+    hour_s, now_s = 3600, time.time()  # noqa: TID251  # the clock itself
+    looks = itertools.count(1)
+
+    def earlier_s():
+        return now_s - hour_s * next(looks)
+
+    time.time, time.time_ns = earlier_s, lambda: int(earlier_s() * 1e9)  # noqa: TID251
+    for at in range(STEPS):
+        with open_record() as record:
+            make(record, "clock", lambda _: None).write(at)
+    with open_record() as record:
+        return {"written": make(record, "clock", lambda _: None).written(), "looks": next(looks)}
+
+
 def main():
     warnings.simplefilter("ignore")
     what, framework, directory, database = sys.argv[1:]
@@ -322,9 +367,13 @@ def main():
 
     make = FRAMEWORKS[framework]
     # Imported before anything is forked: what is killed is a store, and not an import.
-    with open_record() as record:
-        make(record, "warm", lambda _: None).kept()
-    print(json.dumps({"kills": kills, "crowd": crowd}[what](make, open_record, place)))
+    if what == "cold":
+        importlib.import_module(f"upthread.integrations.{framework.replace('-', '_')}")
+    else:
+        with open_record() as record:
+            make(record, "warm", lambda _: None).kept()
+    doing = {"kills": kills, "crowd": crowd, "cold": cold, "clock": clock}[what]
+    print(json.dumps(doing(make, open_record, place)))
 
 
 if __name__ == "__main__":

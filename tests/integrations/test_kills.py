@@ -1,4 +1,4 @@
-"""Each framework's store under kills at every commit, and under sixteen processes at one thread."""
+"""Each framework's store under kills, crowds, cold openings and a clock that goes back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.integrations.steps import EACH, FRAMEWORKS, PROCESSES, STEPS
+from tests.integrations.steps import EACH, FRAMEWORKS, OPENINGS, PROCESSES, STEPS
 
 LANGGRAPH_COMMITS_MIN = 2 * STEPS
 
@@ -46,3 +46,18 @@ def test_of_sixteen_processes_at_one_thread_each_word_is_kept_once_and_in_order(
     assert found["failed"] == 0
     assert found["written"] == list(range(PROCESSES * EACH))
     assert found["is_ordered"]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_of_processes_that_open_a_new_record_at_once_none_fails(framework, place):
+    found = steps("cold", framework, place)
+    assert found == {"failed": 0, "written": list(range(OPENINGS))}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_order_is_that_of_the_steps_whatever_the_clock_says(framework, place):
+    found = steps("clock", framework, place)
+    assert found["written"] == list(range(STEPS))
+    assert found["looks"] > STEPS
