@@ -1,0 +1,76 @@
+"""The guide and the page of troubleshooting are played, and print what they say they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+ALLOWED = {"guide": {0, 4, 137}, "troubleshooting": range(256)}
+"""Done; waiting for a person or parked; killed, as the guide kills one. Trouble ends in any way."""
+
+
+def steps(page: str) -> list[tuple[str, list[str]]]:
+    """Each command with the lines that are shown under it."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found: list[tuple[str, list[str]]] = []
+    for line in "".join(blocks).splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def plain(text: str) -> str:
+    """Without what differs from one machine to the next: ids, given names."""
+    return re.sub(r"\b[A-Z][a-z]+-(?=[a-z])", "NAME-", re.sub(r"ses_[0-9a-f]+", "SESSION", text))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", ALLOWED)
+def test_every_command_does_and_prints_what_the_page_shows(page: str, tmp_path: Path):
+    home, project = tmp_path / "home", tmp_path / "shop"
+    (home / "upthread").mkdir(parents=True, mode=0o700)
+    project.mkdir()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("UPTHREAD")},
+        "HOME": str(home),
+        "UPTHREAD_HOME": str(home / "upthread"),
+        "UPTHREAD_SOURCES": str(ROOT),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    }
+    assert len(steps(page)) >= 15
+    for command, shown in steps(page):
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        told = plain(done.stdout + done.stderr)
+        assert done.returncode in ALLOWED[page], (command, told)
+        missing = [line for line in shown if plain(line).strip() not in told]
+        assert not missing, (command, missing, told)
+
+
+def test_each_heading_of_troubleshooting_is_what_somebody_sees():
+    """Of those that nothing here provokes the program's own text says it."""
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    shown = " ".join(line for _, lines in steps("troubleshooting") for line in lines)
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    for heading in re.findall(r"^### (.*)$", text, re.MULTILINE):
+        for seen in re.findall(r"`([^`]+)`", heading):
+            for piece in seen.split(" … "):
+                words = piece.removesuffix(" …")
+                assert words in shown or words in source, heading
