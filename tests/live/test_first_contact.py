@@ -105,6 +105,17 @@ def test_what_an_agent_stored_is_listed_as_it_is_and_can_be_gone_on_with(way, sh
     assert only(again, "result")["decision"].startswith("resume")
 
 
+def test_what_is_adopted_from_the_list_is_gone_on_in(way, shell, tmp_path):
+    lines = shell.lines("tell", "w/planner", "Count the zebras. [[SAY done]]")
+    session = only(lines, "result")["upstream_session_id"]
+    other = Shell(shell.project, {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "other")})
+    (told,) = other.lines("adopt", "--pick", "--yes")
+    assert [each["fault"] for each in told["sessions"]] == [None]
+    address = told["sessions"][0]["address"]
+    again = other.lines("tell", address, "[[SAY I am back]]")
+    assert only(again, "turn_started")["upstream_session_id"] == session
+
+
 def test_what_was_said_to_a_real_agent_is_found(way, shell, tmp_path):
     shell.lines("tell", "w/planner", "Count the zebras in Lisbon. [[SAY done]]")
     stranger = {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "stranger")}

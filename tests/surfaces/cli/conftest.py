@@ -136,6 +136,10 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._ours, f"{line}\n".encode())
 
+    def press(self, keys: str) -> None:
+        """Type without a line's end."""
+        os.write(self._ours, keys.encode())
+
     def end(self) -> int:
         while self._read():
             pass

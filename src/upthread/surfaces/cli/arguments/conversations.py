@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from upthread.errors import UsageError
 from upthread.surfaces.cli.arguments.parameters import (
     Address,
     Agent,
@@ -106,11 +107,36 @@ def brief(
 def adopt(
     call: Call,
     *,
-    address: Address,
-    session: Annotated[str, Argument(metavar="ID", help="The agent's own session id.")],
+    address: Annotated[
+        str | None,
+        Argument(
+            metavar="ADDRESS",
+            help="WORKSTREAM/ROLE, such as spec-42/planner.",
+            completed="address",
+        ),
+    ] = None,
+    session: Annotated[
+        str | None, Argument(metavar="ID", help="The agent's own session id.")
+    ] = None,
     agent: Agent = None,
+    pick: Annotated[
+        bool, Option("--pick", help="Choose from the sessions that are here; several at once.")
+    ] = False,
+    yes: Annotated[bool, Option("-y, --yes", help="With --pick: all that are listed.")] = False,
 ) -> int:
-    """Take an existing session of an agent in, as the conversation's current one."""
+    """Take existing sessions of an agent in, as conversations that go on in them."""
+    if pick:
+        from upthread.surfaces.cli.sessions.candidates import Filters
+        from upthread.surfaces.cli.sessions.pick import pick as picked
+
+        if address is not None:
+            raise UsageError("--pick suggests the addresses", hint="leave the address out")
+        return picked(call, Filters(agent=agent), is_yes=yes)
+    if address is None or session is None:
+        raise UsageError(
+            "adopt takes an address and a session's id",
+            hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
+        )
     from upthread.surfaces.cli.verbs import change
 
     return change.adopt(call, address, session, agent=agent)
