@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test live frameworks check soak bench bench-peers lock format docs agents clean
+.PHONY: help demo test live frameworks check soak bench bench-peers recording lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -78,6 +78,9 @@ lock:            ## resolve the lock files again
 	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -o requirements/app.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -o requirements/frameworks.lock --group frameworks pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -c requirements/app.lock --group test --group check -o requirements/dev.lock
+
+recording: .venv/dev  ## record the demo for the README again
+	$(BIN)/python -m tools.record_demo
 
 format: .venv/dev  ## write the format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
