@@ -25,7 +25,7 @@ class KnownWorktree(Struct, frozen=True, kw_only=True):
 
 
 class WorktreesOfProject:
-    """Looks at and removes the working trees that workstreams have of their own."""
+    """Makes, looks at and removes the working trees that workstreams have of their own."""
 
     def __init__(
         self,
@@ -44,6 +44,14 @@ class WorktreesOfProject:
     async def find(self, workstream: str) -> Worktree | None:
         """Return a workstream's own working tree, None where it is worked on in the project's."""
         return await self._system.in_thread(lambda: self._worktrees.find(workstream))
+
+    async def make(self, workstream: str) -> Worktree:
+        """Return a workstream's own working tree, made from HEAD where it has none.
+
+        Raises UsageError where git has nothing to make one from.
+        """
+        name = parse_workstream(workstream)
+        return await self._system.in_thread(lambda: self._worktrees.ensure(name))
 
     async def all(self) -> tuple[KnownWorktree, ...]:
         """Return the working trees of all known workstreams, oldest workstream first."""

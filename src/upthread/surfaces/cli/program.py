@@ -53,6 +53,7 @@ MORE: Final = {
     "effects": "conversations.effects",
     "audit": "conversations.audit",
     "savings": "conversations.savings",
+    "compare": "talk.compare",
     "encrypt": "privacy.encrypt",
     "forget": "privacy.forget",
     "keep": "privacy.keep",

@@ -167,8 +167,8 @@ def rows_of(
             str(one.number),
             done_in_words(one.decision, None),
             one.expected.in_words if one.expected else "—",
-            _told(one.first_read),
-            _told(one.usage.first_cached if one.usage else None),
+            tokens_told(one.first_read),
+            tokens_told(one.usage.first_cached if one.usage else None),
             _spent(one, prices),
             "—" if one.saved is None else f"~{_tokens(one.saved)}",
         )
@@ -183,7 +183,8 @@ def _spent(one: Delegation, prices: Prices | None) -> str:
     return tokens if cost is None else f"{tokens} {money(cost)}"
 
 
-def _told(figure: int | None) -> str:
+def tokens_told(figure: int | None) -> str:
+    """Return a figure as an agent told it; "not told" where it did not."""
     return NOT_TOLD if figure is None else _tokens(figure)
 
 
