@@ -84,6 +84,9 @@ def arguments_of(verb: str, values: Values) -> list[str]:
         "ID": values.line,
         "AGENT": "claude",
         "FILE": values.line,
+        "ROLE": values.line,
+        "FIRST": values.line,
+        "THEN": values.line,
         "[QUESTION] TEXT": "an answer",
         "WORDS": re.findall("[A-Za-z]{3,}", values.line)[0],
     }
