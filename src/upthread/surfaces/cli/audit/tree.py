@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from upthread.client import Project
 from upthread.core.decision.handshake import in_words
+from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import shapes
@@ -23,31 +24,37 @@ PREVIEW_CHARACTERS_MAX = 60
 def show_tree(call: Call, what: str) -> int:
     """Show a workstream as a tree, or one conversation of it."""
 
-    async def use(project: Project) -> tuple[Timeline, str | None]:
+    async def use(project: Project) -> None:
         view = await found(project, what)
         if isinstance(view, RoleView):
             name, only = view.conversation.key.workstream, view.conversation.conversation_id
         else:
             name, only = view.workstream.workstream, None
-        record = await project.audit(name)
-        return Timeline(record, outward_patterns=project.settings.outward_patterns), only
+        patterns = project.settings.outward_patterns
+        # Written as it is read: a long record is never held whole.
+        await project.with_audit(
+            name,
+            lambda record: _tell(call.output, Timeline(record, outward_patterns=patterns), only),
+        )
 
-    timeline, only = call.with_project(use, is_reading=True)
+    call.with_project(use, is_reading=True)
+    return 0
+
+
+def _tell(output: Output, timeline: Timeline, only: ConversationId | None) -> None:
     branches = (
         each for each in timeline.branches() if only in {None, each.conversation.conversation_id}
     )
-    output = call.output
     if output.is_json:
         told = [_branch_shape(branch) for branch in branches]
         state = timeline.workstream.state
         output.json({"workstream": timeline.name, "state": state, "conversations": told})
-        return 0
+        return
     view = timeline.workstream
     name = f" ({view.workstream.base_name})" if view.workstream.base_name else ""
     output.row((timeline.name, "bold"), (f"{name}: {view.state}", ""))
     for branch in branches:
         _write_branch(output, branch, INDENT)
-    return 0
 
 
 # --- for people --------------------------------------------------------------------------------

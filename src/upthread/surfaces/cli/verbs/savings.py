@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
 from upthread.errors import UsageError
+from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.savings import (
     Delegation,
     Prices,
@@ -51,7 +52,7 @@ def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
             names = [view.workstream.workstream for view in await project.workstreams()]
         found: list[Delegation] = []
         for name in names:
-            found += delegations_of(Timeline(await project.audit(name)))
+            found += await project.with_audit(name, _delegations)
         return found
 
     delegations = call.with_project(use, is_reading=True)
@@ -76,6 +77,11 @@ def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
         for name in _GROUPS:
             _write_group(output, name, delegations, paid)
     return 0
+
+
+def _delegations(record: Audit) -> list[Delegation]:
+    # Read one turn after the other: a long record is never held whole.
+    return list(delegations_of(Timeline(record)))
 
 
 def read_prices(text: str) -> Prices:
