@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -179,6 +181,16 @@ def test_texts_of_strangers_stay_texts(site: Site):
         assert not [name for name, _ in seen.attributes if name.startswith("on")]
         assert seen.tags.count("script") == (0 if path.startswith("/live") else 2)
     assert ATTACKS["script"] in Seen(site.ask("/workstream?name=spec")[1]).text
+
+
+def test_htmx_is_the_one_that_was_published_and_has_its_licence():
+    """2.0.11, `dist/htmx.min.js` of its npm package."""
+    folder = files("upthread.surfaces.web")
+    digest = hashlib.sha256(folder.joinpath("htmx.min.js").read_bytes()).hexdigest()
+    assert digest == "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+    assert "0BSD" in folder.joinpath("htmx.LICENSE").read_text() or "Zero-Clause" in (
+        folder.joinpath("htmx.LICENSE").read_text()
+    )
 
 
 @needs_chromium
