@@ -50,7 +50,17 @@ CALLS: Mapping[str, tuple[Words, ...]] = {
     "use": (("spec-42",),),
     "status": ((), ("--snippet",)),
     "brief": ((ADDRESS,), (ADDRESS, "--edit")),
-    "adopt": (("spec-13/planner", "ses_000000000000000000000000", "--agent", "rehearsal"),),
+    "adopt": (
+        ("spec-13/planner", "ses_000000000000000000000000", "--agent", "rehearsal"),
+        ("--pick",),
+        ("--pick", "--yes"),
+    ),
+    "compare": (
+        (
+            *("planner", f"[[rehearse: execute {DENIED}]]", "[[rehearse: say hi]]"),
+            *("--agent", "rehearsal", "--tokens-max", "9000", "--yes"),
+        ),
+    ),
     "fork": ((ADDRESS, "--as", "spec-14/planner", "--yes"),),
     "audit": ((WORKSTREAM,), (WORKSTREAM, "--format", "json")),
     "effects": ((WORKSTREAM,), (WORKSTREAM, "done")),
@@ -61,6 +71,7 @@ CALLS: Mapping[str, tuple[Words, ...]] = {
     "forget": ((WORKSTREAM, "--role", "constructor", "--yes"), ("--dry-run",)),
     "reset": ((ADDRESS, "--yes"),),
     "demo": (("--help",),),
+    "web": (("--help",),),  # serves until it is ended: tests/surfaces/web
 }
 LAST = ("repair", "keep", "setup", "use", "reset", "forget", "encrypt", "migrate")
 """Verbs after which there is less to attack."""
