@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from tests.live import claude_code, codex, pricing
 from tests.live.pricing import ADDRESS, PRICED, answered, tokens_in, tokens_out
@@ -69,3 +71,24 @@ def test_what_a_sub_agent_read_is_in_it_and_what_it_wrote_only_where_it_is_told(
     (told,) = shell.lines("savings", "spec-42")[0]["delegations"]
     assert told["tokens_read"] == sum(map(tokens_in, requests))
     assert told["tokens_written"] in {None, sum(map(tokens_out, requests))}
+
+
+def test_three_ways_of_a_task_take_what_was_charged_for_each(priced, shell, model):
+    subprocess.run(
+        ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", "seed",
+         "--allow-empty"], cwd=shell.project, check=True,
+    )  # fmt: skip
+    first = f"Look at it.\n\n{priced.step('echo first')}\n\n[[SAY Looked.]]"
+    then = "Now the tests. [[SAY Tested.]]"
+    words = ("planner", first, then, "--agent", priced.agent, "--tokens-max", "9000000", "--yes")
+    (told,) = shell.lines("compare", *words)
+    assert [each["fault"] for each in told["ways"]] == [None] * 3
+    assert [each["decision"] for each in told["ways"]] == [
+        "resume",
+        "start_fresh_with_briefing",
+        "first",
+    ]
+    charged = {sum(map(tokens_in, [request])) for request in answered(model.requests)}
+    for each in told["ways"]:
+        assert "Tested." in each["reply"]
+        assert each["read"] in charged, "what the one request of the second prompt read"
