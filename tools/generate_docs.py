@@ -22,7 +22,7 @@ from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_pl
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
 from upthread.agents.registry import TESTED
-from upthread.core.agents import AGENTS, Cache
+from upthread.core.agents import AGENTS, Agent, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.price import ANY_CACHE
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
@@ -488,6 +488,46 @@ def _errors_of(quirk: Quirk) -> str:
     )
 
 
+def agents_table() -> str:
+    """Return what each agent can and cannot, in the words of the page that comes first."""
+    rows = list(AGENTS.values())
+    head = ("", *(f"`{row.name}` {row.ways[0].version}" for row in rows), "any other, by ACP")
+    asked: tuple[tuple[str, Callable[[Agent], str], str], ...] = (
+        ("its sessions on the disk are listed, searched, kept", lambda row: _yes(row.home), "no"),
+        ("`tell` and `run`: a role goes on in its session", _gone_on, "where it loads sessions"),
+        ("what its sub-agents do is seen", lambda row: _yes(_sees_sub_agents(row)), "no"),
+        (
+            "`setup`: called again in the same main session, a role",
+            lambda row: "goes on in its session" if row.setup_name else _NOT,
+            _NOT,
+        ),
+        ("… in another main session", lambda row: row.from_another_main or _NOT, _NOT),
+        ("`open`: a role in the agent's own interface", _opened, "no"),
+    )
+    return table(head, [(what, *(of(row) for row in rows), other) for what, of, other in asked])
+
+
+_NOT: Final = "no hooks"
+
+
+def _yes(holds: object) -> str:
+    return "yes" if holds else "no"
+
+
+def _gone_on(row: Agent) -> str:
+    return _yes({"resume", "load"} & set(row.ways[0].can))
+
+
+def _sees_sub_agents(row: Agent) -> bool:
+    return "sub_agents" in row.ways[0].can
+
+
+def _opened(row: Agent) -> str:
+    if not row.resumed_by:
+        return "no"
+    return "yes" if row.opens_sub_agents else "yes; a sub-agent by way of its main session"
+
+
 # --- decisions of consequence --------------------------------------------------------------------
 
 _ADR: Final = re.compile(
@@ -546,6 +586,7 @@ def prices_table() -> str:
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "adrs": adr_index,
+    "agents": agents_table,
     "decisions": decisions_table,
     "states": states_table,
     "rules": rules_table,
@@ -588,7 +629,7 @@ def main(arguments: list[str]) -> int:
     """Return 1 with `--check` when a document is stale; without it, write what is."""
     is_check = "--check" in arguments
     stale = 0
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in (*DOCS.parent.glob("README.md"), *sorted(DOCS.rglob("*.md"))):
         text = path.read_text(encoding="utf-8")
         wanted = generated(text)
         if wanted == text:

@@ -82,8 +82,9 @@ class Agent:
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
     `resumed_by` and a session's id its own interface opens that session, if the whole id matches
     `opened_ids`, a regular expression. `provider` is who its models are from, in OpenTelemetry's
-    word; empty where that may be anybody. `other_majors` are those that something is known of
-    beside the tested one.
+    word; empty where that may be anybody. `from_another_main` says what becomes of a role that
+    another main session calls, where hooks are set up. `other_majors` are those that something is
+    known of beside the tested one.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Agent:
     setup_name: str = ""
     takes_sessions: bool = False
     reached_from_main: str = ""
+    from_another_main: str = ""
     resumed_by: tuple[str, ...] = ()
     opened_ids: str = "(?s:.*)"
     provider: str = ""
@@ -156,6 +158,7 @@ _CLAUDE_CODE: Final = Agent(
     ),
     setup_name="claude",
     reached_from_main="ask it to go on with {session} by SendMessage",
+    from_another_main="starts from a briefing, or with `handover = true` from its own transcript",
     provider="anthropic",
     resumed_by=("claude", "--resume"),
     # A session's id is a UUID; this is the form of a sub-agent's, as seen in 2.1.330.
@@ -178,6 +181,7 @@ _OPENCODE: Final = Agent(
     ),
     setup_name="opencode",
     takes_sessions=True,
+    from_another_main="goes on in its session",
     resumed_by=("opencode", "--session"),
     other_majors=(
         OtherMajor(
@@ -206,6 +210,7 @@ _CODEX: Final = Agent(
     marks=("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"),
     passed_on=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"),
     setup_name="codex",
+    from_another_main="goes on with its whole history",
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),
     # Any other word would be taken for a thread's name.

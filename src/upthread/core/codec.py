@@ -73,6 +73,9 @@ def decode_text(content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError:
         return _decode_surrogates(content)
+    except AttributeError as error:
+        # SQLite's columns hold any type: another program, or one bit, makes a blob a text.
+        raise StoreError("stored text is damaged: it is not bytes", hint=_DAMAGED) from error
 
 
 def encode_json(value: object) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tracemalloc
 
@@ -87,6 +88,21 @@ def test_one_flipped_bit_in_a_part_is_found(path, seq, ordinal):
 def test_a_change_of_any_column_is_found(path, column, value):
     change(path, f"UPDATE part SET {column} = ? WHERE message_seq = 5 AND ordinal = 0", (value,))
     assert verify(path) == 5
+
+
+@pytest.mark.parametrize("column", ["content", "kind", "call_id", "speaker"])
+@pytest.mark.parametrize("value", ["text", b"bytes", 1, 1.5, None])
+def test_a_value_of_another_type_is_read_as_what_it_is_or_is_said(path, column, value):
+    """One bit of a row's header makes bytes a text, or a text bytes."""
+    connection = apsw.Connection(str(path))
+    statement = f"UPDATE OR IGNORE part SET {column} = ? WHERE message_seq = 5 AND ordinal = 0"
+    with contextlib.suppress(apsw.ConstraintError):  # the schema forbids it
+        connection.execute(statement, (value,))
+    connection.close()
+    store = SqliteStore(path)
+    with contextlib.suppress(StoreError):
+        store.messages(CONVERSATION)
+    store.close()
 
 
 def test_a_message_moved_elsewhere_is_found(path):

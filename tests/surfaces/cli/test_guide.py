@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-ALLOWED = {"guide": {0, 4, 137}, "troubleshooting": range(256)}
-"""Done; waiting for a person or parked; killed, as the guide kills one. Trouble ends in any way."""
+ENDS = re.compile(r"\s+# exit (\d+)$")
+"""How a command ends stands behind it, where that is not 0."""
 
 
 def steps(page: str) -> list[tuple[str, list[str]]]:
@@ -34,7 +34,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", ALLOWED)
+@pytest.mark.parametrize("page", ["guide", "troubleshooting"])
 def test_every_command_does_and_prints_what_the_page_shows(page: str, tmp_path: Path):
     home, project = tmp_path / "home", tmp_path / "shop"
     (home / "upthread").mkdir(parents=True, mode=0o700)
@@ -59,18 +59,20 @@ def test_every_command_does_and_prints_what_the_page_shows(page: str, tmp_path: 
             timeout=120,
         )
         told = plain(done.stdout + done.stderr)
-        assert done.returncode in ALLOWED[page], (command, told)
+        ends = ENDS.search(command)
+        assert done.returncode == (int(ends[1]) if ends else 0), (command, told)
         missing = [line for line in shown if plain(line).strip() not in told]
         assert not missing, (command, missing, told)
 
 
-def test_each_heading_of_troubleshooting_is_what_somebody_sees():
-    """Of those that nothing here provokes the program's own text says it."""
+def test_each_heading_of_troubleshooting_is_provoked_below_it():
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    shown = " ".join(line for _, lines in steps("troubleshooting") for line in lines)
-    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
-    for heading in re.findall(r"^### (.*)$", text, re.MULTILINE):
+    sections = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+    assert len(sections) >= 15
+    for section in sections:
+        heading, _, below = section.partition("\n")
+        blocks = "".join(re.findall(r"^```console\n(.*?)^```", below, re.MULTILINE | re.DOTALL))
+        shown = "\n".join(line for line in blocks.splitlines() if not line.startswith("$ "))
         for seen in re.findall(r"`([^`]+)`", heading):
             for piece in seen.split(" … "):
-                words = piece.removesuffix(" …")
-                assert words in shown or words in source, heading
+                assert piece.removesuffix(" …") in shown, heading

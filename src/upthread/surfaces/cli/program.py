@@ -24,6 +24,7 @@ from upthread.surfaces.cli.terminal.output import Output
 
 STREAMS: Final = frozenset({"tell", "run", "search"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
+PAGES: Final = "A guide of ten minutes: docs/guide.md; by what you see: docs/troubleshooting.md"
 
 COLLECTED_AFTER: Final = 20_000
 """How many more objects there must be before the interpreter looks for those nobody has."""
@@ -254,7 +255,8 @@ def _show_program(invocation: Invocation) -> int:
         for title, names in (("Every day", DAILY), ("More", MORE))
     }
     columns = _columns(invocation)
-    return _show(help_page.program_page(ABOUT, OF_THE_PROGRAM, verbs, columns), invocation)
+    page = help_page.program_page(ABOUT, OF_THE_PROGRAM, verbs, columns)
+    return _show(f"{page}\n{PAGES}", invocation)
 
 
 def _show_verb(name: str, parameters: Sequence[Parameter], invocation: Invocation) -> int:

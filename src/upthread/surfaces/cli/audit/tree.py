@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from upthread.client import Project
 from upthread.core.decision.handshake import in_words
+from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.runtime.record.workstream_views import RoleView
@@ -91,7 +92,7 @@ def _write_branch(output: Output, branch: Branch, indent: str) -> None:
 
 
 def _write_turn(output: Output, turn: TurnNode, branch: Branch, indent: str) -> None:
-    done = turn.decision.done if turn.decision else "UNDECIDED"
+    done = turn.decision.done if turn.decision else UNDECIDED
     became = turn.stop.said if turn.stop else "it has no end"
     facts = (
         since(turn.opened_at_ms),
