@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
+import apsw
 import pytest
 from agents import Agent, Runner, function_tool
 from agents.memory import SQLiteSession
@@ -55,6 +57,42 @@ def test_it_answers_as_their_own_whatever_is_called(sqlite_place):
             assert ours == asyncio.run(answers(SQLiteSession(f"s{count}"), calls))
 
         compare()
+
+
+@pytest.mark.parametrize(
+    ("verb", "left"), [("add_items", ["once", "twice"]), ("pop_item", []), ("clear_session", [])]
+)
+def test_cancelled_it_ends_once_what_it_wrote_is_known(sqlite_place, verb, left):
+    async def cancelled() -> None:
+        session = UpthreadSession("s", record=opened)
+        await session.add_items([{"role": "user", "content": "once"}])
+        other = apsw.Connection(str(sqlite_place.directory / "record.db"))
+        other.execute("BEGIN IMMEDIATE")  # so that the write has to wait
+        given_ = ([{"role": "user", "content": "twice"}],) if verb == "add_items" else ()
+        work = asyncio.ensure_future(getattr(session, verb)(*given_))
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            work.cancel()
+        assert not work.done()
+        other.execute("ROLLBACK")
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert [each["content"] for each in await session.get_items()] == left
+
+    with sqlite_place.open() as opened:
+        asyncio.run(cancelled())
+
+
+def test_its_settings_may_be_a_dictionary_as_with_their_own(sqlite_place):
+    with sqlite_place.open() as opened:
+        session = UpthreadSession("s", record=opened, session_settings={"limit": 2})
+        assert (
+            session.session_settings
+            == SQLiteSession("s", session_settings={"limit": 2}).session_settings
+        )
+        for make in (partial(UpthreadSession, record=opened), SQLiteSession):
+            with pytest.raises(TypeError, match="limitt"):
+                make("s", session_settings={"limitt": 1})
 
 
 def test_its_items_are_read_by_another_process_and_no_one_is_given_to_two(place):

@@ -29,6 +29,7 @@ from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, UpthreadError, UsageError
 from upthread.integrations.folds import Folds
 from upthread.integrations.json_delta import applied, changed
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"
@@ -141,7 +142,7 @@ class UpthreadCheckpointStorage:
             encoded = encode_checkpoint_value(checkpoint.to_dict())
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
-            await asyncio.to_thread(
+            await settled(
                 self._on.append_snapshot, self._folds, log, checkpoint.checkpoint_id, encoded
             )
         except (WorkflowCheckpointException, UpthreadError) as error:
@@ -182,7 +183,7 @@ class UpthreadCheckpointStorage:
             found[0].rewrite(lambda entries: _folded(entries).without(checkpoint_id))
             return True
 
-        return await asyncio.to_thread(erase)
+        return await settled(erase)
 
     def _find(self, checkpoint_id: str) -> tuple[EntryLog, JsonValue] | None:
         with self._on.record.lock:
@@ -256,7 +257,7 @@ class UpthreadHistoryProvider(HistoryProvider):
             )
             for each in messages
         ]
-        await asyncio.to_thread(self._log(session_id).append, new)
+        await settled(self._log(session_id).append, new)
 
     def _log(self, session_id: str | None) -> EntryLog:
         if not session_id and not self._address:

@@ -16,6 +16,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue
 from upthread.integrations.agent_framework import OnRecord, Snapshots
 from upthread.integrations.folds import Folds
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import EntryLog
 
 SESSIONS: Final = "agent-framework-session"
@@ -55,12 +56,12 @@ class UpthreadSessionStore(SessionStore):
         self.validate_session_id(session_id)
         snapshot = cast("JsonValue", session.to_dict())
         log = self._log(session_id)
-        await asyncio.to_thread(self._on.append_snapshot, self._folds, log, session_id, snapshot)
+        await settled(self._on.append_snapshot, self._folds, log, session_id, snapshot)
 
     async def delete(self, session_id: str) -> None:
         """Erase a session. ValueError for an id that is none."""
         self.validate_session_id(session_id)
-        await asyncio.to_thread(self._log(session_id).rewrite, lambda _: ())
+        await settled(self._log(session_id).rewrite, lambda _: ())
 
     def _log(self, session_id: str) -> EntryLog:
         return self._on.record.log(SESSIONS, session_id)

@@ -30,6 +30,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError
 from upthread.integrations.folds import Folds
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "claude-agent-sdk"
@@ -85,7 +86,7 @@ class UpthreadSessionStore(SessionStore):
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append a batch: all that is new of it, in one synced commit."""
         if entries:
-            await asyncio.to_thread(self._append, key, entries)
+            await settled(self._append, key, entries)
 
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         log = self._log(key)
@@ -157,7 +158,7 @@ class UpthreadSessionStore(SessionStore):
                 ):
                     self._log(known).rewrite(lambda _: ())
 
-        await asyncio.to_thread(erase)
+        await settled(erase)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the sub-agents of a session, by their subpaths."""

@@ -32,6 +32,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, UsageError
 from upthread.integrations.folds import Folds, Followed
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
@@ -112,7 +113,7 @@ class UpthreadSessionService(BaseSessionService):
         """Create a session. AlreadyExistsError where one has this id, also at the same moment."""
         name = (session_id or "").strip() or new_id("ses")
         deltas = extract_state_delta(make_json_safe_state(state or {}))
-        return await asyncio.to_thread(self._create, (app_name, user_id, name), deltas)
+        return await settled(self._create, (app_name, user_id, name), deltas)
 
     def _create(self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]) -> Session:
         log = self._log(*place)
@@ -168,7 +169,7 @@ class UpthreadSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Erase a session: what was in it is gone from the record. The user's state stays."""
         log = self._log(app_name, user_id, (session_id or "").strip())
-        await asyncio.to_thread(log.rewrite, lambda _: ())
+        await settled(log.rewrite, lambda _: ())
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return what a user's sessions share, without the prefix."""
@@ -189,7 +190,7 @@ class UpthreadSessionService(BaseSessionService):
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        is_new = await asyncio.to_thread(self._append, session, event)
+        is_new = await settled(self._append, session, event)
         return self._commit_event_to_session(session, event) if is_new else event
 
     def _append(self, session: Session, event: Event) -> bool:

@@ -40,6 +40,7 @@ from upthread.integrations.checkpoint_log import (
     list_of,
 )
 from upthread.integrations.folds import Folds
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "langgraph"
@@ -291,7 +292,7 @@ class UpthreadSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See `put`."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await settled(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self,
@@ -301,23 +302,23 @@ class UpthreadSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """See `put_writes`."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        await settled(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See `delete_thread`."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
+        await settled(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """See `delete_for_runs`."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
+        await settled(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """See `copy_thread`."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+        await settled(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See `prune`."""
-        await asyncio.to_thread(lambda: self.prune(thread_ids, strategy=strategy))
+        await settled(lambda: self.prune(thread_ids, strategy=strategy))
 
     # --- below: the log of a thread, and its fold ------------------------------------------------
 

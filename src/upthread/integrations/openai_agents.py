@@ -16,12 +16,17 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from agents.items import TResponseInputItem
-from agents.memory.session_settings import SessionSettings, resolve_session_limit
+from agents.memory.session_settings import (
+    SessionSettings,
+    coerce_session_settings,
+    resolve_session_limit,
+)
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError
 from upthread.integrations.folds import Folds
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
 FRAMEWORK: Final = "openai-agents"
@@ -79,10 +84,10 @@ class UpthreadSession:
         database: str | None = None,
         record: FrameworkRecord | None = None,
         address: str | None = None,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         self.session_id = session_id
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = coerce_session_settings(session_settings or {})
         self._record = record or FrameworkRecord(directory, database=database)
         self._is_own = record is None
         self._log = self._record.log(FRAMEWORK, session_id, address=address)
@@ -119,7 +124,7 @@ class UpthreadSession:
     ) -> None:
         """Append items: all of them are there afterwards, or none. Synced."""
         new = [_entry(each) for each in items]
-        await asyncio.to_thread(self._log.append, new)
+        await settled(self._log.append, new)
 
     async def pop_item(
         self,
@@ -127,7 +132,7 @@ class UpthreadSession:
         wrapper: object = None,
     ) -> TResponseInputItem | None:
         """Take the newest item back and return it, None where there is none."""
-        return await asyncio.to_thread(self._pop)
+        return await settled(self._pop)
 
     def _pop(self) -> TResponseInputItem | None:
         while True:
@@ -148,7 +153,7 @@ class UpthreadSession:
         wrapper: object = None,
     ) -> None:
         """Erase the history: it is gone from the record, not only out of sight."""
-        await asyncio.to_thread(self._log.rewrite, lambda _: ())
+        await settled(self._log.rewrite, lambda _: ())
 
 
 def _entry(item: TResponseInputItem) -> NewEntry:

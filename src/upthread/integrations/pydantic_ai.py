@@ -27,6 +27,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, StoreError
 from upthread.integrations.folds import Folds
+from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "pydantic-ai"
@@ -125,7 +126,7 @@ class UpthreadConversationStore(ConversationStore):
         expected_revision: str | None,
     ) -> None:
         """Save a record with the entries that are new in it, where nobody has saved meanwhile."""
-        await asyncio.to_thread(self._write, record, new_entries, expected_revision)
+        await settled(self._write, record, new_entries, expected_revision)
 
     def _write(
         self,
@@ -187,7 +188,7 @@ class UpthreadConversationStore(ConversationStore):
                 raise ConversationConflict(conversation_id)
             log.rewrite(erased)
 
-        await asyncio.to_thread(erase)
+        await settled(erase)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Return one entry. LookupError where no conversation has it."""
