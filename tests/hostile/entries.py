@@ -71,6 +71,7 @@ CALLS: Mapping[str, tuple[Words, ...]] = {
     "forget": ((WORKSTREAM, "--role", "constructor", "--yes"), ("--dry-run",)),
     "reset": ((ADDRESS, "--yes"),),
     "demo": (("--help",),),
+    "export": (("not-there",),),  # what is there goes to a collector: tests/surfaces/exports
     "web": (("--help",),),  # serves until it is ended: tests/surfaces/web
 }
 LAST = ("repair", "keep", "setup", "use", "reset", "forget", "encrypt", "migrate")

@@ -185,7 +185,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Sequence):
         return list(cast("Sequence[object]", value))
     raise UsageError(
-        f"a value of type {type(value).__name__} cannot be stored", hint="pass JSON values: text, numbers, lists"
+        f"a value of type {type(value).__name__} cannot be stored",
+        hint="pass JSON values: text, numbers, lists",
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.agent_stores.opencode_database import damaged_database
 from tests.support.agent_homes import Months, make_home
+from tests.support.otlp_receiver import Receiver
 from tests.support.postgres_server import database_at, migrated_database_at
 
 pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
@@ -143,6 +144,9 @@ def live(tmp_path_factory, make_upthread):
     one("compare", "compare", "planner", *words, "--agent", "rehearsal", "--tokens-max", "900")
     one("savings", "savings", "--prices", "read=1,cached=1,cache_written=1,written=1")
     one("audit", "audit", "w")
+    receiver = Receiver()
+    one("export", "export", "w", "--endpoint", receiver.endpoint)
+    receiver.close()
     damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
     one("doctor", "doctor")
     one("backup", "backup", str(up.home / "backup.db"))

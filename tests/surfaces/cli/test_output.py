@@ -37,6 +37,7 @@ COLUMNS = 60
 VERBS = sorted(VERBS_THERE_ARE)
 SKIPPED = {
     "demo": "plays a story of its own, in a store of its own",
+    "export": "sends to a collector: tests/surfaces/exports",
     "mcp": "serves standard input: tests/surfaces/mcp_server",
     "web": "serves until it is ended: tests/surfaces/web",
 }

@@ -273,6 +273,13 @@ class Timeline:
         for audited in self._roots:
             yield Branch(audited, self, depth=0)
 
+    def branch(self, conversation_id: types.ConversationId) -> Branch | None:
+        """Return a conversation wherever it stands, None where it is not here."""
+        for each in self._audit.conversations:
+            if each.conversation.conversation_id == conversation_id:
+                return Branch(each, self, depth=1)
+        return None
+
     def children(self, conversation_id: types.ConversationId, *, depth: int) -> tuple[Branch, ...]:
         """Return the sub-agents of a conversation."""
         # A damaged record may have a circle, which nothing would end.

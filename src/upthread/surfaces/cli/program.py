@@ -53,6 +53,7 @@ MORE: Final = {
     "fork": "conversations.fork",
     "effects": "conversations.effects",
     "audit": "conversations.audit",
+    "export": "conversations.export",
     "savings": "conversations.savings",
     "compare": "talk.compare",
     "encrypt": "privacy.encrypt",

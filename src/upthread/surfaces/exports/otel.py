@@ -1,4 +1,4 @@
-"""OpenTelemetry: a workstream's runs and turns as spans, in OTLP's JSON, without a dependency.
+"""OpenTelemetry: a workstream's runs and turns as spans, and as OTLP's JSON without a dependency.
 
 A run is a workflow, a turn an agent's, a call a tool's; a sub-agent's spans hang under the call
 that started it. One trace for each run, and for each turn that no run asked for. The id of a
@@ -34,13 +34,34 @@ STATUS_ERROR: Final = 2
 WORKFLOW: Final = "pipeline"
 """Every run's workflow: the convention asks for few names, and a workstream's is one of many."""
 
+RESOURCE: Final[Mapping[str, str]] = {
+    "service.name": "upthread",
+    "service.version": upthread.__version__,
+}
 TRACE_ID_BYTES: Final = 16
 SPAN_ID_BYTES: Final = 8
-_MS_NS: Final = 1_000_000
+MS_NS: Final = 1_000_000
 _WELL: Final = frozenset({"approved", "done", "running", "idle"})
 
 Shape = dict[str, object]
-Value = str | int | bool | Sequence[str] | None
+Known = str | int | bool | Sequence[str]
+Value = Known | None
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """A span. Ids are hexadecimal, `parent` empty for a root; `told` has no value that is None.
+
+    `fault` is None for what went well, else what was said of it, which may be nothing.
+    """
+
+    trace: str
+    span_id: str
+    parent: str
+    name: str
+    started_at_ms: int
+    ended_at_ms: int
+    told: Mapping[str, Known]
+    fault: str | None
 
 
 class SpanParent(Struct, frozen=True, kw_only=True):
@@ -50,39 +71,82 @@ class SpanParent(Struct, frozen=True, kw_only=True):
     parent: str = ""
 
 
+class Sent:
+    """How far a workstream was told: what has ended since is new, and is told once.
+
+    Of each conversation the number of the turn that is told next; where sub-agents hang, which may
+    go on after the call that started them; what was told beside turns; and until when each run had
+    come.
+    """
+
+    def __init__(self) -> None:
+        self.next: dict[types.ConversationId, int] = {}
+        self.children: dict[types.ConversationId, SpanParent] = {}
+        self.told: set[str] = set()
+        self.ends: dict[str, int] = {}
+
+    def copy(self) -> Sent:
+        """Return the same, to go on from without moving this one."""
+        copied = Sent()
+        copied.next, copied.children = dict(self.next), dict(self.children)
+        copied.told, copied.ends = set(self.told), dict(self.ends)
+        return copied
+
+    def is_new(self, identity: str) -> bool:
+        """Return whether something beside turns was not told, and take it as told."""
+        is_new = identity not in self.told
+        self.told.add(identity)
+        return is_new
+
+
 def document(timeline: Timeline, *, with_content: bool = False) -> Shape:
     """Return the export of a workstream, as a collector takes it."""
-    resource = _attributes({"service.name": "upthread", "service.version": upthread.__version__})
+    resource = _attributes(RESOURCE)
     scope = {"name": "upthread", "version": upthread.__version__}
-    spans = list(_Spans(timeline, with_content=with_content).all())
+    spans = [_as_json(each) for each in _Spans(timeline, with_content=with_content).all()]
     scoped = {"scope": scope, "spans": spans}
     return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}
 
 
-class _Spans:
-    """The spans of a workstream, in the order of its conversations, those of its runs last."""
+def ended_spans(timeline: Timeline, sent: Sent, *, with_content: bool = False) -> Iterator[Span]:
+    """Yield the spans of what has ended and is not in `sent`, which takes them in as they come."""
+    yield from _Spans(timeline, with_content=with_content, sent=sent).all()
 
-    def __init__(self, timeline: Timeline, *, with_content: bool) -> None:
+
+class _Spans:
+    """The spans of a workstream, in the order of its conversations, those of its runs last.
+
+    With `sent` those alone that have ended and are not in it; without, all, also what goes on.
+    """
+
+    def __init__(self, timeline: Timeline, *, with_content: bool, sent: Sent | None = None) -> None:
         self._timeline = timeline
         self._with_content = with_content
-        self._ends: dict[str, int] = {}
+        self._is_whole = sent is None
+        self._sent = sent or Sent()
 
-    def all(self) -> Iterator[Shape]:
+    def all(self) -> Iterator[Span]:
         """Yield them all."""
+        known = dict(self._sent.children)
         for branch in self._timeline.branches():
             yield from self._branch(branch, None)
+        for conversation_id, place in known.items():
+            child = self._timeline.branch(conversation_id)
+            if child is not None:
+                yield from self._branch(child, place)
         # Last: a run ends with the last of its turns.
         for run in self._timeline.runs:
-            yield self._run(run)
+            if self._is_whole or (run.view.ended and self._sent.is_new(run.run.run_id)):
+                yield self._run(run)
 
-    def _run(self, audited: AuditedRun) -> Shape:
+    def _run(self, audited: AuditedRun) -> Span:
         run_id, status = audited.run.run_id, run_status(audited.view)
         started = audited.run.opened_at_ms
         return self._span(
             f"{names.INVOKE_WORKFLOW} {WORKFLOW}",
             SpanParent(trace=trace_id(run_id)),
             span_id(run_id),
-            between=(started, max(started, self._ends.get(run_id, started))),
+            between=(started, max(started, self._sent.ends.get(run_id, started))),
             told={
                 names.OPERATION_NAME: names.INVOKE_WORKFLOW,
                 names.WORKFLOW_NAME: WORKFLOW,
@@ -93,27 +157,50 @@ class _Spans:
             },
         )
 
-    def _branch(self, branch: Branch, under: SpanParent | None) -> Iterator[Shape]:
+    def _branch(self, branch: Branch, under: SpanParent | None) -> Iterator[Span]:
         """Yield a conversation's spans; `under` is where a sub-agent's hang."""
+        conversation_id = branch.conversation.conversation_id
+        if under is not None:
+            self._sent.children[conversation_id] = under
         calls: list[str] = []
-        for turn in branch.turns():
+        for turn in self._turns(branch):
             calls += (call.call_id for call in turn.calls)
             place = under or self._place_of(turn)
             within = SpanParent(trace=place.trace, parent=span_id(turn.turn_id))
             yield self._turn(turn, branch, place)
             yield from self._calls(turn.items, branch, within)
             if turn.run_id is not None:
-                self._ends[turn.run_id] = max(self._ends.get(turn.run_id, 0), turn.last_at_ms)
+                ends = self._sent.ends
+                ends[turn.run_id] = max(ends.get(turn.run_id, 0), turn.last_at_ms)
+        if not self._is_whole and self._sent.next.get(conversation_id, 1) <= branch.turns_count:
+            return  # the calls of the turn that goes on are not known yet
+        place = under or SpanParent(trace=trace_id(conversation_id))
+        if self._sent.is_new(conversation_id):
+            calls += self._calls_beside(branch)
+            yield from self._beside(branch, place)
+        for child in branch.other_children(calls):
+            if child.conversation.conversation_id not in self._sent.children:
+                yield from self._branch(child, place)
+
+    def _turns(self, branch: Branch) -> Iterator[TurnNode]:
+        conversation_id = branch.conversation.conversation_id
+        for turn in branch.turns(first=self._sent.next.get(conversation_id, 1)):
+            if not self._is_whole and turn.view.ended is None:
+                return
+            self._sent.next[conversation_id] = turn.number + 1
+            yield turn
+
+    @staticmethod
+    def _calls_beside(branch: Branch) -> list[str]:
+        return [each.call_id for each in branch.items() if isinstance(each, ToolCall)]
+
+    def _beside(self, branch: Branch, place: SpanParent) -> Iterator[Span]:
+        """Yield what is recorded of a conversation in turns of the one that called it."""
         items = tuple(branch.items())
-        calls += (item.call_id for item in items if isinstance(item, ToolCall))
-        place = under or SpanParent(trace=trace_id(branch.conversation.conversation_id))
         if items or branch.is_child:
             yield self._child(items, branch, place)
             own = span_id(branch.conversation.conversation_id)
-            within = SpanParent(trace=place.trace, parent=own)
-            yield from self._calls(items, branch, within)
-        for child in branch.other_children(calls):
-            yield from self._branch(child, place)
+            yield from self._calls(items, branch, SpanParent(trace=place.trace, parent=own))
 
     @staticmethod
     def _place_of(turn: TurnNode) -> SpanParent:
@@ -121,7 +208,7 @@ class _Spans:
             return SpanParent(trace=trace_id(turn.turn_id))
         return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
-    def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Shape:
+    def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Span:
         usage: Usage | None = None
         for more in turn.usages:
             usage = together(usage, more)
@@ -150,7 +237,7 @@ class _Spans:
             message=stop.said if stop and turn.outcome != "ok" else "",
         )
 
-    def _child(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Shape:
+    def _child(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Span:
         started = branch.conversation.opened_at_ms
         ended = max(
             [
@@ -187,7 +274,7 @@ class _Spans:
             names.UPSTREAM_SESSION_ID: session,
         }
 
-    def _calls(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Iterator[Shape]:
+    def _calls(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Iterator[Span]:
         for item in items:
             if isinstance(item, ToolCall):
                 own = span_id(f"{branch.conversation.conversation_id}\0{item.seq}\0{item.call_id}")
@@ -195,7 +282,7 @@ class _Spans:
                 for child in branch.children_of(item):
                     yield from self._branch(child, SpanParent(trace=place.trace, parent=own))
 
-    def _call(self, call: ToolCall, branch: Branch, place: SpanParent, own: str) -> Shape:
+    def _call(self, call: ToolCall, branch: Branch, place: SpanParent, own: str) -> Span:
         effect = call.effect
         told: dict[str, Value] = {
             names.OPERATION_NAME: names.EXECUTE_TOOL,
@@ -248,21 +335,32 @@ class _Spans:
         between: tuple[int, int],
         told: Mapping[str, Value],
         message: str = "",
-    ) -> Shape:
+    ) -> Span:
         started_at_ms, ended_at_ms = between
-        span: Shape = {
-            "traceId": place.trace,
-            "spanId": own,
-            "name": name,
-            "kind": KIND_INTERNAL,
-            "startTimeUnixNano": str(started_at_ms * _MS_NS),
-            "endTimeUnixNano": str(max(started_at_ms, ended_at_ms) * _MS_NS),
-            "attributes": _attributes(told),
-            "status": {"code": STATUS_ERROR, "message": message}
-            if told.get(names.ERROR_TYPE)
-            else {},
-        }
-        return {**span, "parentSpanId": place.parent} if place.parent else span
+        return Span(
+            trace=place.trace,
+            span_id=own,
+            parent=place.parent,
+            name=name,
+            started_at_ms=started_at_ms,
+            ended_at_ms=max(started_at_ms, ended_at_ms),
+            told={key: value for key, value in told.items() if value is not None},
+            fault=message if told.get(names.ERROR_TYPE) else None,
+        )
+
+
+def _as_json(span: Span) -> Shape:
+    told: Shape = {
+        "traceId": span.trace,
+        "spanId": span.span_id,
+        "name": span.name,
+        "kind": KIND_INTERNAL,
+        "startTimeUnixNano": str(span.started_at_ms * MS_NS),
+        "endTimeUnixNano": str(span.ended_at_ms * MS_NS),
+        "attributes": _attributes(span.told),
+        "status": {} if span.fault is None else {"code": STATUS_ERROR, "message": span.fault},
+    }
+    return {**told, "parentSpanId": span.parent} if span.parent else told
 
 
 def trace_id(identity: str) -> str:
@@ -288,10 +386,8 @@ def _json(value: types.JsonValue) -> str:
     return json.dumps(plain(value))
 
 
-def _attributes(told: Mapping[str, Value]) -> list[Shape]:
-    return [
-        {"key": key, "value": _value(value)} for key, value in told.items() if value is not None
-    ]
+def _attributes(told: Mapping[str, Known]) -> list[Shape]:
+    return [{"key": key, "value": _value(value)} for key, value in told.items()]
 
 
 def _value(value: str | int | bool | Sequence[str]) -> Shape:  # noqa: FBT001  # a value

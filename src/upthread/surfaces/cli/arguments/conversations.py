@@ -239,3 +239,24 @@ def audit(
     from upthread.surfaces.cli.audit import verb
 
     return verb.audit(call, workstream, form=form, into=into, with_content=content)
+
+
+def export(
+    call: Call,
+    *,
+    workstream: WorkstreamOrAll = None,
+    endpoint: Annotated[
+        str | None,
+        Option(
+            "--endpoint", metavar="URL", help="The collector; else as the OTEL_… variables say."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, Option("-f, --follow", help="Send what ends from now on, as it ends.")
+    ] = False,
+    content: Annotated[bool, Option("--content", help="Tell what was said as well.")] = False,
+) -> int:
+    """Send ended turns to an OpenTelemetry collector, as spans; with --follow live."""
+    from upthread.surfaces.cli.verbs import export as verb
+
+    return verb.export(call, workstream, endpoint=endpoint, follows=follow, with_content=content)

@@ -1,0 +1,155 @@
+"""`export`: send what turns did to an OpenTelemetry collector, as spans: what there is, or live."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, cast
+
+import anyio
+from msgspec import structs
+
+from upthread.client import Project
+from upthread.core.types import JsonValue
+from upthread.errors import UpthreadError, UsageError
+from upthread.runtime.record.audit import Audit
+from upthread.runtime.record.timeline import Timeline
+from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.output import Output, plain
+from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.exports.otel import Sent, Span, ended_spans
+
+if TYPE_CHECKING:
+    from upthread.surfaces.exports.collector import Collector
+
+LOOK_S: Final = 1.0
+LOOK_TIMES: Final = 10
+"""How long after a look the next one is: in seconds, and in times of what it took, if more."""
+
+
+def export(
+    call: Call,
+    workstream: str | None,
+    *,
+    endpoint: str | None,
+    follows: bool,
+    with_content: bool,
+) -> int:
+    """Send what has ended; with `follows` what ends from now on, until a person ends it."""
+    try:
+        from upthread.surfaces.exports.collector import Collector
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the export needs {error.name}", hint="pip install 'upthread[otel]'"
+        ) from error
+    # Its own words would stand beside ours, one for each time that it tries again.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+    collector = Collector(endpoint)
+
+    async def use(project: Project) -> None:
+        exported = Exported(project, collector, workstream, with_content=with_content)
+        if follows:
+            await exported.pass_over()
+            where = f"what ends from now on goes to {collector.endpoint}"
+            call.output.note(f"{where}; Ctrl-C ends it")
+            await _follow(call.output, exported)
+        _say(call.output, await exported.send(), collector.endpoint)
+
+    try:
+        call.with_project(use, is_reading=not follows)
+    finally:
+        collector.close()
+    return 0
+
+
+def _say(output: Output, spans: int, endpoint: str) -> None:
+    if output.is_json:
+        output.json({"spans": spans, "endpoint": endpoint})
+    else:
+        output.line(f"{counted(spans, 'span')} sent to {endpoint}")
+
+
+async def _follow(output: Output, exported: Exported) -> NoReturn:
+    """Look, and look again. What was not taken is kept, said once, and sent when it is taken."""
+    failed = ""
+    while True:
+        began_s = anyio.current_time()
+        try:
+            spans = await exported.send()
+        except UpthreadError as error:
+            if str(error) != failed:
+                output.note(f"{error}; it is tried again", "yellow")
+            failed = str(error)
+        else:
+            failed = failed if not spans else ""
+            if spans:
+                _say(output, spans, exported.endpoint)
+        took_s = anyio.current_time() - began_s
+        await anyio.sleep(max(LOOK_S, LOOK_TIMES * took_s))
+
+
+class Exported:
+    """What of a project was sent: of all its workstreams, or of one. One that rests is not read."""
+
+    def __init__(
+        self,
+        project: Project,
+        collector: Collector,
+        workstream: str | None,
+        *,
+        with_content: bool,
+    ) -> None:
+        self.endpoint = collector.endpoint
+        self._project, self._collector = project, collector
+        self._workstream = workstream
+        self._with_content = with_content
+        self._seen: dict[str, WorkstreamView] = {}
+        self._sent: dict[str, Sent] = {}
+
+    async def pass_over(self) -> None:
+        """Take all that has ended as sent."""
+        for name in await self._names():
+            view, _, sent = await self._new(name)
+            self._seen[name], self._sent[name] = view, sent
+
+    async def send(self) -> int:
+        """Send what has ended and was not sent; returns how many spans. Raises UpthreadError."""
+        count = 0
+        for name in await self._names():
+            view, spans, sent = await self._new(name)
+            if spans:
+                await self._project.read(partial(self._collector.send, spans))
+            # Only now: what was not taken is sent again.
+            self._seen[name], self._sent[name] = view, sent
+            count += len(spans)
+        return count
+
+    async def _names(self) -> Sequence[str]:
+        if self._workstream is not None:
+            return (self._workstream,)
+        project = self._project
+        known = await project.read(lambda: project.store.workstreams(project.project_id))
+        return tuple(each.workstream for each in known)
+
+    async def _new(self, name: str) -> tuple[WorkstreamView, Sequence[Span], Sent]:
+        view = await self._project.show(name)
+        sent = self._sent.get(name, Sent())
+        if self._seen.get(name) == view:
+            return view, (), sent
+        sent = sent.copy()
+
+        def read(audit: Audit) -> Sequence[Span]:
+            timeline = Timeline(audit, outward_patterns=self._project.settings.outward_patterns)
+            spans = ended_spans(timeline, sent, with_content=self._with_content)
+            return [self._redacted(each) for each in spans]
+
+        return view, await self._project.with_audit(name, read), sent
+
+    def _redacted(self, span: Span) -> Span:
+        # Also of a record that is kept in full: it leaves this machine.
+        told = cast("JsonValue", plain(dict(span.told)))
+        clean = cast("dict[str, str]", self._project.redactor.redact_json(told))
+        fault = None if span.fault is None else self._project.redactor.redact(span.fault)
+        return structs.replace(span, told=clean, fault=fault)
