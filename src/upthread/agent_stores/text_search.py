@@ -75,6 +75,13 @@ class Words:
         """Return whether stored bytes have them all, be it as a name or in another message."""
         return all(each.search(raw) for each in self._in_lines)
 
+    def may_be_in_parts(self, raw: bytes) -> bool:
+        """Return whether parts as our record stores them have them all: texts, and JSON."""
+        return all(
+            in_line.search(raw) or in_text.search(raw)
+            for in_line, in_text in zip(self._in_lines, self._in_text, strict=True)
+        )
+
     def lines_of(self, stream: BinaryIO) -> Iterator[bytes]:
         """Yield the lines of a stream that have them all. A line that is too long has none.
 

@@ -293,6 +293,16 @@ class Store(Protocol):
         """
         ...
 
+    def part_contents(
+        self, conversation_id: ConversationId, /, *, after_seq: int = 0, first: int | None = None
+    ) -> tuple[bytes | None, ...]:
+        """Return what is stored of the parts of messages, which are chosen as by `messages`.
+
+        A text as UTF-8, other parts as JSON; None for what was erased, and for what is no bytes.
+        For whoever looks for words and reads messages only where they are; nothing is checked.
+        """
+        ...
+
     def message(self, conversation_id: ConversationId, /, seq: int) -> Message | None:
         """Return one message, None if there is none with this `seq`."""
         ...

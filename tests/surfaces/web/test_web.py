@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import http.client
 import os
 import re
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
+from tests.support.axe import needs_axe, violations
 from tests.support.chromium import needs_chromium, opened
 from tests.support.every_case import environment_of
 from tests.support.hostile_record import write_record
@@ -203,3 +205,25 @@ def test_a_browser_asks_this_server_alone_runs_nothing_else_and_follows_what_mov
     assert any("/live?" in each for each in seen.requests)
     assert "<title>spec · upthread</title>" in seen.dom
     assert ATTACKS["script"] in Seen(seen.dom).text
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("width", "is_dark"), [(400, False), (1400, True)])
+def test_no_page_keeps_anybody_out(site: Site, tmp_path: Path, width: int, is_dark: bool):
+    _, whole, _ = site.ask("/workstream?name=feature/x")
+    (earlier, *_) = re.findall(r'href="(/turns[^"]*)"', whole)
+    for at, path in enumerate(
+        ("/", "/workstream?name=feature/x", html.unescape(earlier), "/search?q=reply", "/search?q=")
+    ):
+        status, page, _ = site.ask(path)
+        assert status == 200
+        found = violations(
+            page,
+            tmp_path / str(at),
+            sheet=lambda href: site.ask(href)[1],
+            width=width,
+            is_dark=is_dark,
+        )
+        assert found == [], path

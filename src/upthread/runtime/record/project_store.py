@@ -77,6 +77,7 @@ class ProjectStore:
         self.link_owner = _only(of_project, store.link_owner, None)
         self.links = _only(of_conversation, store.links, ())
         self.messages = _only(of_conversation, store.messages, ())
+        self.part_contents = _only(of_conversation, store.part_contents, ())
         self.message = _only(of_conversation, store.message, None)
         self.prior_messages = _only(of_conversation, store.prior_messages, ())
         self.message_count = _only(of_conversation, store.message_count, 0)

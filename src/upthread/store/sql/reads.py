@@ -120,6 +120,13 @@ class Reads(ABC):
         limits = (after_seq, max(newest, 0))
         return self._messages(conversation_id, "newest_messages", *limits, after_seq=None)
 
+    def part_contents(
+        self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
+    ) -> tuple[bytes | None, ...]:
+        last_seq = _SEQ_MAX if first is None else after_seq + max(first, 0)
+        found = self._read("part_contents", conversation_id, after_seq, last_seq)
+        return tuple(value if isinstance(value, bytes) else None for _, value in found)
+
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
         found = self._messages(conversation_id, "message", seq, after_seq=seq - 1)
         return found[0] if found else None

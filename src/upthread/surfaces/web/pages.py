@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
@@ -216,16 +216,20 @@ def _earlier(html: SiteHtml, name: str, branch: Branch, first: int) -> Markup:
 
 
 def turns(
-    html: SiteHtml, audit: Audit, conversation_id: str, before: int
+    html: SiteHtml, audit: Audit, conversation_id: str, before: int, *, is_part: bool
 ) -> Iterator[Markup] | None:
-    """Return the turns before one, and what leads further back; None without the conversation."""
+    """Return the turns before one, and what leads further back; None without the conversation.
+
+    A part goes into a page that says whose they are; else that stands before them.
+    """
     timeline = Timeline(audit)
     found = next(
         (b for b in _all(timeline) if b.conversation.conversation_id == conversation_id), None
     )
     if found is None:
         return None
-    return _turns(html, timeline.name, found, before)
+    pieces = _turns(html, timeline.name, found, before)
+    return pieces if is_part else chain((html.element("h2", html.line(found.name)),), pieces)
 
 
 def _turns(html: SiteHtml, name: str, branch: Branch, before: int) -> Iterator[Markup]:

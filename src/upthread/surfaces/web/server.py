@@ -200,10 +200,10 @@ class Site:
         before = _number(request, "before")
 
         def made(audit: Audit) -> str:
-            found = pages.turns(self._html, audit, conversation_id, before)
+            is_part = "part" in request.query_params
+            found = pages.turns(self._html, audit, conversation_id, before, is_part=is_part)
             if found is None:
                 raise NotFoundError(f"{name!r} has no such conversation", hint="open it again")
-            is_part = "part" in request.query_params
             return "".join(found if is_part else pages.whole(self._html, name, found))
 
         return _page([await self._project.with_audit(name, made)])

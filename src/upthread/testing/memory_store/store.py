@@ -176,6 +176,16 @@ class MemoryStore:
             if after_seq < seq <= last_seq
         )
 
+    def part_contents(
+        self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
+    ) -> tuple[bytes | None, ...]:
+        last_seq = math.inf if first is None else after_seq + max(first, 0)
+        return tuple(
+            part.content if isinstance(part.content, bytes) else None
+            for part in self._tables.parts.get(conversation_id, ())
+            if after_seq < part.header.seq <= last_seq
+        )
+
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
         found = self.messages(conversation_id, after_seq=seq - 1)
         return found[0] if found and found[0].seq == seq else None

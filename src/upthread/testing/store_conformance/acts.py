@@ -153,6 +153,7 @@ _READS = (
     "links",
     "link_owner",
     "messages",
+    "part_contents",
     "message",
     "prior_messages",
     "message_count",

@@ -77,6 +77,11 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
     assert seqs(after_seq=10, first=2) == [11, 12]
     assert seqs(after_seq=29, first=20) == [30]
     assert seqs(first=0) == []
+    contents = store.part_contents(CONVERSATION)
+    texts = [part.text for each in store.messages(CONVERSATION) for part in each.parts]
+    assert [each and each.decode() for each in contents] == texts
+    assert store.part_contents(CONVERSATION, after_seq=10, first=2) == contents[10:12]
+    assert store.part_contents(CONVERSATION, after_seq=30) == ()
     assert store.message_count(CONVERSATION) == 30
     assert store.message(CONVERSATION, 7) == store.messages(CONVERSATION)[6]
     assert store.message(CONVERSATION, 0) is store.message(CONVERSATION, 31) is None

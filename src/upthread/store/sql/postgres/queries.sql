@@ -137,6 +137,11 @@ SELECT
 FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2 AND message_seq <= $3::BIGINT
 ORDER BY message_seq, ordinal;
 
+-- part_contents: what is stored of parts after a message and up to another one, oldest first
+SELECT message_seq, content
+FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2 AND message_seq <= $3::BIGINT
+ORDER BY message_seq, ordinal;
+
 -- newest_messages: parts after a message, of the last so many messages only, oldest first
 SELECT
     message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,

@@ -112,6 +112,13 @@ SELECT
 FROM part WHERE conversation = ? AND message_seq > ? AND message_seq <= ?
 ORDER BY message_seq, ordinal;
 
+-- part_contents: what is stored of parts after a message and up to another one, oldest first
+SELECT message_seq, content FROM part
+WHERE
+    conversation = (SELECT id FROM conversation WHERE conversation_id = ?1)
+    AND message_seq > ?2 AND message_seq <= ?3
+ORDER BY message_seq, ordinal;
+
 -- newest_messages: parts after a message, of the last so many messages only, oldest first
 SELECT
     message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
