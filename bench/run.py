@@ -29,6 +29,7 @@ import w11_memory
 import w12_turn
 import w13_tell
 import w14_first_contact
+import w15_web
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -47,6 +48,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W12": w12_turn.measure,
     "W13": w13_tell.measure,
     "W14": w14_first_contact.measure,
+    "W15": w15_web.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

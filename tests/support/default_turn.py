@@ -58,6 +58,7 @@ from upthread.core.types import (
 from upthread.store.base import Store, WholeStore
 
 MESSAGES: Final = 6
+TOKENS: Final = 18_204
 """Messages of a turn."""
 
 CHARACTERS: Final = (300, 500, 8000, 400, 2000, 1500)
@@ -236,7 +237,12 @@ def _reply(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
         recorder.record(event, at_ms=turn.at_ms)
         if isinstance(event, ToolCallUpdated):
             yield recorder.flush()
-    ended = TurnEnded(outcome=Outcome.OK, tokens_used=18_204)
+    ended = TurnEnded(
+        outcome=Outcome.OK,
+        tokens_used=TOKENS,
+        turns_before=place.turns,
+        tokens_before=TOKENS * place.turns,
+    )
     yield (*recorder.finish(at_ms=turn.at_ms), _event(turn, 4, ended))
 
 

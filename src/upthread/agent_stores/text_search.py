@@ -62,6 +62,7 @@ class Words:
         stored = [json.dumps(each, ensure_ascii=False)[1:-1] for each in said]
         self._in_lines = [re2.compile(_raw(each), options=_options()) for each in stored]
         self._in_text = [re2.compile(_raw(each), options=_options()) for each in said]
+        self._is_plain = stored == said
 
     def place_in(self, text: str) -> int | None:
         """Return where the first of the words stands in a text that has them all, else None."""
@@ -77,6 +78,8 @@ class Words:
 
     def may_be_in_parts(self, raw: bytes) -> bool:
         """Return whether parts as our record stores them have them all: texts, and JSON."""
+        if self._is_plain:
+            return self.may_be_in(raw)
         return all(
             in_line.search(raw) or in_text.search(raw)
             for in_line, in_text in zip(self._in_lines, self._in_text, strict=True)

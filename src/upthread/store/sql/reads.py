@@ -125,7 +125,7 @@ class Reads(ABC):
     ) -> tuple[bytes | None, ...]:
         last_seq = _SEQ_MAX if first is None else after_seq + max(first, 0)
         found = self._read("part_contents", conversation_id, after_seq, last_seq)
-        return tuple(value if isinstance(value, bytes) else None for _, value in found)
+        return tuple([value if type(value) is bytes else None for (value,) in found])
 
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
         found = self._messages(conversation_id, "message", seq, after_seq=seq - 1)

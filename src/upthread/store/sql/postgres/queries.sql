@@ -138,7 +138,7 @@ FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2 AND message_s
 ORDER BY message_seq, ordinal;
 
 -- part_contents: what is stored of parts after a message and up to another one, oldest first
-SELECT message_seq, content
+SELECT content
 FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2 AND message_seq <= $3::BIGINT
 ORDER BY message_seq, ordinal;
 

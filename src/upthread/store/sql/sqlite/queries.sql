@@ -113,7 +113,7 @@ FROM part WHERE conversation = ? AND message_seq > ? AND message_seq <= ?
 ORDER BY message_seq, ordinal;
 
 -- part_contents: what is stored of parts after a message and up to another one, oldest first
-SELECT message_seq, content FROM part
+SELECT content FROM part
 WHERE
     conversation = (SELECT id FROM conversation WHERE conversation_id = ?1)
     AND message_seq > ?2 AND message_seq <= ?3

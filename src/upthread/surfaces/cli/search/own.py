@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.store.base import Store
 
-MESSAGES_AT_ONCE: Final = 64
+MESSAGES_AT_ONCE: Final = 128
 
 
 def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hit]:
@@ -36,9 +36,11 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
     """
     store = project.store
     for conversation in _newest_first(project):
-        links = store.links(conversation.conversation_id)
-        by_session = {each.upstream_session_id: each for each in links}
+        by_session: dict[str, Link] | None = None
         for message in _backwards(store, conversation, words):
+            if by_session is None:  # most conversations have none of the words
+                links = store.links(conversation.conversation_id)
+                by_session = {str(each.upstream_session_id): each for each in links}
             session = message.upstream_session_id
             if session and any(isinstance(part, ErasedPart) for part in message.parts):
                 forgotten.add(session)
