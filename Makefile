@@ -45,8 +45,9 @@ check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated doc
 	$(BIN)/python -m tools.generate_docs --check
 	$(BIN)/python tools/check_core_coverage.py
 
-docs: .venv/dev  ## write the generated parts of the docs again
+docs: .venv/dev  ## write the generated parts of the docs again, and take its pictures
 	$(BIN)/python -m tools.generate_docs
+	$(BIN)/python -m tools.take_pictures
 
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
 	$(BIN)/python tools/enclosed.py $(PYTEST) tests/live -n 2 --dist loadgroup -m "not soak"

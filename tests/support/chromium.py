@@ -40,9 +40,9 @@ def opened(page: Path | str, place: Path, *words: str) -> Opened:
     return Opened(done.stdout, done.stderr, _urls(net_log))
 
 
-def screenshot(page: Path, place: Path, *, width: int, height: int = 1600) -> Path:
+def screenshot(page: Path | str, place: Path, *, name: str, width: int, height: int = 1600) -> Path:
     """Take a picture of a page, as wide as that."""
-    picture = place / f"{page.stem}-{width}.png"
+    picture = place / f"{name}-{width}.png"
     _run(page, place, f"--window-size={width},{height}", f"--screenshot={picture}")
     return picture
 

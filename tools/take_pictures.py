@@ -1,0 +1,140 @@
+"""Take the pictures of the docs: `python -m tools.take_pictures`, a part of `make docs`.
+
+`upthread demo --full` is played in an empty home, and what it kept is opened as a reader would: in
+`upthread web` by a real browser, wide and as narrow as a telephone, and by `show --tree` in a
+terminal. Ids and times differ from one run to the next, so pictures are taken when something that
+they show has changed, and not compared.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+from tests.support.chromium import CHROMIUM, screenshot
+
+PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+WORKSTREAM: Final = "spec-42"
+WIDE, NARROW = 1400, 400
+HEIGHTS: Final = {"list": 420, "timeline": 1300, "decision": 1000}
+WAITING: Final = 4
+"""How a command ends that waits for a person."""
+
+COLUMNS: Final = 110
+
+
+class Place(NamedTuple):
+    """Where the demo has kept its work: a project, and a home of ours."""
+
+    project: Path
+    environment: Mapping[str, str]
+
+    def upthread(self, *words: str, code: int = 0) -> str:
+        """Return what the program writes there."""
+        command = (sys.executable, "-m", "upthread", *words)
+        done = subprocess.run(
+            command, cwd=self.project, env=self.environment, capture_output=True, check=False
+        )
+        if done.returncode != code:
+            raise SystemExit(f"{words} ended with {done.returncode}: {done.stderr.decode()}")
+        return done.stdout.decode()
+
+
+@contextmanager
+def played() -> Iterator[Place]:
+    """Play the demo, and return where it kept what it did."""
+    with tempfile.TemporaryDirectory() as directory:
+        home = Path(directory) / "home"
+        home.mkdir(mode=0o700)
+        environment = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        kept = Path(directory) / "kept"
+        words = (sys.executable, "-m", "upthread", "demo", "--full", "--keep", str(kept))
+        subprocess.run(words, cwd=home, env=environment, capture_output=True, check=True)
+        with_us = kept / "with"
+        place = Place(with_us / "greeter", {**environment, "UPTHREAD_HOME": str(with_us / "home")})
+        # Two more, so that a list is one: a run that waits for a person, and a turn that was told.
+        ours = ("--agent", "rehearsal")
+        place.upthread("run", "spec-43", "--spec", "spec.md", *ours, code=WAITING)
+        place.upthread(
+            "tell", "docs/planner", "[[rehearse: say First the page of the greeter.]]", *ours
+        )
+        yield place
+
+
+@contextmanager
+def served(place: Place) -> Iterator[str]:
+    """Serve the record, and return the address that lets a browser in."""
+    words = (sys.executable, "-m", "upthread", "web", "--no-open")
+    with subprocess.Popen(
+        words, cwd=place.project, env=place.environment, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stderr is not None
+            found = re.search(r"http://\S+", server.stderr.readline())
+            assert found is not None
+            yield found[0]
+        finally:
+            server.terminate()
+
+
+def tree(place: Place) -> str:
+    """Return `show --tree` as a terminal shows it."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(Text(f"$ upthread show {WORKSTREAM} --tree", style="bold"))
+    console.print(Text.from_ansi(place.upthread("show", WORKSTREAM, "--tree")))
+    picture = console.export_svg(title="upthread", theme=MONOKAI, unique_id="tree")
+    # Who looks at it asks nobody else for anything: without the fonts that rich would load.
+    return re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+
+
+def main() -> int:
+    """Write them all; without a browser, say so."""
+    if CHROMIUM is None:
+        sys.stderr.write("the pictures are as they were: Debian's chromium is not installed\n")
+        return 0
+    PICTURES.mkdir(exist_ok=True)
+    with played() as place, tempfile.TemporaryDirectory() as directory:
+        browser = Path(directory)
+        (PICTURES / "tree.svg").write_text(tree(place), "utf-8")
+        pages = {"list": "/?", "timeline": f"/workstream?name={WORKSTREAM}&"}
+        with served(place) as address:
+            # The token in an address lets a browser in, and leads to the same page without it.
+            host, _, token = address.partition("/?")
+            for name, path in pages.items():
+                take(f"{host}{path}{token}", browser, name)
+        take(opened_turn(place, browser), browser, "decision")
+    return 0
+
+
+def take(page: Path | str, browser: Path, name: str) -> None:
+    """Take a page, wide and narrow."""
+    for width in (WIDE, NARROW):
+        height = HEIGHTS[name] * (1 if width == WIDE else 2)
+        taken = screenshot(page, browser, name=name, width=width, height=height)
+        shutil.copy(taken, PICTURES / taken.name)
+
+
+def opened_turn(place: Place, browser: Path) -> Path:
+    """Return the audit's page with one turn in it: one that resumed its session, unfolded."""
+    whole = place.upthread("audit", WORKSTREAM, "--format", "html")
+    (head, _, _), turns = whole.partition("<main"), whole.split('<details class="turn"')[1:]
+    turn = next(each for each in reversed(turns) if "RESUMED" in each and 'class="call"' in each)
+    page = browser / "turn.html"
+    page.write_text(f'{head}<main><section class="role"><details class="turn" open{turn}', "utf-8")
+    return page
+
+
+if __name__ == "__main__":
+    sys.exit(main())
