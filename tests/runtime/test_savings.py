@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from decimal import Decimal
 
 import pytest
-from tests.support.world import World
+from tests.support.world import World, eventually
 
 import upthread
 from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
@@ -199,3 +200,21 @@ async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(worl
         (one,) = await found(project, "w")
     assert one.usage is not None
     assert one.usage.read is None
+
+
+@pytest.mark.anyio
+async def test_of_a_turn_that_was_killed_and_gone_on_with_no_sum_is_told(world: World):
+    async with world.open() as project:
+        await project.tell("w/planner", "[[rehearse: tokens 9 1]]", OPTIONS)
+    telling = world.start("tell", "w/planner", "[[rehearse: slow 200 100]]")
+    eventually(lambda: len(world.prompts()) == 2)
+    telling.send(signal.SIGKILL)
+    assert telling.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        await project.go_on("w/planner", OPTIONS)
+        one, two = await found(project, "w")
+    assert (one.usage, one.spent) == (Usage(read=9, written=1), tokens(10))
+    assert two.usage is not None
+    assert two.usage.read is two.usage.written is two.usage.first_read is None
+    assert two.spent is not None
+    assert two.spent.is_estimate

@@ -51,7 +51,7 @@ class Cache:
 class OtherMajor:
     """A major version of an agent that was not tried, and what is known of it.
 
-    `works` and `works_not` are said to people. What `setup` writes cannot work there.
+    `works` and `works_not` are said to people.
     """
 
     major: int
@@ -186,8 +186,8 @@ _OPENCODE: Final = Agent(
     other_majors=(
         OtherMajor(
             major=2,
-            works="its sessions are listed and searched",
-            works_not="it is not driven, and setup writes nothing for it",
+            works="its sessions are listed and searched, and setup writes its plug-in",
+            works_not="tell and run do not drive it",
         ),
     ),
 )

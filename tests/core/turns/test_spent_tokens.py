@@ -73,6 +73,13 @@ def test_a_turn_whose_prompt_left_and_told_nothing_is_marked():
     assert spent_on_turn([SENT, ended(None)]) == guessed(0)
 
 
+def test_a_turn_that_another_process_took_up_is_marked_for_what_the_first_one_took():
+    taken_up = RecoveryStarted(holder="host")
+    assert spent_on_turn([SENT, taken_up, SENT, ended(1_000)]) == guessed(1_000)
+    parked = TurnParked(reason="permission", detail="", tokens_spent=300)
+    assert spent_on_turn([SENT, parked, taken_up, SENT, ended(200)]) == counted(500)
+
+
 def test_a_turn_whose_prompt_never_left_took_nothing():
     assert spent_on_turn([ended(None)]) == NOTHING_SPENT
     assert spent_on_turn([]) == NOTHING_SPENT

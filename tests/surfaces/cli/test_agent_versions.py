@@ -83,8 +83,8 @@ def test_an_agent_that_calls_itself_nothing_known_is_not_judged(up):
 
 OF_2 = (
     "opencode 2.1.4 is of another major version than 1.18.33, which this upthread was tested with "
-    "(not tried on the real opencode 2): its sessions are listed and searched; it is not driven, "
-    "and setup writes nothing for it"
+    "(not tried on the real opencode 2): its sessions are listed and searched, and setup writes "
+    "its plug-in; tell and run do not drive it"
 )
 
 
@@ -98,13 +98,16 @@ def with_opencode_2(tmp_path, make_upthread):
     return made
 
 
-def test_setup_writes_nothing_for_a_major_version_in_which_it_cannot_work(with_opencode_2):
+def test_setup_says_what_is_known_of_another_major_version_and_writes_what_works_in_both(
+    with_opencode_2,
+):
     up = with_opencode_2
-    refused = up("setup", "opencode", "--yes", code=2)
-    assert OF_2 in refused.err
-    assert "upthread setup opencode --remove" in refused.err
-    assert not (up.home / ".config" / "opencode").exists()
+    done = up("setup", "opencode", "--yes")
+    assert OF_2 in done.err
+    (plugin,) = (up.home / ".config" / "opencode").rglob("*.js")
+    assert "export default { id:" in plugin.read_text()
     assert up("setup", "opencode", "--remove", "--yes").code == 0
+    assert not plugin.exists()
 
 
 def test_agents_says_of_an_untested_major_version_what_works_and_what_does_not(with_opencode_2):

@@ -17,6 +17,7 @@ from upthread.core.decision.price import Price, Spending, Tokens, estimated
 from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE
 from upthread.core.events import (
     PromptSent,
+    RecoveryStarted,
     TurnEnded,
     TurnEvent,
     TurnParked,
@@ -95,6 +96,9 @@ def spent_on_turn(events: Iterable[TurnEvent]) -> Tokens:
     for event in events:
         if isinstance(event, PromptSent):
             is_pending = True
+        elif isinstance(event, RecoveryStarted) and is_pending:
+            # Its process died: what it took until then is in no sum that follows.
+            total, is_pending = Tokens(count=total.count, is_estimate=True), False
         elif isinstance(event, TurnEnded | TurnParked):
             known = event.tokens_spent
             more = Tokens(count=known or 0, is_estimate=event.is_spent_estimated)

@@ -57,10 +57,11 @@ def unfinished(counted: Usage) -> Usage:
 
 
 def together(usage: Usage | None, more: Usage | None) -> Usage | None:
-    """Return both as one; the first requests stay those that came first."""
+    """Return both as one; the first requests stay those that came first, told or not."""
     if usage is None or more is None:
         return usage or more
-    return _added(usage, more)
+    whole = _added(usage, more)
+    return structs.replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)
 
 
 def _added(usage: Usage, more: Usage) -> Usage:

@@ -423,11 +423,7 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
             decided(event) for event in audited.events if isinstance(event, TurnIntended)
         ),
         spent=spent_on_turn(audited.events) if sent else None,
-        usages=tuple(
-            _usage(event)
-            for event in audited.events
-            if isinstance(event, events.TurnParked | events.TurnEnded)
-        ),
+        usages=tuple(_usages(audited.events)),
         prompt=next((m.text for m in messages if m.speaker is types.Speaker.USER), ""),
         told=tuple(
             part.text
@@ -438,6 +434,20 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
         items=items,
         quarantined=audited.quarantined,
     )
+
+
+def _usages(told: Iterable[events.TurnEvent]) -> Iterator[events.Usage | None]:
+    """Yield what was counted until each stop, and of a prompt that its process died with."""
+    is_out = False
+    for event in told:
+        if isinstance(event, events.TurnParked | events.TurnEnded):
+            is_out = False
+            yield _usage(event)
+        elif isinstance(event, events.PromptSent):
+            is_out = True
+        elif isinstance(event, events.RecoveryStarted) and is_out:
+            is_out = False
+            yield NO_USAGE
 
 
 def _usage(stop: events.TurnParked | events.TurnEnded) -> events.Usage | None:

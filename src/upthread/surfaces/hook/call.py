@@ -25,15 +25,17 @@ FRESH_PREFIX = "fresh:"
 
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
+ELSEWHERE = "elsewhere"
 
 
 class SubAgentCall:
     """A call of a sub-agent, as the agent's plug-in tells it.
 
     `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
-    the agent has been asked for: what it said of each, an outcome's word or `busy`. `can_resume` is
-    whether the agent's tool takes a session to go on in. `named` is a session that the model named
-    and the agent does not have, empty for none.
+    the agent has been asked for: what it said of each, an outcome's word, `busy`, or `ELSEWHERE` of
+    one that only another main session can go on with. `can_resume` is whether the agent's tool
+    takes a session to go on in. `named` is a session that the model named and the agent does not
+    have, empty for none.
     """
 
     def __init__(self, agent: str, fields: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.examined_files import examined, has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.call import ELSEWHERE
 from upthread.surfaces.hook.hook_decision import HookDecision, callers, surroundings
 
 TYPE_CHECKING = False
@@ -100,9 +101,10 @@ def inputs_now(
         was_unheard=published.was_unheard and is_as_published,
         is_fresh_asked=call.is_fresh_asked,
         callers=tuple(ConversationId(each) for each in callers()),
-        session_lost=None if failed is None else _outcome(failed),
+        session_lost=None if failed in {None, ELSEWHERE} else _outcome(failed),
         takes_no_session=not call.can_resume,
-        opens_only_within=False,  # a call comes from inside the agent, through its own tool
+        # Else a call comes from inside the agent, through its own tool.
+        opens_only_within=failed == ELSEWHERE,
         condition_before=text_in(binding, "condition_before") or None,
         condition_now=text_in(binding, "condition_now") or None,
         relays=number_in(binding, "relays"),

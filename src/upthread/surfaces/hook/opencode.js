@@ -1,4 +1,6 @@
-// upthread for OpenCode 1.18: a `task` of a configured role goes on in its earlier session.
+// upthread for OpenCode: what is delegated to a configured role goes on in its earlier session.
+// `server` is for 1.18, tried on it; `setup` for 2, whose plug-in interface is another one: written
+// from its public source of November 2026, and not tried on the real OpenCode 2.
 //
 // The decision is made by the hook program; this file carries it out. `task_id` is set in place,
 // since OpenCode ignores a new `args` object. A child is learned from the running part of the call,
@@ -17,7 +19,7 @@ const TRIES_MAX = 4
 const EXAMINING = { read: "read", edit: "wrote", write: "wrote", patch: "wrote" }
 const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
-const NOTE = "The earlier session of a role is continued by itself; leave task_id out."
+const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
 
 const ask = (request) =>
   new Promise((resolve) => {
@@ -51,7 +53,9 @@ const traced = (description, line) => {
   return `${String(description ?? "").split(TRACE)[0]}${TRACE}${short}`
 }
 
-export const Upthread = async ({ client, directory }) => {
+// --- OpenCode 1.18 ---------------------------------------------------------------------------------
+
+const server = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, taskId }
   const children = new Map()   // child session -> [{ path, how }, ...]
 
@@ -192,7 +196,143 @@ export const Upthread = async ({ client, directory }) => {
       if (info.role === "assistant" && children.has(info.sessionID)) models.set(info.sessionID, info)
     },
     "tool.definition": async (input, output) => {
-      if (input.toolID === "task") output.description += `\n\n${NOTE}`
+      if (input.toolID === "task") output.description += note("task_id")
     },
   }
 }
+
+// --- OpenCode 2 ------------------------------------------------------------------------------------
+//
+// The tool is `subagent`, and takes a session of the calling one alone: another main session's is
+// refused by OpenCode, so it is not named, and what was said goes into the prompt. It tells the child
+// in its progress, in its result, and in what a failed call says. There are no toasts for a server's
+// plug-in: what was decided stands in the description and in the result's metadata.
+
+const SAID_CHILD = /\(sessionID: (ses_\w+)\)/   // in what a call that failed, or went on behind, says
+
+const setup = async (ctx) => {
+  const calls = new Map()      // call id -> { request, child, taskId, line, isInBackground }
+  const children = new Map()   // child session -> { files: [{ path, how }, ...], said }
+  const toldGone = new Set()
+  let isOver = false
+
+  const sessionOf = (id) => ctx.session.get({ sessionID: id }).catch(() => undefined)
+
+  const tell = async (request) => {
+    const session = await sessionOf(request.session)
+    const told = await ask({ cwd: session?.location?.directory ?? process.cwd(), ...request })
+    if (!told.gone) return told
+    if (!toldGone.has(request.session)) console.error(told.gone)
+    toldGone.add(request.session)
+    return {}
+  }
+
+  const unusable = async (id, main) => {
+    const found = await sessionOf(id)
+    if (!found) return "missing"
+    if (found.parentID !== main) return "elsewhere"
+    return [...calls.values()].some((call) => call.child === id) ? "busy" : null
+  }
+
+  const decide = async (request) => {
+    const known = {}
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+      const told = await tell({ ...request, event: "before", unusable: known })
+      const fault = told.task_id ? await unusable(told.task_id, request.session) : null
+      if (!fault) return told
+      known[told.task_id] = fault
+    }
+    return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
+  }
+
+  const begin = async (call, child) => {
+    if (!child || call.child) return
+    call.child = child
+    children.set(child, { files: [], said: "" })
+    await tell({ ...call.request, event: "started", child })
+  }
+
+  const end = async (id, outcome, said) => {
+    const call = calls.get(id)
+    if (!call) return
+    calls.delete(id)
+    const child = children.get(call.child)
+    children.delete(call.child)
+    const files = child?.files ?? []
+    await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files, window: 0 })
+  }
+
+  const before = async (event) => {
+    if (event.tool !== "subagent" || !event.input) return
+    const { agent: role, prompt, sessionID: named, background, description } = event.input
+    const request = { session: event.sessionID, call_id: event.id, role, prompt, is_background: background === true }
+    const fault = named ? await unusable(named, event.sessionID) : "missing"
+    const told = fault === null || fault === "busy"
+      ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
+      : await decide({ ...request, named: String(named ?? "") })
+    if (told.refused) throw new Error(told.refused)
+    const isTraced = told.line && told.is_traced !== false
+    calls.set(event.id, { request, taskId: told.task_id, line: isTraced ? told.line : "" })
+    const { sessionID: _, ...input } = event.input
+    event.input = {
+      ...input,
+      ...(told.task_id ? { sessionID: told.task_id } : {}),
+      ...(told.prompt ? { prompt: told.prompt } : {}),
+      ...(isTraced ? { description: traced(description, told.line) } : {}),
+    }
+  }
+
+  const after = async (event) => {
+    const examined = EXAMINING[event.tool]
+    const path = event.input?.filePath ?? event.input?.path
+    if (examined && path) children.get(event.sessionID)?.files.push({ path, how: examined })
+    const call = event.tool === "subagent" ? calls.get(event.id) : undefined
+    if (!call) return
+    const failed = event.status === "error" ? String(event.error?.message ?? event.error ?? "") : ""
+    const output = event.result?.output
+    const child = output?.sessionID ?? SAID_CHILD.exec(failed)?.[1]
+    await begin(call, child)
+    if (call.taskId && child && child !== call.taskId) await tell({ event: "replaced", session: event.sessionID })
+    if (event.status === "error") return end(event.id, /cancel|interrupt|abort/i.test(failed) ? "cancelled" : "unknown", failed)
+    if (call.line) event.result = { ...event.result, metadata: { ...event.result?.metadata, upthread: call.line } }
+    call.isInBackground = output?.status === "running"
+    if (!call.isInBackground) await end(event.id, "ok", String(output?.output ?? ""))
+  }
+
+  const ENDS = { succeeded: "ok", failed: "unknown", interrupted: "cancelled" }
+
+  const hear = async (event) => {
+    const told = event.data ?? event.properties ?? event
+    if (event.type === "session.tool.progress") {
+      const call = calls.get(told.callID)
+      if (call) await begin(call, told.structured?.sessionID ?? told.metadata?.sessionID)
+    }
+    if (event.type === "session.text.ended" && children.has(told.sessionID)) children.get(told.sessionID).said = told.text
+    const outcome = ENDS[/^session\.execution\.(\w+)$/.exec(event.type)?.[1]]
+    for (const [id, call] of outcome ? calls : []) {
+      if (call.isInBackground && call.child === told.sessionID) await end(id, outcome, children.get(call.child)?.said ?? "")
+    }
+  }
+
+  const listen = async () => {
+    for await (const event of ctx.event.subscribe()) {
+      if (isOver) return
+      await hear(event)
+    }
+  }
+
+  await ctx.tool.hook("execute.before", before)
+  await ctx.tool.hook("execute.after", after)
+  await ctx.session.hook("prompt", async (event) => {
+    const session = await sessionOf(event.sessionID)
+    if (session?.parentID) return   // a sub-agent's: no person has said it
+    await tell({ event: "prompt", session: event.sessionID, prompt: String(event.prompt?.text ?? "") })
+  })
+  await ctx.session.hook("context", (event) => {
+    if (event.tools?.subagent) event.tools.subagent.description += note("sessionID")
+  })
+  listen().catch(() => {})   // not waited for: nothing of OpenCode's may wait for it
+  return () => { isOver = true }
+}
+
+export default { id: "upthread", setup, server }

@@ -14,7 +14,7 @@ from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client import Project
 from upthread.client.consent import load_trusting
-from upthread.core.agents import AGENTS, NATIVE, Agent, name_of, other_major
+from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
@@ -27,7 +27,6 @@ from upthread.surfaces.cli.setup.changes import (
     is_of_repository,
 )
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
-from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -95,15 +94,12 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
 
 
 def _look_at_version(call: Call, known: Agent) -> None:
-    """Say that an agent is of another major version. UsageError where ours cannot work in it."""
+    """Say that an agent is of another version, and what is known of that one."""
     import anyio  # only where something is set up
 
     version = anyio.run(version_here, known.name)
     tested = seen_way(known.name, NATIVE)
     notice = tested.warning(version) if tested else ""
-    if other_major(known.name, version) is not None:
-        again = quoted("upthread", "setup", known.setup_name, "--remove")
-        raise UsageError(notice, hint=f"nothing was written; what was before: {again}")
     if notice:
         call.output.note(notice, "yellow")
 

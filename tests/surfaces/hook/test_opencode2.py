@@ -1,0 +1,187 @@
+"""The plug-in in a stand-in for OpenCode 2, made from its public source; not tried on the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upthread.surfaces.cli.setup.launcher import command
+from upthread.surfaces.cli.setup.opencode import plugin
+
+HOST = Path(__file__).resolve().parents[2] / "support" / "opencode2" / "host.mjs"
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None, reason="the plug-in runs on Node here"),
+    pytest.mark.timeout(120),
+]
+
+
+class OpenCode2:
+    """A process of the stand-in: `call` delegates, as a model does."""
+
+    def __init__(self, place: Path, project: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            ["node", str(HOST), str(place / "upthread.mjs"), str(project)],
+            cwd=project,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._read() == {"loaded": "upthread"}
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def play(self, **line: Any) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(line) + "\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def call(self, main: str, prompt: str, *, agent: str = "planner", **more: Any) -> Any:
+        given = {"agent": agent, "prompt": prompt, "description": "do it"}
+        given |= {key: more.pop(key) for key in ("sessionID", "background") if key in more}
+        return self.play(main=main, input=given, **more)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Place:
+    """A project on a workstream, set up by hand: `setup` refuses what was not tried."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.project = directory, directory / "project"
+        self.project.mkdir()
+        home = directory / "home"
+        home.mkdir(mode=0o700)
+        self.environment = {
+            "HOME": str(home),
+            "UPTHREAD_HOME": str(home / "upthread"),
+            "PATH": os.environ["PATH"],
+        }
+        subprocess.run(["git", "init", "-q", str(self.project)], check=True)
+        self.upthread("use", "spec-1")
+        self.upthread("setup", "codex", "--yes")  # it writes the launcher
+        asked = command(home / "upthread", "opencode")
+        (directory / "upthread.mjs").write_bytes(plugin(asked))
+        self._started: list[OpenCode2] = []
+
+    def upthread(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "upthread", *words],
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout + done.stderr
+
+    def opencode(self) -> OpenCode2:
+        self._started.append(OpenCode2(self.directory, self.project, self.environment))
+        return self._started[-1]
+
+    def close(self) -> None:
+        for each in self._started:
+            each.close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.close()
+
+
+def child(told: Any) -> str:
+    assert told["status"] == "completed", told
+    found: str = told["result"]["output"]["sessionID"]
+    return found
+
+
+def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
+    opencode = place.opencode()
+    first = opencode.call("ses_a", "Plan it.", reads=["README.md"])
+    assert "STARTED" in first["input"]["description"]
+    assert "sessionID" not in first["input"]
+    again = opencode.call("ses_a", "And the tests?")
+    assert again["input"]["sessionID"] == child(first) == child(again)
+    assert again["input"]["prompt"].endswith("And the tests?")
+    assert "RESUMED" in again["result"]["metadata"]["upthread"]
+    assert again["input"]["description"].startswith("do it · upthread: ")
+    shown = place.upthread("show", "spec-1/planner")
+    assert child(first) in shown
+
+
+def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session(place: Place):
+    opencode = place.opencode()
+    first = opencode.call("ses_a", "We agreed on KIWI-42.")
+    place.upthread("drain")  # as happens by itself, a moment later
+    there = opencode.call("ses_b", "What did we agree on?")
+    assert "sessionID" not in there["input"]
+    assert child(there) != child(first)
+    assert "KIWI-42" in there["input"]["prompt"]
+    assert "ROLLED OVER" in there["input"]["description"]
+    assert "opens only inside its main session" in there["result"]["metadata"]["upthread"]
+    # What is newest goes on from then on.
+    assert child(opencode.call("ses_b", "And now?")) == child(there)
+
+
+def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
+    first = child(place.opencode().call("ses_a", "Plan it."))
+    restarted = place.opencode()
+    restarted.play(session="ses_a")
+    restarted.play(session=first, parent="ses_a")
+    assert child(restarted.call("ses_a", "Go on.")) == first
+
+
+def test_a_session_that_is_gone_is_told_anew(place: Place):
+    opencode = place.opencode()
+    first = child(opencode.call("ses_a", "We agreed on KIWI-42."))
+    place.upthread("drain")
+    opencode.play(forget=first)
+    told = opencode.call("ses_a", "What did we agree on?")
+    assert "KIWI-42" in told["input"]["prompt"]
+    assert "ROLLED OVER" in told["input"]["description"]
+
+
+def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(place: Place):
+    opencode = place.opencode()
+    failed = opencode.call("ses_a", "Plan it.", fail="step limit")
+    assert failed["status"] == "error"
+    again = opencode.call("ses_a", "Go on.", background=True, says="Done behind.")
+    assert again["input"]["sessionID"] in failed["error"]["message"]
+    last = opencode.call("ses_a", "And?")
+    assert child(last) == again["input"]["sessionID"]
+    assert "Done behind." in place.upthread("audit", "spec-1")
+
+
+def test_two_at_once_of_one_role_get_sessions_of_their_own(place: Place):
+    opencode = place.opencode()
+    first = child(opencode.call("ses_a", "Plan it."))
+    opencode.call("ses_a", "Slow.", background=True)
+    assert child(opencode.call("ses_a", "Other.", sessionID=first)) == first
+
+
+def test_other_tools_and_roles_that_nobody_configured_are_left_alone(place: Place):
+    told = place.opencode().call("ses_a", "Look.", agent="nobody-knows")
+    assert told["input"] == {"agent": "nobody-knows", "prompt": "Look.", "description": "do it"}
+
+
+def test_where_upthread_is_gone_opencode_goes_on(place: Place):
+    opencode = place.opencode()
+    shutil.rmtree(Path(place.environment["UPTHREAD_HOME"]) / "hooks")
+    told = opencode.call("ses_a", "Plan it.")
+    assert told["status"] == "completed"
+    assert told["input"]["prompt"] == "Plan it."
