@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,20 @@ class Place:
         )
         return done.stdout + done.stderr
 
+    def wait_until_taken_in(self) -> None:
+        """A drain that the hook has started takes in what was heard, and publishes what follows."""
+        hooks = Path(self.environment["UPTHREAD_HOME"]) / "hooks" / "projects"
+
+        def is_published(binding: Path) -> bool:
+            return bool(json.loads(binding.read_text()).get("decided"))
+
+        ends = time.monotonic() + 30
+        while any(hooks.glob("*/spool/*")) or not all(
+            map(is_published, hooks.glob("*/bindings/*"))
+        ):
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+
     def opencode(self) -> OpenCode2:
         self._started.append(OpenCode2(self.directory, self.project, self.environment))
         return self._started[-1]
@@ -115,6 +130,7 @@ def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     first = opencode.call("ses_a", "Plan it.", reads=["README.md"])
     assert "STARTED" in first["input"]["description"]
     assert "sessionID" not in first["input"]
+    place.wait_until_taken_in()
     again = opencode.call("ses_a", "And the tests?")
     assert again["input"]["sessionID"] == child(first) == child(again)
     assert again["input"]["prompt"].endswith("And the tests?")
@@ -127,12 +143,13 @@ def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
 def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session(place: Place):
     opencode = place.opencode()
     first = opencode.call("ses_a", "We agreed on KIWI-42.")
-    place.upthread("drain")  # as happens by itself, a moment later
+    place.wait_until_taken_in()
     there = opencode.call("ses_b", "What did we agree on?")
     assert "sessionID" not in there["input"]
     assert child(there) != child(first)
     assert "KIWI-42" in there["input"]["prompt"]
     assert "ROLLED OVER" in there["input"]["description"]
+    place.wait_until_taken_in()
     assert "opens only inside its main session" in there["result"]["metadata"]["upthread"]
     # What is newest goes on from then on.
     assert child(opencode.call("ses_b", "And now?")) == child(there)
@@ -140,6 +157,7 @@ def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session
 
 def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
     first = child(place.opencode().call("ses_a", "Plan it."))
+    place.wait_until_taken_in()
     restarted = place.opencode()
     restarted.play(session="ses_a")
     restarted.play(session=first, parent="ses_a")
@@ -149,7 +167,7 @@ def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
 def test_a_session_that_is_gone_is_told_anew(place: Place):
     opencode = place.opencode()
     first = child(opencode.call("ses_a", "We agreed on KIWI-42."))
-    place.upthread("drain")
+    place.wait_until_taken_in()
     opencode.play(forget=first)
     told = opencode.call("ses_a", "What did we agree on?")
     assert "KIWI-42" in told["input"]["prompt"]
@@ -160,16 +178,19 @@ def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(p
     opencode = place.opencode()
     failed = opencode.call("ses_a", "Plan it.", fail="step limit")
     assert failed["status"] == "error"
+    place.wait_until_taken_in()
     again = opencode.call("ses_a", "Go on.", background=True, says="Done behind.")
     assert again["input"]["sessionID"] in failed["error"]["message"]
+    place.wait_until_taken_in()
     last = opencode.call("ses_a", "And?")
     assert child(last) == again["input"]["sessionID"]
     assert "Done behind." in place.upthread("audit", "spec-1")
 
 
-def test_two_at_once_of_one_role_get_sessions_of_their_own(place: Place):
+def test_a_session_that_the_model_names_itself_is_the_one_that_goes_on(place: Place):
     opencode = place.opencode()
     first = child(opencode.call("ses_a", "Plan it."))
+    place.wait_until_taken_in()
     opencode.call("ses_a", "Slow.", background=True)
     assert child(opencode.call("ses_a", "Other.", sessionID=first)) == first
 

@@ -20,7 +20,8 @@ from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.call import SubAgentCall, of_call, workstream_of
 from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
-from upthread.surfaces.hook.delegation import before, before_message, ended, launched, started
+from upthread.surfaces.hook.delegation import before, before_message
+from upthread.surfaces.hook.progress import ended, launched, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from upthread.runtime.bindings.light_json import (
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.call import SubAgentCall, end_of
-from upthread.surfaces.hook.delegation import before, before_message, ended, started
+from upthread.surfaces.hook.delegation import before, before_message
+from upthread.surfaces.hook.progress import ended, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import hear_prompt, role_of, workstream_of
 from upthread.surfaces.hook.decision import would_resume
 from upthread.surfaces.hook.decision_line import ago
-from upthread.surfaces.hook.delegation import release
+from upthread.surfaces.hook.progress import release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

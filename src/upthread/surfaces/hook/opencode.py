@@ -7,7 +7,8 @@ from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import SubAgentCall, hear_prompt, role_of
-from upthread.surfaces.hook.delegation import before, before_message, ended, release, started
+from upthread.surfaces.hook.delegation import before, before_message
+from upthread.surfaces.hook.progress import ended, release, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
