@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import unicodedata
 
 import pytest
@@ -17,6 +18,8 @@ from upthread.core.text import (
     WORD_CHARACTERS_MAX,
     code,
     command,
+    escaped,
+    is_mark,
     item,
     neutral,
     one_line,
@@ -73,6 +76,16 @@ def test_marks_that_would_cover_other_lines_are_shown_as_escapes():
     assert shown.count("\u0301") == MARKS_MAX
     assert "\\u0301" in shown
     assert visible_text("e" + "\u0301" * 100).count("\u0301") == MARKS_MAX
+
+
+def test_every_mark_there_is_is_looked_at():
+    looked_at = re.compile(f"[{texts._MAY_BE_MARKS}]")
+    marks = [c for c in map(chr, range(sys.maxunicode + 1)) if is_mark(c)]
+    assert len(marks) > 1_800
+    assert [hex(ord(c)) for c in marks if not looked_at.match(c)] == []
+    for mark in marks[:: len(marks) // 100]:
+        assert visible_text(f"a·{mark * 4}") == f"a·{mark * 4}"
+        assert visible_text(f"a·{mark * 5}") == f"a·{mark * 4}{escaped(mark)}"
 
 
 def test_ordinary_writing_is_left_alone():

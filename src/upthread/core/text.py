@@ -11,6 +11,7 @@ store keeps what was said, unchanged. Light: hooks pay for this import.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 from unicodedata import category
 
@@ -27,6 +28,11 @@ _JOINERS = "\u200c\u200d"  # letters of Persian, Hindi and families of emoji nee
 # Letters and signs that are drawn as nothing, or as a space: they imitate columns and lines.
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _CACHED_MAX = 4096
+# All but the blocks without a combining mark that are met most: Latin, punctuation, arrows, lines,
+# symbols, Chinese, Korean, emoji. A test goes through all characters that there are.
+_MAY_BE_MARKS = (
+    "\u0300-\u1fff\u20d0-\u20ff\u2ce0-\u30ff\ua000-\uabff\ud7a4-\U0001efff\U0001fb00-\U0010ffff"
+)
 
 
 class _Escapes(dict[int, "int | str"]):
@@ -70,7 +76,9 @@ def visible_line(text: str, *, characters_max: int = LINE_CHARACTERS_MAX) -> str
     """Return text on one line, white space folded, cut to so many characters."""
     head = text[: characters_max * READ_AHEAD]
     # Only what is white space to everybody folds; what ends a line for some is shown.
-    spaced = "".join(" " if c in "\n\t" or _is_space(c) else c for c in head)
+    spaced = head.replace("\n", " ").replace("\t", " ")
+    if not head.isascii():
+        spaced = "".join(" " if _is_space(c) else c for c in spaced)
     flat = " ".join(visible_row(spaced).split())
     if len(flat) <= characters_max and len(head) == len(text):
         return flat
@@ -106,8 +114,15 @@ def _is_space(character: str) -> bool:
     return not character.isascii() and category(character) == "Zs"
 
 
+@cache
+def _stack() -> re.Pattern[str]:
+    """Return what a stack of marks at least looks like; compiled for texts that are not ASCII."""
+    return re.compile(f"[{_MAY_BE_MARKS}]{{{MARKS_MAX + 1},}}")
+
+
 def _unstacked(text: str) -> str:
-    if text.isascii():
+    # Character by character takes a hundred times as long, and pages are long.
+    if text.isascii() or not _stack().search(text):
         return text
     told: list[str] = []
     marks = 0

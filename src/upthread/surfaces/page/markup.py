@@ -96,11 +96,17 @@ class Html:
 
         An attribute that is None or False is left out, one that is True has no value.
         """
-        told = "".join(self._known_attribute(key, value) for key, value in attributes.items())
+        told = "".join([self._known_attribute(key, value) for key, value in attributes.items()])
         if name in _VOID:
             return Markup(f"<{name}{told}>")
-        inside = "".join(self._child(child) for each in children for child in _flat(each))
-        return Markup(f"<{name}{told}>{inside}</{name}>")
+        inside: list[str] = []
+        for child in children:
+            # Most are one: the loop over all of a page's elements is felt.
+            if isinstance(child, str):
+                inside.append(self._child(child))
+            elif child is not None:
+                inside += [self._child(each) for each in child if each is not None]
+        return Markup(f"<{name}{told}>{''.join(inside)}</{name}>")
 
     def opening(self, name: str, /, **attributes: str | bool | None) -> Markup:
         """Return the beginning of an element that is written piece by piece."""
@@ -125,14 +131,6 @@ class Html:
 def closing(name: str) -> Markup:
     """Return the end of an element that is written piece by piece."""
     return Markup(f"</{name}>")
-
-
-def _flat(child: Child) -> Iterable[str | Markup]:
-    if child is None:
-        return ()
-    if isinstance(child, str):
-        return (child,)
-    return (each for each in child if each is not None)
 
 
 def _marked(shown: str) -> Markup:

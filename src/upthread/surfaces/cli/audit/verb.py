@@ -93,7 +93,8 @@ def _json(asked: Asked, beside: Mapping[str, object]) -> Iterator[str]:
 
 def _document(asked: Asked, form: AuditFormat, *, with_content: bool) -> Iterator[str]:
     if form == "md":
-        yield from map(asked.redactor.redact, markdown.in_pieces(asked.record))
+        for piece in markdown.in_pieces(asked.record):
+            yield visible_text(asked.redactor.redact(piece))
         return
     from upthread.runtime.record.timeline import Timeline
 
@@ -159,6 +160,7 @@ def _write_file(into: str, pieces: Iterable[str]) -> None:
 
 
 def _write(descriptor: int, pieces: Iterable[str]) -> None:
-    # Text that is not valid Unicode is shown as its escape, as on a terminal.
+    # Text that is not valid Unicode is shown as its escape, as on a terminal. What acts is shown as
+    # that already: by each form for itself, once, since a page may be a hundred megabytes.
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.writelines(visible_text(piece) for piece in pieces)
+        file.writelines(pieces)
