@@ -30,6 +30,7 @@ from upthread.errors import ConflictError, UpthreadError, UsageError
 from upthread.integrations.folds import Folds
 from upthread.integrations.json_delta import applied, changed
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"
@@ -72,32 +73,18 @@ class Snapshots:
         return entries
 
 
-class OnRecord:
-    """What all of the framework's stores have in common: a record, opened or given."""
-
-    def __init__(
-        self, directory: str | Path, database: str | None, record: FrameworkRecord | None
-    ) -> None:
-        self.record = record or FrameworkRecord(directory, database=database)
-        self._is_own = record is None
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        if self._is_own:
-            self.record.close()
-
-    def append_snapshot(
-        self, folds: Folds[Snapshots], log: EntryLog, snapshot_id: str, snapshot: JsonValue
-    ) -> None:
-        """Append a snapshot as its difference to the one that is the newest in this moment."""
-        while True:
-            followed = folds.of(log)
-            entry = followed.fold.entry(snapshot_id, snapshot)
-            try:
-                log.append((entry,), after=followed.seen)
-            except ConflictError:
-                continue
-            return
+def append_snapshot(
+    folds: Folds[Snapshots], log: EntryLog, snapshot_id: str, snapshot: JsonValue
+) -> None:
+    """Append a snapshot as its difference to the one that is the newest in this moment."""
+    while True:
+        followed = folds.of(log)
+        entry = followed.fold.entry(snapshot_id, snapshot)
+        try:
+            log.append((entry,), after=followed.seen)
+        except ConflictError:
+            continue
+        return
 
 
 def _warned(checkpoint: WorkflowCheckpoint, error: Exception) -> None:
@@ -109,7 +96,7 @@ def _warned(checkpoint: WorkflowCheckpoint, error: Exception) -> None:
     )
 
 
-class UpthreadCheckpointStorage:
+class UpthreadCheckpointStorage(OnRecord):
     """Checkpoints of workflows, a conversation for each workflow's name.
 
     The newest is the one saved last, whatever clocks said. The framework's runner logs a save that
@@ -127,14 +114,10 @@ class UpthreadCheckpointStorage:
         allowed_checkpoint_types: Sequence[str] = (),
         on_failure: Callable[[WorkflowCheckpoint, Exception], None] = _warned,
     ) -> None:
-        self._on = OnRecord(directory, database, record)
-        self._folds = Folds(self._on.record, Snapshots)
+        self._open(directory, database, record)
+        self._folds = Folds(self._record, Snapshots)
         self._allowed = frozenset(allowed_checkpoint_types)
         self._on_failure = on_failure
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        self._on.close()
 
     async def save(self, checkpoint: WorkflowCheckpoint) -> str:
         """Keep a copy and return its id. WorkflowCheckpointException where it cannot be kept."""
@@ -142,9 +125,7 @@ class UpthreadCheckpointStorage:
             encoded = encode_checkpoint_value(checkpoint.to_dict())
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
-            await settled(
-                self._on.append_snapshot, self._folds, log, checkpoint.checkpoint_id, encoded
-            )
+            await settled(append_snapshot, self._folds, log, checkpoint.checkpoint_id, encoded)
         except (WorkflowCheckpointException, UpthreadError) as error:
             self._on_failure(checkpoint, error)
             if isinstance(error, WorkflowCheckpointException):
@@ -186,26 +167,26 @@ class UpthreadCheckpointStorage:
         return await settled(erase)
 
     def _find(self, checkpoint_id: str) -> tuple[EntryLog, JsonValue] | None:
-        with self._on.record.lock:
-            for known in self._on.record.threads(CHECKPOINTS):
+        with self._record.lock:
+            for known in self._record.threads(CHECKPOINTS):
                 snapshots = self._folds.of(known.log).fold.by_id
                 if checkpoint_id in snapshots:
                     return known.log, snapshots[checkpoint_id]
         return None
 
     def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:
-        with self._on.record.lock:
+        with self._record.lock:
             return dict(self._folds.of(self._log(workflow_name)).fold.by_id)
 
     def _log(self, workflow_name: str) -> EntryLog:
-        return self._on.record.log(CHECKPOINTS, workflow_name)
+        return self._record.log(CHECKPOINTS, workflow_name)
 
     def _decoded(self, encoded: JsonValue) -> WorkflowCheckpoint:
         decoded = decode_checkpoint_value(encoded, allowed_types=self._allowed)
         return WorkflowCheckpoint.from_dict(decoded)
 
 
-class UpthreadHistoryProvider(HistoryProvider):
+class UpthreadHistoryProvider(OnRecord, HistoryProvider):
     """The messages of sessions, each a conversation; with `address` one that `tell` reaches too.
 
     Other arguments as HistoryProvider has them.
@@ -222,12 +203,8 @@ class UpthreadHistoryProvider(HistoryProvider):
         **flags: Any,
     ) -> None:
         super().__init__(source_id, **flags)
-        self._on = OnRecord(directory, database, record)
+        self._open(directory, database, record)
         self._address = address
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        self._on.close()
 
     async def get_messages(
         self,
@@ -265,7 +242,7 @@ class UpthreadHistoryProvider(HistoryProvider):
                 "a history without a session would be everybody's",
                 hint="run the agent with a session: agent.run(…, session=agent.create_session())",
             )
-        return self._on.record.log(HISTORY, session_id or "", address=self._address)
+        return self._record.log(HISTORY, session_id or "", address=self._address)
 
 
 def _folded(entries: Sequence[Entry]) -> Snapshots:

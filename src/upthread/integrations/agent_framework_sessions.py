@@ -14,15 +14,16 @@ from agent_framework import AgentSession, SessionStore
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue
-from upthread.integrations.agent_framework import OnRecord, Snapshots
+from upthread.integrations.agent_framework import Snapshots, append_snapshot
 from upthread.integrations.folds import Folds
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import EntryLog
 
 SESSIONS: Final = "agent-framework-session"
 
 
-class UpthreadSessionStore(SessionStore):
+class UpthreadSessionStore(OnRecord, SessionStore):
     """Whole sessions by an id of the caller's. Each `set` is kept; `get` returns the newest."""
 
     def __init__(
@@ -33,19 +34,15 @@ class UpthreadSessionStore(SessionStore):
         record: FrameworkRecord | None = None,
     ) -> None:
         super().__init__()
-        self._on = OnRecord(directory, database, record)
-        self._folds = Folds(self._on.record, Snapshots)
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        self._on.close()
+        self._open(directory, database, record)
+        self._folds = Folds(self._record, Snapshots)
 
     async def get(self, session_id: str) -> AgentSession | None:
         """Return a copy of a session, None without one. ValueError for an id that is none."""
         self.validate_session_id(session_id)
 
         def look() -> JsonValue:
-            with self._on.record.lock:
+            with self._record.lock:
                 return self._folds.of(self._log(session_id)).fold.by_id.get(session_id)
 
         found = await asyncio.to_thread(look)
@@ -56,7 +53,7 @@ class UpthreadSessionStore(SessionStore):
         self.validate_session_id(session_id)
         snapshot = cast("JsonValue", session.to_dict())
         log = self._log(session_id)
-        await settled(self._on.append_snapshot, self._folds, log, session_id, snapshot)
+        await settled(append_snapshot, self._folds, log, session_id, snapshot)
 
     async def delete(self, session_id: str) -> None:
         """Erase a session. ValueError for an id that is none."""
@@ -64,4 +61,4 @@ class UpthreadSessionStore(SessionStore):
         await settled(self._log(session_id).rewrite, lambda _: ())
 
     def _log(self, session_id: str) -> EntryLog:
-        return self._on.record.log(SESSIONS, session_id)
+        return self._record.log(SESSIONS, session_id)

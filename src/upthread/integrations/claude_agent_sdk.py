@@ -31,6 +31,7 @@ from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError
 from upthread.integrations.folds import Folds
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "claude-agent-sdk"
@@ -60,7 +61,7 @@ class Transcript:
         self.uuids.update(each["uuid"] for each in batch if "uuid" in each)
 
 
-class UpthreadSessionStore(SessionStore):
+class UpthreadSessionStore(OnRecord, SessionStore):
     """Transcripts in the record of the project that `directory` belongs to.
 
     `record` is one that is open already, and stays open. A batch that comes again adds nothing to
@@ -74,14 +75,8 @@ class UpthreadSessionStore(SessionStore):
         database: str | None = None,
         record: FrameworkRecord | None = None,
     ) -> None:
-        self._record = record or FrameworkRecord(directory, database=database)
-        self._is_own = record is None
+        self._open(directory, database, record)
         self._folds = Folds(self._record, Transcript)
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        if self._is_own:
-            self._record.close()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append a batch: all that is new of it, in one synced commit."""

@@ -33,6 +33,7 @@ from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, UsageError
 from upthread.integrations.folds import Folds, Followed
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
@@ -76,7 +77,7 @@ class StoredSession:
         return bool(self.session_id)
 
 
-class UpthreadSessionService(BaseSessionService):
+class UpthreadSessionService(OnRecord, BaseSessionService):
     """Sessions in the record of the project that `directory` belongs to.
 
     `uri` is what `services.yaml` gives: `upthread://DIRECTORY`. An event and all it changes, of the
@@ -93,14 +94,12 @@ class UpthreadSessionService(BaseSessionService):
         **_: object,
     ) -> None:
         place = uri.removeprefix(URI_SCHEME) or "." if uri else directory
-        self._record = record or FrameworkRecord(place, database=database)
-        self._is_own = record is None
+        self._open(place, database, record)
         self._folds = Folds(self._record, StoredSession)
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # type: ignore[override]  # theirs is awaited
         """Close the record, unless it was given."""
-        if self._is_own:
-            await asyncio.to_thread(self._record.close)
+        await asyncio.to_thread(super().close)
 
     async def create_session(
         self,

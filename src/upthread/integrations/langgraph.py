@@ -41,6 +41,7 @@ from upthread.integrations.checkpoint_log import (
 )
 from upthread.integrations.folds import Folds
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "langgraph"
@@ -49,7 +50,7 @@ DELTA_COUNTERS: Final = "counters_since_delta_snapshot"
 """Where a checkpoint's metadata names its DeltaChannels (CheckpointMetadata, beta)."""
 
 
-class UpthreadSaver(BaseCheckpointSaver[str]):
+class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     """Checkpoints in the record of the project that `directory` belongs to.
 
     `record` is one that is open already, and stays open; else one is opened with `directory` and
@@ -67,20 +68,8 @@ class UpthreadSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self._record = record or FrameworkRecord(directory, database=database)
-        self._is_own = record is None
+        self._open(directory, database, record)
         self._folds = Folds(self._record, CheckpointThread)
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        if self._is_own:
-            self._record.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     async def __aenter__(self) -> Self:
         return self

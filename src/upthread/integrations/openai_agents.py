@@ -27,6 +27,7 @@ from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError
 from upthread.integrations.folds import Folds
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
 FRAMEWORK: Final = "openai-agents"
@@ -69,7 +70,7 @@ class ItemLog:
         return None
 
 
-class UpthreadSession:
+class UpthreadSession(OnRecord):
     """The history of one session, in the record of the project that `directory` belongs to.
 
     `record` is one that is open already, and stays open. Any number of processes may use a session
@@ -88,15 +89,9 @@ class UpthreadSession:
     ) -> None:
         self.session_id = session_id
         self.session_settings = coerce_session_settings(session_settings or {})
-        self._record = record or FrameworkRecord(directory, database=database)
-        self._is_own = record is None
+        self._open(directory, database, record)
         self._log = self._record.log(FRAMEWORK, session_id, address=address)
         self._folds = Folds(self._record, ItemLog)
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        if self._is_own:
-            self._record.close()
 
     async def get_items(
         self,

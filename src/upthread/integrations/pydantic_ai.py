@@ -28,6 +28,7 @@ from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, StoreError
 from upthread.integrations.folds import Folds
 from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "pydantic-ai"
@@ -66,7 +67,7 @@ class SavedConversation:
         return found[::-1]
 
 
-class UpthreadConversationStore(ConversationStore):
+class UpthreadConversationStore(OnRecord, ConversationStore):
     """Conversations in the record of the project that `directory` belongs to.
 
     A fork takes the history it shares with it, so deleting the conversation it came from leaves it
@@ -81,14 +82,8 @@ class UpthreadConversationStore(ConversationStore):
         database: str | None = None,
         record: FrameworkRecord | None = None,
     ) -> None:
-        self._record = record or FrameworkRecord(directory, database=database)
-        self._is_own = record is None
+        self._open(directory, database, record)
         self._folds = Folds(self._record, SavedConversation)
-
-    def close(self) -> None:
-        """Close the record, unless it was given."""
-        if self._is_own:
-            self._record.close()
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return a conversation's record, None where the store does not have it."""
