@@ -44,8 +44,11 @@ HEADERS: Final = {
 }
 _STATUS: Final[Mapping[type[UpthreadError], int]] = {NotFoundError: 404, UsageError: 400}
 RECENT_S: Final = 0.5
-RECENT_TIMES: Final = 4
-"""How long an answer holds, in seconds; and in times of what it took, where that is more."""
+RECENT_TIMES_MAX: Final = 64
+"""How long an answer holds: in seconds, and in times of what it took for each time it was asked
+for, up to so many. Who looks alone gets what is new; a crowd does not keep the record's writers.
+"""
+
 STATIC: Final = {
     "page.css": ("upthread.surfaces.page", "style.css", "text/css"),
     "site.css": ("upthread.surfaces.web", "site.css", "text/css"),
@@ -87,6 +90,7 @@ class Recent:
             del self._given[old]
         given = self._given.get(asked)
         if given is not None:
+            given.asked += 1
             await given.done.wait()
             if given.response is not None:
                 return given.response
@@ -95,8 +99,8 @@ class Recent:
         try:
             given.response = await make()
         finally:
-            ended_s = anyio.current_time()
-            given.until_s = ended_s + max(RECENT_S, RECENT_TIMES * (ended_s - now_s))
+            given.ended_s = anyio.current_time()
+            given.took_s = given.ended_s - now_s
             given.done.set()
         return given.response
 
@@ -105,12 +109,14 @@ class _Given:
     """An answer, None while it is made or where it could not be; for how long others get it."""
 
     def __init__(self) -> None:
-        self.until_s = 0.0
+        self.asked = 1
+        self.ended_s = self.took_s = 0.0
         self.done = anyio.Event()
         self.response: Response | None = None
 
     def is_over(self, now_s: float) -> bool:
-        return self.done.is_set() and now_s > self.until_s
+        holds_s = max(RECENT_S, self.took_s * min(self.asked, RECENT_TIMES_MAX))
+        return self.done.is_set() and now_s > self.ended_s + holds_s
 
 
 class Site:
