@@ -117,6 +117,8 @@ spec-42/planner      Leda-planner      done      12:04 2      finished: done    
 spec-42/auditor      Leda-auditor      approved  12:04 2      finished: approved              rehearsal  ses_3
 spec-42/constructor  Leda-constructor  parked    12:04 1      stopped: it needs a permission  rehearsal  ses_4
   auditor: approved
+
+  took: upthread savings spec-42
 """)
     assert shown == snapshot("""\
 spec-42/validator (Leda-validator): approved

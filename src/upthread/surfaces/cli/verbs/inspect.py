@@ -10,6 +10,7 @@ from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.table import write_table
@@ -145,18 +146,24 @@ def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None
             write_cut_off(output, role, indent="    ")
     _show_questions(output, view)
     write_doubts(output, view.workstream.workstream, view.in_doubt)
+    _show_commands(output, view, shown)
+
+
+def _show_commands(output: Output, view: WorkstreamView, shown: Shown) -> None:
+    """Write what opens each role's session, and where what it took is told.
+
+    That is not added up here: it reads all that was said, and this is asked for all the time.
+    """
     commands = [
-        (
-            _name_within(role.conversation),
-            opening_command(opened) if opened.command else "",
-        )
+        (_name_within(role.conversation), opening_command(opened))
         for role, opened in zip(view.roles, shown.interfaces, strict=True)
+        if opened.command
     ]
-    if any(command for _, command in commands):
+    if view.roles:
+        commands.append(("took", quoted("upthread", "savings", view.workstream.workstream)))
         output.line()
-        for name, command in commands:
-            if command:
-                output.command(f"  {name}: ", command)
+    for name, command in commands:
+        output.command(f"  {name}: ", command)
 
 
 def _name_within(conversation: Conversation) -> str:
