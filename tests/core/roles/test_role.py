@@ -1,8 +1,10 @@
 import contextlib
 import hashlib
 import time
+from importlib import resources
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -10,11 +12,13 @@ from msgspec import structs
 from upthread.core.roles.fields import limits_of_front_matter
 from upthread.core.roles.limits import RoleLimits
 from upthread.core.roles.role import (
+    _PLAIN_LINE,
     BUILT_IN_ROLES,
     FRONT_MATTER_CHARACTERS_MAX,
     INSTRUCTIONS_BYTES_MAX,
     Role,
     RoleOverlay,
+    _plain_mapping,
     overlaid,
     read_markdown_role,
     read_toml_role,
@@ -51,6 +55,27 @@ def markdown(text: str, *, stem: str = "planner") -> Role:
 
 def toml(text: str, *, stem: str = "planner") -> Role:
     return read_toml_role(text, file_stem=stem, source=f".codex/agents/{stem}.toml")
+
+
+LINES = st.one_of(
+    st.from_regex(f"\\A{_PLAIN_LINE}\\Z"),
+    st.builds("{}: {}".format, st.sampled_from(["name", "tools", "y"]), st.text(max_size=12)),
+    st.sampled_from(["", " name: x", "- x", "name:x", "name: x # y", "name: a: b", "name: 'x'"]),
+)
+
+
+@given(st.lists(LINES, max_size=5).map("\n".join))
+def test_plain_front_matter_is_what_yaml_makes_of_it(text: str):
+    plain = _plain_mapping(text)
+    assert plain is None or plain == yaml.BaseLoader(text).get_single_data()
+
+
+def test_the_shipped_roles_and_what_people_write_most_need_no_parser():
+    for file in resources.files("upthread").joinpath("defaults/roles").iterdir():
+        front_matter = file.read_text("utf-8").split("---\n")[1].rstrip("\n")
+        assert _plain_mapping(front_matter) == yaml.BaseLoader(front_matter).get_single_data()
+    assert _plain_mapping("name: a\nname: b") is None
+    assert _plain_mapping("name: yes, no; and 'so on'.") == {"name": "yes, no; and 'so on'."}
 
 
 def test_a_claude_code_agent_is_a_role():
