@@ -143,7 +143,6 @@ def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
 def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session(place: Place):
     opencode = place.opencode()
     first = opencode.call("ses_a", "We agreed on KIWI-42.")
-    place.wait_until_taken_in()
     there = opencode.call("ses_b", "What did we agree on?")
     assert "sessionID" not in there["input"]
     assert child(there) != child(first)

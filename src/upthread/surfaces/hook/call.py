@@ -35,7 +35,7 @@ class SubAgentCall:
     the agent has been asked for: what it said of each, an outcome's word, `busy`, or `ELSEWHERE` of
     one that only another main session can go on with. `can_resume` is whether the agent's tool
     takes a session to go on in. `named` is a session that the model named and the agent does not
-    have, empty for none.
+    have, empty for none; with `only_own` it goes on with its own main session's alone.
     """
 
     def __init__(self, agent: str, fields: dict[str, Any]) -> None:
@@ -52,6 +52,7 @@ class SubAgentCall:
         # Left out by OpenCode's plug-in, whose tool takes a session.
         self.can_resume = fields.get("can_resume") is not False
         self.named = text_in(fields, "named")
+        self.only_own = fields.get("only_own") is True
 
     @property
     def is_fresh_asked(self) -> bool:

@@ -31,6 +31,7 @@ from upthread.surfaces.hook.begun import (
     keep_recorded_only,
 )
 from upthread.surfaces.hook.call import (
+    ELSEWHERE,
     SubAgentCall,
     claim_of,
     role_of,
@@ -121,6 +122,7 @@ def _decide(
     """Decide on the role's first conversation that nobody uses. Raises NotTakenInError."""
     with place.lock():
         path, binding, busy, was_cut_off = _slot(place, call, workstream)
+        _look_whose(call, binding)
         taken = take_decision(place, call, role, binding, is_left=was_cut_off)
         if taken.decision in RESUMING:
             _check_heard(path, binding, call, is_first=is_first)
@@ -147,6 +149,13 @@ def _decide(
             keep(place, call, "decided", event, (path, claimed))
         decided.line += misnamed_in_words(call.named) + busy + _undecided_before(place)
     return decided
+
+
+def _look_whose(call: SubAgentCall, binding: dict[str, Any]) -> None:
+    """Note a session that the agent would refuse this main session, before it has to say so."""
+    session, main = text_in(binding, "session"), text_in(binding, "main_session")
+    if call.only_own and session and main not in {"", call.session}:
+        call.unusable = {session: ELSEWHERE, **call.unusable}
 
 
 def _misnamed(call: SubAgentCall) -> list[str]:

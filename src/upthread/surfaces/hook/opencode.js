@@ -265,7 +265,9 @@ const setup = async (ctx) => {
   const before = async (event) => {
     if (event.tool !== "subagent" || !event.input) return
     const { agent: role, prompt, sessionID: named, background, description } = event.input
-    const request = { session: event.sessionID, call_id: event.id, role, prompt, is_background: background === true }
+    const request = {
+      session: event.sessionID, call_id: event.id, role, prompt, is_background: background === true, only_own: true,
+    }
     const fault = named ? await unusable(named, event.sessionID) : "missing"
     const told = fault === null || fault === "busy"
       ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
