@@ -322,3 +322,8 @@ def test_plain_values_have_one_form_whichever_way_they_are_written(
     values: tuple[str | int | None, ...],
 ):
     assert codec.encode_plain_json(values) == codec.encode_json(values)
+
+
+def test_what_is_no_bytes_is_damaged_text():
+    with pytest.raises(StoreError, match="it is not bytes"):
+        codec.decode_text("made a text by another program, or one bit")  # type: ignore[arg-type]
