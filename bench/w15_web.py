@@ -37,7 +37,7 @@ MEMORY_KB_MAX = 120 * 1024
 ASKED = {
     "the list": ("/", 0.2),
     "a search that finds nothing": ("/search?q=quaggazebra{number}", 0.5),
-    "a search that finds much": ("/search?q=the{number}", 0.5),
+    "a search that finds much": ("/search?q=the&again={number}", 0.5),
     "the page of the largest workstream": ("/workstream?name=largest&again={number}", 5.0),
 }
 

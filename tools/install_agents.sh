@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the pinned agents of agents.json into .agents, each from its own package.
+# Installs what agents.json pins into .agents: the agents, and what checks our pages, each from its package.
 # Install scripts stay off: they only copy a binary that the package already ships.
 # The Node among them is for claude-agent-acp alone, which takes a newer one than many machines have.
 set -eu

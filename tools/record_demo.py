@@ -69,12 +69,12 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def drawn(told: str) -> str:
-    """Return the picture of it."""
+def drawn(told: str, *, command: str = COMMAND, name: str = "demo") -> str:
+    """Return the picture of what a command writes to a terminal; `name` is its own in a page."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text(COMMAND, style="bold"))
+    console.print(Text(command, style="bold"))
     console.print(Text.from_ansi(told.replace("\r\n", "\n")))
-    picture = console.export_svg(title="upthread demo", theme=MONOKAI, unique_id="demo")
+    picture = console.export_svg(title=f"upthread {name}", theme=MONOKAI, unique_id=name)
     # Who looks at it asks nobody else for anything: without the fonts that rich would load.
     return re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
 

@@ -8,7 +8,6 @@ they show has changed, and not compared.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -20,10 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rich.console import Console
-from rich.terminal_theme import MONOKAI
-from rich.text import Text
 from tests.support.chromium import CHROMIUM, screenshot
+from tools.record_demo import drawn
 
 PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORKSTREAM: Final = "spec-42"
@@ -31,8 +28,6 @@ WIDE, NARROW = 1400, 400
 HEIGHTS: Final = {"list": 420, "timeline": 1300, "decision": 1000}
 WAITING: Final = 4
 """How a command ends that waits for a person."""
-
-COLUMNS: Final = 110
 
 
 class Place(NamedTuple):
@@ -89,16 +84,6 @@ def served(place: Place) -> Iterator[str]:
             server.terminate()
 
 
-def tree(place: Place) -> str:
-    """Return `show --tree` as a terminal shows it."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text(f"$ upthread show {WORKSTREAM} --tree", style="bold"))
-    console.print(Text.from_ansi(place.upthread("show", WORKSTREAM, "--tree")))
-    picture = console.export_svg(title="upthread", theme=MONOKAI, unique_id="tree")
-    # Who looks at it asks nobody else for anything: without the fonts that rich would load.
-    return re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
-
-
 def main() -> int:
     """Write them all; without a browser, say so."""
     if CHROMIUM is None:
@@ -107,7 +92,9 @@ def main() -> int:
     PICTURES.mkdir(exist_ok=True)
     with played() as place, tempfile.TemporaryDirectory() as directory:
         browser = Path(directory)
-        (PICTURES / "tree.svg").write_text(tree(place), "utf-8")
+        words = ("show", WORKSTREAM, "--tree")
+        tree = drawn(place.upthread(*words), command=f"$ upthread {' '.join(words)}", name="tree")
+        (PICTURES / "tree.svg").write_text(tree, "utf-8")
         pages = {"list": "/?", "timeline": f"/workstream?name={WORKSTREAM}&"}
         with served(place) as address:
             # The token in an address lets a browser in, and leads to the same page without it.

@@ -121,7 +121,7 @@ def _stack() -> re.Pattern[str]:
 
 
 def _unstacked(text: str) -> str:
-    # Character by character takes a hundred times as long, and pages are long.
+    # Character by character takes ten times as long, and pages are long.
     if text.isascii() or not _stack().search(text):
         return text
     told: list[str] = []

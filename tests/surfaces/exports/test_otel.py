@@ -9,6 +9,13 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.support.default_turn import (
+    MESSAGES,
+    commits_of,
+    open_place,
+    prepare_turn,
+    record_turn,
+)
 from tests.support.every_case import CASES, environment_of, fill
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World
 
@@ -17,7 +24,7 @@ from upthread.client import open_project
 from upthread.core.agents import AGENTS, provider_of
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.exports.otel import document
+from upthread.surfaces.exports.otel import Sent, document, ended_spans
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 pytestmark = pytest.mark.anyio
@@ -132,6 +139,31 @@ async def test_a_turn_that_failed_is_an_error_and_every_kind_of_turn_is_taken(tm
             (turn,) = [s for s in spans if told_of(s).get("upthread.turn_id") == case.turn_id]
             assert bool(turn.status.code) == (case.end != "ok")
             assert ("error.type" in told_of(turn)) == (case.end != "ok")
+
+
+async def test_what_goes_on_is_told_later_and_what_a_newer_turn_followed_at_once(world: World):
+    async with world.open() as project:
+        store = project.store.behind
+        place = open_place(store, "w", project=project.project_id)
+        record_turn(store, place, prepare_turn(place, 0))
+        sent = Sent()
+
+        async def told() -> list[Any]:
+            timeline = Timeline(await project.audit("w"))
+            return [
+                each.told["upthread.turn_number"]
+                for each in ended_spans(timeline, sent)
+                if each.name.startswith("invoke_agent")
+            ]
+
+        for writes in list(commits_of(place, prepare_turn(place, 1)))[:-1]:
+            store.commit(writes)  # it has no end
+        place.next_seq += MESSAGES - 1
+        assert await told() == [1]
+        assert await told() == []
+        record_turn(store, place, prepare_turn(place, 2))
+        assert await told() == [2, 3]
+        assert await told() == []
 
 
 async def test_the_provider_of_an_agent_is_said_in_the_words_of_the_conventions():

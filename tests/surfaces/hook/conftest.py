@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 from tests.support import warm_process
+from tests.surfaces.cli.conftest import make_upthread
 
 from upthread.runtime.bindings.claims import lives
+
+__all__ = ["make_upthread"]
 
 PROGRAM = Path(__file__).resolve().parents[3] / "src/upthread/surfaces/hook/__main__.py"
 TIMEOUT_S = 60.0

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from upthread.surfaces.cli.setup.launcher import command
-from upthread.surfaces.cli.setup.opencode import plugin
+from tests.support.world import eventually
 
 HOST = Path(__file__).resolve().parents[2] / "support" / "opencode2" / "host.mjs"
 pytestmark = [
@@ -59,52 +54,33 @@ class OpenCode2:
 
 
 class Place:
-    """A project on a workstream, set up by hand: `setup` refuses what was not tried."""
+    """A project on a workstream, with the plug-in that `setup` writes for both versions."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory, self.project = directory, directory / "project"
-        self.project.mkdir()
-        home = directory / "home"
-        home.mkdir(mode=0o700)
-        self.environment = {
-            "HOME": str(home),
-            "UPTHREAD_HOME": str(home / "upthread"),
-            "PATH": os.environ["PATH"],
-        }
-        subprocess.run(["git", "init", "-q", str(self.project)], check=True)
-        self.upthread("use", "spec-1")
-        self.upthread("setup", "codex", "--yes")  # it writes the launcher
-        asked = command(home / "upthread", "opencode")
-        (directory / "upthread.mjs").write_bytes(plugin(asked))
+    def __init__(self, up: Any, directory: Path) -> None:
+        self.up, self.directory = up, directory
+        up("use", "spec-1")
+        up("setup", "opencode", "--yes")
+        (written,) = (up.home / ".config" / "opencode").rglob("upthread.js")
+        # By its name Node knows that it is a module; OpenCode knows by itself.
+        shutil.copy(written, directory / "upthread.mjs")
         self._started: list[OpenCode2] = []
-
-    def upthread(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "upthread", *words],
-            cwd=self.project,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout + done.stderr
 
     def wait_until_taken_in(self) -> None:
         """A drain that the hook has started takes in what was heard, and publishes what follows."""
-        hooks = Path(self.environment["UPTHREAD_HOME"]) / "hooks" / "projects"
+        hooks = Path(self.up.environment["UPTHREAD_HOME"]) / "hooks" / "projects"
 
         def is_published(binding: Path) -> bool:
             return bool(json.loads(binding.read_text()).get("decided"))
 
-        ends = time.monotonic() + 30
-        while any(hooks.glob("*/spool/*")) or not all(
-            map(is_published, hooks.glob("*/bindings/*"))
-        ):
-            assert time.monotonic() < ends
-            time.sleep(0.05)
+        eventually(
+            lambda: (
+                not any(hooks.glob("*/spool/*"))
+                and all(map(is_published, hooks.glob("*/bindings/*.json")))
+            )
+        )
 
     def opencode(self) -> OpenCode2:
-        self._started.append(OpenCode2(self.directory, self.project, self.environment))
+        self._started.append(OpenCode2(self.directory, self.up.directory, self.up.environment))
         return self._started[-1]
 
     def close(self) -> None:
@@ -113,8 +89,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
+def place(make_upthread, tmp_path: Path) -> Iterator[Place]:
+    made = Place(make_upthread(tmp_path), tmp_path)
     yield made
     made.close()
 
@@ -136,7 +112,7 @@ def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     assert again["input"]["prompt"].endswith("And the tests?")
     assert "RESUMED" in again["result"]["metadata"]["upthread"]
     assert again["input"]["description"].startswith("do it · upthread: ")
-    shown = place.upthread("show", "spec-1/planner")
+    shown = place.up("show", "spec-1/planner").out
     assert child(first) in shown
 
 
@@ -183,7 +159,7 @@ def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(p
     place.wait_until_taken_in()
     last = opencode.call("ses_a", "And?")
     assert child(last) == again["input"]["sessionID"]
-    assert "Done behind." in place.upthread("audit", "spec-1")
+    assert "Done behind." in place.up("audit", "spec-1").out
 
 
 def test_a_session_that_the_model_names_itself_is_the_one_that_goes_on(place: Place):
@@ -201,7 +177,7 @@ def test_other_tools_and_roles_that_nobody_configured_are_left_alone(place: Plac
 
 def test_where_upthread_is_gone_opencode_goes_on(place: Place):
     opencode = place.opencode()
-    shutil.rmtree(Path(place.environment["UPTHREAD_HOME"]) / "hooks")
+    shutil.rmtree(Path(place.up.environment["UPTHREAD_HOME"]) / "hooks")
     told = opencode.call("ses_a", "Plan it.")
     assert told["status"] == "completed"
     assert told["input"]["prompt"] == "Plan it."

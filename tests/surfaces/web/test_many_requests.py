@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -33,7 +34,7 @@ import sys, uvicorn
 async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"x" * 3000})
-uvicorn.run(app, port=int(sys.argv[1]), log_level="error", lifespan="off")
+uvicorn.run(app, fd=int(sys.argv[1]), log_level="error", lifespan="off")
 """
 
 
@@ -97,10 +98,11 @@ def test_many_look_while_many_write(tmp_path: Path):
         load = Load(tmp_path, writers)
         alone = load.commits(FLOOR_SECONDS)
         site = Site(tmp_path)
-        assert site.port is not None
-        silent_port = site.port - 1 if site.port > 20_000 else site.port + 1
-        silent = subprocess.Popen([sys.executable, "-c", SILENT, str(silent_port)])
-        time.sleep(2)
+        listener = socket.create_server(("127.0.0.1", 0))
+        silent_port = listener.getsockname()[1]
+        silent = subprocess.Popen(
+            [sys.executable, "-c", SILENT, str(listener.fileno())], pass_fds=(listener.fileno(),)
+        )
         floor = load.commits(
             FLOOR_SECONDS, lambda: clients(silent_port, {}, FLOOR_SECONDS) and None
         )
@@ -118,6 +120,7 @@ def test_many_look_while_many_write(tmp_path: Path):
         after = resident_kib(site.pid)
         silent.kill()
         silent.wait()
+        listener.close()
         site.close()
     beside = (floor + again) / 2
     sys.stdout.write(

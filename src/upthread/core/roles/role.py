@@ -168,7 +168,7 @@ _PLAIN_LINE: Final = r"([a-z][a-z_]{0,63}): +([A-Za-z0-9](?:[A-Za-z0-9 ,.;/()_'-
 def _plain_mapping(front_matter: str) -> Mapping[str, object] | None:
     """Return front matter that is names and plain texts alone, as YAML has it; None for any other.
 
-    The shipped roles' is, and most that people write: none of it has to wait for a parser.
+    The shipped roles' is, which every turn reads: it does not have to wait for a parser.
     """
     found: dict[str, object] = {}
     for line in front_matter.split("\n"):

@@ -248,12 +248,12 @@ class Timeline:
         self._audit = audit
         self._roles = {each.conversation.conversation_id: each for each in audit.workstream.roles}
         self._children: defaultdict[str, list[AuditedConversation]] = defaultdict(list)
-        known = {each.conversation.conversation_id for each in audit.conversations}
+        self._by_id = {each.conversation.conversation_id: each for each in audit.conversations}
         self._roots: list[AuditedConversation] = []
         for each in audit.conversations:
             parent = each.conversation.parent_conversation_id
             # A child whose parent is elsewhere or gone is still shown.
-            if parent is None or parent not in known:
+            if parent is None or parent not in self._by_id:
                 self._roots.append(each)
             else:
                 self._children[parent].append(each)
@@ -275,10 +275,8 @@ class Timeline:
 
     def branch(self, conversation_id: types.ConversationId) -> Branch | None:
         """Return a conversation wherever it stands, None where it is not here."""
-        for each in self._audit.conversations:
-            if each.conversation.conversation_id == conversation_id:
-                return Branch(each, self, depth=1)
-        return None
+        found = self._by_id.get(conversation_id)
+        return Branch(found, self, depth=1) if found else None
 
     def children(self, conversation_id: types.ConversationId, *, depth: int) -> tuple[Branch, ...]:
         """Return the sub-agents of a conversation."""

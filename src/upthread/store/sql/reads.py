@@ -46,6 +46,12 @@ Asked: TypeAlias = str | int | bytes | Collection[str] | None
 """What a statement is asked with; text is made a column by the backend."""
 
 
+def _range(after_seq: int, first: int | None) -> tuple[int, int]:
+    """Return after which message, and up to which one, the first so many are; None for all."""
+    # By number and not by LIMIT, which would count parts: there is no gap between messages.
+    return after_seq, _SEQ_MAX if first is None else after_seq + max(first, 0)
+
+
 class Reads(ABC):
     """What a backend reads. How it asks its database is its own."""
 
@@ -111,11 +117,8 @@ class Reads(ABC):
         newest: int | None = None,
     ) -> tuple[Message, ...]:
         if newest is None:
-            # By number and not by LIMIT, which would count parts: there is no gap between messages.
-            last_seq = _SEQ_MAX if first is None else after_seq + max(first, 0)
-            return self._messages(
-                conversation_id, "messages", after_seq, last_seq, after_seq=after_seq
-            )
+            asked = _range(after_seq, first)
+            return self._messages(conversation_id, "messages", *asked, after_seq=after_seq)
         # The first of the newest may have any number, so there is no `after_seq` it has to follow.
         limits = (after_seq, max(newest, 0))
         return self._messages(conversation_id, "newest_messages", *limits, after_seq=None)
@@ -123,8 +126,7 @@ class Reads(ABC):
     def part_contents(
         self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
     ) -> tuple[bytes | None, ...]:
-        last_seq = _SEQ_MAX if first is None else after_seq + max(first, 0)
-        found = self._read("part_contents", conversation_id, after_seq, last_seq)
+        found = self._read("part_contents", conversation_id, *_range(after_seq, first))
         return tuple([value if type(value) is bytes else None for (value,) in found])
 
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:

@@ -24,7 +24,10 @@ from upthread.surfaces.cli.terminal.output import Output
 
 STREAMS: Final = frozenset({"tell", "run", "search"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
-PAGES: Final = "A guide of ten minutes: docs/guide.md; by what you see: docs/troubleshooting.md"
+PAGES: Final = {
+    "docs/guide.md": "Ten minutes, from the first prompt on.",
+    "docs/troubleshooting.md": "By what you see.",
+}
 
 COLLECTED_AFTER: Final = 20_000
 """How many more objects there must be before the interpreter looks for those nobody has."""
@@ -256,8 +259,8 @@ def _show_program(invocation: Invocation) -> int:
         for title, names in (("Every day", DAILY), ("More", MORE))
     }
     columns = _columns(invocation)
-    page = help_page.program_page(ABOUT, OF_THE_PROGRAM, verbs, columns)
-    return _show(f"{page}\n{PAGES}", invocation)
+    sections = {**verbs, "To read": tuple(PAGES.items())}
+    return _show(help_page.program_page(ABOUT, OF_THE_PROGRAM, sections, columns), invocation)
 
 
 def _show_verb(name: str, parameters: Sequence[Parameter], invocation: Invocation) -> int:

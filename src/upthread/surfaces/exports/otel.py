@@ -185,7 +185,9 @@ class _Spans:
     def _turns(self, branch: Branch) -> Iterator[TurnNode]:
         conversation_id = branch.conversation.conversation_id
         for turn in branch.turns(first=self._sent.next.get(conversation_id, 1)):
-            if not self._is_whole and turn.view.ended is None:
+            # One that a newer turn has followed is never gone on with: it is as over as it will be.
+            is_over = turn.view.ended is not None or turn.number < branch.turns_count
+            if not self._is_whole and not is_over:
                 return
             self._sent.next[conversation_id] = turn.number + 1
             yield turn

@@ -101,7 +101,7 @@ def inputs_now(
         was_unheard=published.was_unheard and is_as_published,
         is_fresh_asked=call.is_fresh_asked,
         callers=tuple(ConversationId(each) for each in callers()),
-        session_lost=None if failed in {None, ELSEWHERE} else _outcome(failed),
+        session_lost=None if failed is None or failed == ELSEWHERE else _outcome(failed),
         takes_no_session=not call.can_resume,
         # Else a call comes from inside the agent, through its own tool.
         opens_only_within=failed == ELSEWHERE,

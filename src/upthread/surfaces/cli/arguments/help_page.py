@@ -25,11 +25,11 @@ Rows = Sequence[tuple[str, str]]
 def program_page(
     about: str,
     options: Sequence[Parameter],
-    verbs: Mapping[str, Rows],
+    named: Mapping[str, Rows],
     columns: int | None,
 ) -> str:
-    """Return the page of the program; `verbs` are names with what they do, by their group."""
-    sections = {"Options": [_row(each) for each in options], **verbs}
+    """Return the page of the program; `named` are names with what they are for, by their group."""
+    sections = {"Options": [_row(each) for each in options], **named}
     return _page("upthread [OPTIONS] VERB …", about, sections, columns)
 
 

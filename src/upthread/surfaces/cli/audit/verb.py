@@ -59,7 +59,10 @@ def audit(
         else:
             pieces = _document(asked, form, with_content=with_content)
         if into is not None:
-            _write_file(into, _gathered(pieces))
+            # A page is made of what is visible already, and may be a hundred megabytes.
+            is_visible = form == "html"
+            shown = _gathered(pieces)
+            _write_file(into, shown if is_visible else map(visible_text, shown))
             return
         for piece in _gathered(pieces):
             output.document(piece)
@@ -93,8 +96,7 @@ def _json(asked: Asked, beside: Mapping[str, object]) -> Iterator[str]:
 
 def _document(asked: Asked, form: AuditFormat, *, with_content: bool) -> Iterator[str]:
     if form == "md":
-        for piece in markdown.in_pieces(asked.record):
-            yield visible_text(asked.redactor.redact(piece))
+        yield from map(asked.redactor.redact, markdown.in_pieces(asked.record))
         return
     from upthread.runtime.record.timeline import Timeline
 
@@ -160,7 +162,6 @@ def _write_file(into: str, pieces: Iterable[str]) -> None:
 
 
 def _write(descriptor: int, pieces: Iterable[str]) -> None:
-    # Text that is not valid Unicode is shown as its escape, as on a terminal. What acts is shown as
-    # that already: by each form for itself, once, since a page may be a hundred megabytes.
+    # Text that is not valid Unicode is shown as its escape, as on a terminal.
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(pieces)
