@@ -333,7 +333,8 @@ const setup = async (ctx) => {
   await ctx.session.hook("context", (event) => {
     if (event.tools?.subagent) event.tools.subagent.description += note("sessionID")
   })
-  listen().catch(() => {})   // not waited for: nothing of OpenCode's may wait for it
+  // Not waited for: nothing of OpenCode's may wait for it. Without it a child in the background has no end.
+  listen().catch((error) => console.error(`upthread: sub-agents in the background are not heard: ${error.message}`))
   return () => { isOver = true }
 }
 
