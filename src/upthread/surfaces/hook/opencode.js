@@ -53,6 +53,18 @@ const traced = (description, line) => {
   return `${String(description ?? "").split(TRACE)[0]}${TRACE}${short}`
 }
 
+// Asked again, without the session, for as long as OpenCode cannot use the one that was named.
+const decide = async (request, tell, unusable) => {
+  const known = {}
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    const told = await tell({ ...request, event: "before", unusable: known })
+    const fault = told.task_id ? await unusable(told.task_id, request.session) : null
+    if (!fault) return told
+    known[told.task_id] = fault
+  }
+  return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
+}
+
 // --- OpenCode 1.18 ---------------------------------------------------------------------------------
 
 const server = async ({ client, directory }) => {
@@ -87,17 +99,6 @@ const server = async ({ client, directory }) => {
     const states = await client.session.status().catch(() => ({}))
     const state = states.data?.[id]?.type
     return state && state !== "idle" ? "busy" : null
-  }
-
-  const decide = async (request) => {
-    const known = {}
-    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const told = await tell({ ...request, event: "before", unusable: known })
-      const fault = told.task_id ? await unusable(told.task_id) : null
-      if (!fault) return told
-      known[told.task_id] = fault
-    }
-    return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
   }
 
   const windowOf = async (message) => {
@@ -165,7 +166,7 @@ const server = async ({ client, directory }) => {
       if (named && !isThere) delete output.args.task_id
       const told = isThere
         ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
-        : await decide({ ...request, named: String(named ?? "") })
+        : await decide({ ...request, named: String(named ?? "") }, tell, unusable)
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
       calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
@@ -234,17 +235,6 @@ const setup = async (ctx) => {
     return [...calls.values()].some((call) => call.child === id) ? "busy" : null
   }
 
-  const decide = async (request) => {
-    const known = {}
-    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const told = await tell({ ...request, event: "before", unusable: known })
-      const fault = told.task_id ? await unusable(told.task_id, request.session) : null
-      if (!fault) return told
-      known[told.task_id] = fault
-    }
-    return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
-  }
-
   const begin = async (call, child) => {
     if (!child || call.child) return
     call.child = child
@@ -271,7 +261,7 @@ const setup = async (ctx) => {
     const fault = named ? await unusable(named, event.sessionID) : "missing"
     const told = fault === null || fault === "busy"
       ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
-      : await decide({ ...request, named: String(named ?? "") })
+      : await decide({ ...request, named: String(named ?? "") }, tell, unusable)
     if (told.refused) throw new Error(told.refused)
     const isTraced = told.line && told.is_traced !== false
     calls.set(event.id, { request, taskId: told.task_id, line: isTraced ? told.line : "" })
