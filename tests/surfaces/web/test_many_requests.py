@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.runtime.record.entry_log import NewEntry
 
 REQUESTS, CLIENTS, WRITERS, SECONDS = 10_000, 8, 8, 60.0
-FLOOR_SECONDS = 20.0
+ROUNDS = 6
+ROUND_SECONDS = SECONDS / ROUNDS
 GROWN_KIB_MAX = 20_000
 
 SLOWER_MAX = 0.05
@@ -96,39 +98,46 @@ def test_many_look_while_many_write(tmp_path: Path):
     tell(tmp_path, "spec/planner", 1)
     with get_context("spawn").Pool(WRITERS) as writers:
         load = Load(tmp_path, writers)
-        alone = load.commits(FLOOR_SECONDS)
+        alone = load.commits(ROUND_SECONDS)
         site = Site(tmp_path)
         listener = socket.create_server(("127.0.0.1", 0))
         silent_port = listener.getsockname()[1]
         silent = subprocess.Popen(
             [sys.executable, "-c", SILENT, str(listener.fileno())], pass_fds=(listener.fileno(),)
         )
-        floor = load.commits(
-            FLOOR_SECONDS, lambda: clients(silent_port, {}, FLOOR_SECONDS) and None
-        )
         clients(site.port, site.cookie, 1)
         before = resident_kib(site.pid)
         statuses: set[int] = set()
-        began = time.monotonic()
-        ours = load.commits(
-            SECONDS, lambda: statuses.update(clients(site.port, site.cookie, SECONDS))
-        )
-        took = time.monotonic() - began
-        again = load.commits(
-            FLOOR_SECONDS, lambda: clients(silent_port, {}, FLOOR_SECONDS) and None
-        )
+        floors: list[float] = []
+        beside_ours: list[float] = []
+        took = 0.0
+        # In turns, since a shared machine is not as quick in one minute as in the next.
+        for _ in range(ROUNDS):
+            floors.append(
+                load.commits(
+                    ROUND_SECONDS, lambda: clients(silent_port, {}, ROUND_SECONDS) and None
+                )
+            )
+            began = time.monotonic()
+            beside_ours.append(
+                load.commits(
+                    ROUND_SECONDS,
+                    lambda: statuses.update(clients(site.port, site.cookie, ROUND_SECONDS)),
+                )
+            )
+            took += time.monotonic() - began
         after = resident_kib(site.pid)
         silent.kill()
         silent.wait()
         listener.close()
         site.close()
-    beside = (floor + again) / 2
+    floor, ours = fmean(floors), fmean(beside_ours)
     sys.stdout.write(
         f"\n{REQUESTS} requests in {took:.0f} s; commits/s: alone {alone:,.0f}, beside a silent "
-        f"server {floor:,.0f} and {again:,.0f}, beside ours {ours:,.0f} "
-        f"({ours / beside:.2f}; {ours / alone:.2f} of alone); {before:,} -> {after:,} KiB\n"
+        f"server {floor:,.0f}, beside ours {ours:,.0f} "
+        f"({ours / floor:.2f}; {ours / alone:.2f} of alone); {before:,} -> {after:,} KiB\n"
     )
     assert statuses == {200}
-    assert took <= SECONDS + 5
+    assert took <= SECONDS + ROUNDS
     assert after - before <= GROWN_KIB_MAX
-    assert ours >= (1 - SLOWER_MAX) * beside
+    assert ours >= (1 - SLOWER_MAX) * floor
