@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +33,7 @@ from upthread.core.config_file import (
 )
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
+from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.names import did_you_mean, shown
 from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
@@ -451,9 +451,9 @@ def _least(values: Iterable[int | None]) -> int | None:
 def _limits(tables: Sequence[FreshnessTable]) -> Limits:
     """Return the limits with what each table says over the one before; what none says is usual."""
     said = {
-        each.name: value
-        for each in fields(Limits)
-        if (value := _last(getattr(table, each.name) for table in tables)) is not None
+        name: value
+        for name in field_names(Limits)
+        if (value := _last(getattr(table, name) for table in tables)) is not None
     }
     return replace(USUAL_LIMITS, **said)
 

@@ -8,11 +8,11 @@ a guess.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from upthread.core.history.model import History
+from upthread.core.lazy_dataclass import dataclass
 
 BEGINNING_CHARACTERS_MAX: Final = 80
 OUTLINE_CHARACTERS: Final = 200

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.lines import Line, read_lines
 from upthread.core.history.model import faults
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -22,6 +21,7 @@ from upthread.agent_stores.compressed import SUFFIX, expanded
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed
 from upthread.core.codec import decode_json
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.history.rules import items_of, text_of
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import JsonValue
 
 Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import re2
 
 from upthread.agent_stores.lines import LINE_BYTES_MAX
 from upthread.agent_stores.outline import SessionOutline
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import JsonValue
 from upthread.errors import UsageError
 

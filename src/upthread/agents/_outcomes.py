@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 DETAIL_CHARACTERS_MAX: Final = 2000
@@ -26,7 +27,7 @@ _OF_STATUS: Final[Mapping[int, Outcome]] = {
 }
 # Words refine one of these and say nothing alone: a file may be called that (ADR 67).
 _REFUSALS: Final = frozenset({400, 403})
-_NO_CREDIT: Final = re.compile(
+_NO_CREDIT: Final = regex(
     r"credit balance is too low|used all available credits|insufficient (credits?|balance|funds)",
     re.IGNORECASE,
 )
@@ -37,7 +38,7 @@ ENDED_ITSELF_MAX: Final = 128
 """A shell gives a greater one for a command that a signal ended; an agent a negative one, or none,
 for one that it did not run."""
 
-_EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
+_EXIT_CODE: Final = regex(r"\s*Exit code (\d{1,3})\b")
 """How Claude Code 2.1 begins what a failed command came to."""
 
 

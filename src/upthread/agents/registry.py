@@ -9,10 +9,8 @@ ones: it is used where somebody asked for it, never implicitly.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +22,8 @@ from msgspec import Struct
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
+from upthread.core.lazy_dataclass import replace
+from upthread.core.lazy_regex import regex
 from upthread.core.names import did_you_mean
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
@@ -76,7 +76,7 @@ WHAT_AGENTS_CAN: Final = {
 }
 """The words of `can`, and what each means."""
 
-_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
+_VERSION: Final = regex(r"\d+(?:\.\d+)+")
 
 
 def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:

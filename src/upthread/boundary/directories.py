@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO
 
 from upthread.boundary.files import OPEN_FLAGS, FileRefusedError, is_ordinary
+from upthread.core.lazy_dataclass import dataclass
 
 NAMES_MAX = 200_000
 """How many names of one directory are read; what comes after is counted by nobody."""

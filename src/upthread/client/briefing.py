@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -11,6 +10,7 @@ from upthread.client.parts import ProjectParts
 from upthread.core.commands import RecordBriefingEdit
 from upthread.core.context.briefing import BriefingInputs, build_briefing, sections_of
 from upthread.core.context.briefing_edit import BriefingEdit, Section, read_edit
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import Conversation
 from upthread.runtime.record.briefing import (
     BriefingRequest,

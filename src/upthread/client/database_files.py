@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.client.stores import file_path, is_postgres, key_path
 from upthread.config import Settings
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import shown
 from upthread.core.types import Conversation
 from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError

@@ -7,13 +7,13 @@ owners may be anybody's, so it is given to nobody until a person says whose it i
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from msgspec import Struct
 
 from upthread.client.stores import is_postgres
 from upthread.core.commands import RecordProject
+from upthread.core.lazy_dataclass import replace
 from upthread.core.names import shown
 from upthread.core.project import is_anybodys, match_project, project_id_for
 from upthread.core.types import ProjectId, ProjectIdentity

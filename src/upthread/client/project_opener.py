@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -18,6 +17,7 @@ from upthread.client.project import Project
 from upthread.client.remembered_opening import Opening, Openings
 from upthread.client.stores import file_path, is_postgres, key_path, lease_times_for, open_store
 from upthread.core.actors import PROGRAM, Actor
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ProjectId, RecordMode
 from upthread.runtime.later import LaterMapping, later
 from upthread.runtime.lease import LeaseTimes

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -28,6 +27,7 @@ from upthread.client.stores import (
 )
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
+from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.project import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError

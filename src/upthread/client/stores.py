@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.store.base import WholeStore
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SQLITE_PREFIX: Final = "sqlite:///"
 POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
 
-_NO_PATH: Final = re.compile(
+_NO_PATH: Final = regex(
     r"""
       [A-Za-z][A-Za-z0-9+.-]*:   # a URL of any kind, or USER:PASSWORD@HOST
     | [^/]*[@=]                  # USER@HOST, or the words of a connection string
@@ -35,7 +36,7 @@ _NO_PATH: Final = re.compile(
 )
 """What is not clearly a file's path. It may be an address with a password in it, badly typed."""
 
-_MISTYPED: Final = re.compile(
+_MISTYPED: Final = regex(
     r"""
       (?!\.\.?/)[^/]+//          # a URL whose colon is missing, or is another character
     | (?!\.\.?/)[^/].*:.*@       # or one with a slash missing: a password before a host

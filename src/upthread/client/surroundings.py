@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from upthread.client.file_permissions import KEY_BYTES, read_key
 from upthread.client.project_opener import redactor_for
 from upthread.client.stores import database_files, is_postgres, key_path
 from upthread.config import Settings, load_settings
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.redaction.redactor import Redactor
 from upthread.runtime.working_tree.repository import find_repository
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import cast
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.decision.read_coverage import Reading
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnIntended
+from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.states import Standing, State
 from upthread.core.turns.hooked_call import CutOffTurn

@@ -8,10 +8,10 @@ of the library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.agents import AGENTS
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import visible_line
 
 ActorKind: TypeAlias = Literal["person", "model", "program"]

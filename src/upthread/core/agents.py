@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from upthread.core.lazy_dataclass import dataclass
 
 NATIVE: Final = "native"
 ACP: Final = "acp"

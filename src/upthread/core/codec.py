@@ -16,9 +16,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast, get_args, get_type_hints
 
@@ -26,6 +24,8 @@ import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.lazy_dataclass import maker
+from upthread.core.lazy_regex import regex
 from upthread.core.types import (
     ContextPart,
     ErasedPart,
@@ -37,7 +37,6 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
-    maker,
 )
 from upthread.errors import StoreError, UsageError
 
@@ -194,7 +193,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 _PACKER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 # As MessagePack has a number: 0xcb, then its eight bytes, of which the exponent is all ones.
-_LIKE_NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+_LIKE_NON_FINITE: Final = regex(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _has_non_finite(value: object) -> bool:
@@ -224,15 +223,19 @@ def _encode_leniently(value: object) -> bytes:
     return encode_text(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
 
 
-class _Decoder(NamedTuple):
-    """A msgspec type and the decoder made for it."""
+class _Decoder:
+    """A msgspec type and the decoder made for it, once there is something to decode."""
 
-    shape: Any
-    decode: Callable[[bytes], Any]
+    def __init__(self, shape_of: Callable[[], Any]) -> None:
+        self._shape_of = shape_of
 
+    @functools.cached_property
+    def shape(self) -> Any:
+        return self._shape_of()
 
-def _decoder(shape: Any) -> _Decoder:
-    return _Decoder(shape, msgspec.json.Decoder(shape).decode)
+    @functools.cached_property
+    def decode(self) -> Callable[[bytes], Any]:
+        return msgspec.json.Decoder(self.shape).decode
 
 
 def _decode_as(decoder: _Decoder, content: bytes, what: str) -> Any:
@@ -253,8 +256,8 @@ def _decode_leniently(shape: Any, content: bytes, what: str) -> Any:
         raise StoreError(f"stored {what} is damaged: {error}", hint=_DAMAGED) from error
 
 
-def _shape_of(cls: type[Any]) -> _Decoder:
-    """Return a decoder for a dataclass's fields.
+def _shape_of(cls: type[Any]) -> Any:
+    """Return a type for a value's fields.
 
     A TypedDict stands in for the class because msgspec takes no recursive union such as JsonValue;
     Any takes its place, since JSON read is a JsonValue already.
@@ -264,7 +267,7 @@ def _shape_of(cls: type[Any]) -> _Decoder:
         name: NotRequired[hints[name]] if has_default else hints[name]
         for name, has_default in _members_of(cls)
     }
-    return _decoder(TypedDict(cls.__name__, shape))  # type: ignore[operator]  # fields known at run time
+    return TypedDict(cls.__name__, shape)  # type: ignore[operator]  # fields known at run time
 
 
 def _members_of(cls: type[Any]) -> Iterator[tuple[str, bool]]:
@@ -275,15 +278,19 @@ def _members_of(cls: type[Any]) -> Iterator[tuple[str, bool]]:
         for at, name in enumerate(cls.__struct_fields__):
             yield name, at >= required and defaults[at - required] is not msgspec.NODEFAULT
     else:
+        from dataclasses import MISSING, fields  # noqa: PLC0415  # only then
+
         for each in fields(cls):
             yield each.name, each.default is not MISSING or each.default_factory is not MISSING
 
 
-def _content_of(cls: type[Any], *, without: frozenset[str]) -> _Decoder:
-    """Return a decoder of a part's content into a struct with its fields.
+def _content_of(cls: type[Any], *, without: frozenset[str]) -> Any:
+    """Return a struct for the fields of a part's content.
 
     Whole conversations are read by it: the dictionary of `_shape_of` takes twice as long.
     """
+    from dataclasses import MISSING, fields  # noqa: PLC0415  # only then
+
     hints = get_type_hints(cls, localns={"JsonValue": Any})
     members = [
         (each.name, hints[each.name])
@@ -292,15 +299,17 @@ def _content_of(cls: type[Any], *, without: frozenset[str]) -> _Decoder:
         for each in fields(cls)
         if each.name not in without
     ]
-    return _decoder(msgspec.defstruct(f"{cls.__name__}Content", members))
+    return msgspec.defstruct(f"{cls.__name__}Content", members)
 
 
-_ANY: Final = _decoder(Any)
+_ANY: Final = _Decoder(lambda: Any)
 _CALL_ID: Final = frozenset({"call_id"})
-_TOOL_CALL: Final = _content_of(ToolCallPart, without=_CALL_ID)
-_TOOL_RESULT_HEAD: Final = _content_of(ToolResultPart, without=_CALL_ID | {"text"})
-_FILE: Final = _shape_of(FilePart)
-_UNKNOWN: Final = _shape_of(UnknownPart)
+_TOOL_CALL: Final = _Decoder(lambda: _content_of(ToolCallPart, without=_CALL_ID))
+_TOOL_RESULT_HEAD: Final = _Decoder(
+    lambda: _content_of(ToolResultPart, without=_CALL_ID | {"text"})
+)
+_FILE: Final = _Decoder(lambda: _shape_of(FilePart))
+_UNKNOWN: Final = _Decoder(lambda: _shape_of(UnknownPart))
 
 
 def _encode_tool_call(part: ToolCallPart) -> StoredPart:
@@ -402,7 +411,10 @@ class _EventForm(NamedTuple):
 
 def _forms_of(alphabet: Any) -> Mapping[str, _EventForm]:
     return MappingProxyType(
-        {_kind_of(cls): _EventForm(cls, _shape_of(cls)) for cls in get_args(alphabet)}
+        {
+            _kind_of(cls): _EventForm(cls, _Decoder(functools.partial(_shape_of, cls)))
+            for cls in get_args(alphabet)
+        }
     )
 
 

@@ -12,11 +12,12 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from upthread.core.lazy_regex import regex
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 
-_SCP_LIKE = re.compile(r"^(?:[^/]*@)?(?P<host>[^:/]+):(?P<path>.+)$")
-_URL = re.compile(
+_SCP_LIKE = regex(r"^(?:[^/]*@)?(?P<host>[^:/]+):(?P<path>.+)$")
+_URL = regex(
     r"^(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/]*@)?(?P<host>[^/?#]*)(?P<path>[^?#]*)", re.IGNORECASE
 )
 _DEFAULT_PORTS = {"ssh": ":22", "https": ":443", "http": ":80", "git": ":9418"}

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from upthread.core import events
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.core.names import shown
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import QuotaExceededError
@@ -97,7 +98,7 @@ HISTORY: Final = (FRAMES_OF_HISTORY, BYTES_OF_HISTORY)
 _VALUE_BYTES: Final = 100
 """About what one small value takes in memory."""
 
-_STRING: Final = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)
+_STRING: Final = regex(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)
 
 
 class Allowance:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
@@ -25,6 +24,7 @@ from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.roles.reports import Status, VerdictResult
 
 if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules for it
@@ -146,7 +146,7 @@ _TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
         record: tuple(
             name
-            for name in getattr(record, "__struct_fields__", None) or record.__dataclass_fields__
+            for name in getattr(record, "__struct_fields__", None) or field_names(record)
             if name not in ours
         )
         for record, ours in _OURS.items()

@@ -15,6 +15,8 @@ from functools import cache
 from typing import Final
 from unicodedata import category
 
+from upthread.core.lazy_regex import regex
+
 LINE_CHARACTERS_MAX = 300
 """How much is shown of what has one line: an id, title, detail, address, path, reason or name."""
 
@@ -140,11 +142,11 @@ LEVELS_TAKEN: Final = 2
 
 CUT: Final = "\n[… cut]\n"
 
-_HEADING: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)")
-_UNDERLINE: Final = re.compile(r"^[ \t]*(?P<mark>=+|-+)[ \t]*$")
-_HTML_HEADING: Final = re.compile(r"<(?=/?h[1-6]\b)", re.IGNORECASE)
-_BACKTICKS: Final = re.compile(r"`+")
-_FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$")
+_HEADING: Final = regex(r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)")
+_UNDERLINE: Final = regex(r"^[ \t]*(?P<mark>=+|-+)[ \t]*$")
+_HTML_HEADING: Final = regex(r"<(?=/?h[1-6]\b)", re.IGNORECASE)
+_BACKTICKS: Final = regex(r"`+")
+_FENCE: Final = regex(r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$")
 
 
 def neutral(text: str) -> str:
@@ -236,7 +238,7 @@ def command(*words: str) -> str:
 # --- as it can be sent ----------------------------------------------------------------------------
 
 # A half alone is no character, and Python keeps it in a text all the same.
-SURROGATES: Final = re.compile("[\ud800-\udfff]")
+SURROGATES: Final = regex("[\ud800-\udfff]")
 
 
 def unicode_text(text: str) -> str:

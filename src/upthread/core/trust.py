@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -24,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from upthread.core.config_file import ConfigFile
+from upthread.core.lazy_regex import regex
 from upthread.core.names import shown
 from upthread.core.redaction.rules import RULES
 from upthread.core.types import STRICTNESS, RecordMode
@@ -46,7 +46,7 @@ Judge: TypeAlias = Callable[[Leaves, Place, Any], Verdict]
 
 _ANY: Final = "*"
 _PERMISSIONS: Final = ("allow", "ask", "deny")
-_PLAIN_AGENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_PLAIN_AGENT: Final = regex(r"[a-z0-9][a-z0-9_-]*")
 
 
 class Item(Struct, frozen=True, kw_only=True):

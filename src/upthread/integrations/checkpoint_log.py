@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 import msgspec
 
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 from upthread.runtime.record.entry_log import Entry

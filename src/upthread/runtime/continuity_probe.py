@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from msgspec import structs
@@ -24,6 +23,7 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 

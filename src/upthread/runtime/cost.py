@@ -10,7 +10,6 @@ Blocking reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
@@ -33,6 +32,7 @@ from upthread.core.decision.price import (
 )
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded, TurnParked, Usage
+from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block

@@ -15,11 +15,11 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from dataclasses import replace
 from typing import Final, Protocol
 
 from msgspec import Struct
 
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, ConversationKey, Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System

@@ -11,14 +11,13 @@ import hmac
 import os
 import pwd
 import secrets
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Holder
 from upthread.runtime.bindings.claims import started_at_ticks
 
@@ -55,13 +54,13 @@ def host_name() -> str:
 
     Processes under one name must see each other's pids: who is not seen there counts as dead.
     """
-    return os.environ.get(HOST_VARIABLE) or socket.gethostname()
+    return os.environ.get(HOST_VARIABLE) or os.uname().nodename
 
 
 def user_name(environment: Mapping[str, str]) -> str:
     """Return who works here, for the audit: UPTHREAD_USER, else the account and its host."""
     chosen = environment.get(USER_VARIABLE)
-    return chosen or f"{_account()}@{environment.get(HOST_VARIABLE) or socket.gethostname()}"
+    return chosen or f"{_account()}@{environment.get(HOST_VARIABLE) or os.uname().nodename}"
 
 
 def path_owner() -> str:

@@ -76,12 +76,12 @@ S33  A row proves itself where it is read: one that was changed behind the store
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from upthread.core.commands import OnceState, RecordAct, RecordDecision, Write
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import (
     Conversation,
     ConversationId,

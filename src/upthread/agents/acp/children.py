@@ -21,10 +21,8 @@ own words. The session itself is not prompted and not changed.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +40,8 @@ from upthread.core.events import (
     UnknownReceived,
     UserTextReplayed,
 )
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.core.turns.stream import CALL_ENDED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -51,8 +51,8 @@ CALLS_REMEMBERED_MAX: Final = 10_000
 
 _ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
 # The longest parent there is: a child's child has a child for its own.
-_CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
-_TASK_TEXT: Final = re.compile(
+_CHILD_ID: Final = regex(r"(?s)(?P<parent>.+):subagent:[^:]+")
+_TASK_TEXT: Final = regex(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
 CHILDREN_READ_MAX: Final = 64

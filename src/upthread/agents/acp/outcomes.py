@@ -20,6 +20,7 @@ from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, outcome_of_status, 
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
 from upthread.agents.base import PromptResult
+from upthread.core.lazy_regex import regex
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
@@ -71,7 +72,7 @@ _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
 
 _UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
 """How many seconds a unit is, by how its name begins; first wins."""
-_RETRY_IN: Final = re.compile(
+_RETRY_IN: Final = regex(
     r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
     re.IGNORECASE,

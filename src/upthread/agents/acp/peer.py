@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -22,6 +21,7 @@ from upthread.agents._process import ChildProcess
 from upthread.agents.acp.outcomes import Refusal, refusal_in
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.wire import Message, message_in
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.quotas import HISTORY, TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError

@@ -7,7 +7,6 @@ out whether it runs at all; the process that is spoken to starts with the sessio
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
@@ -21,6 +20,7 @@ from upthread.agents._process import started_child, whole_command
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
+from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
@@ -30,7 +30,7 @@ ENVIRONMENT: Final = {
     # A task that goes on in the background would answer after its turn.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
-_VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
+_VERSION: Final = regex(rb"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
 
 

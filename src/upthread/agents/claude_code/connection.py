@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +33,7 @@ from upthread.agents.claude_code.stored import read_history, writer_of
 from upthread.agents.claude_code.tools import HOOKS, decide, hold
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.core.events import AgentEvent
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError

@@ -14,7 +14,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -27,6 +26,7 @@ from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 

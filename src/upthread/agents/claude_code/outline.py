@@ -7,7 +7,6 @@ they lay beside their session, and say in each line which one it is. Seen in 2.1
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from upthread.agents.claude_code.entries import SUBAGENTS
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.boundary.files import read_all, through_links
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.lazy_dataclass import replace
 
 AGENT: Final = "claude-code"
 HEAD_BYTES: Final = 16 * 1024

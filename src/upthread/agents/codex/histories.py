@@ -9,7 +9,6 @@ all before it. A rollout is repaired in a copy: calls and outputs are made pairs
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 

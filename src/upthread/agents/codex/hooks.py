@@ -12,12 +12,12 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from upthread.agents._json_lines import objects_at, text_at
+from upthread.core.lazy_dataclass import dataclass
 
 TIMEOUT_S: Final = 3600
 """How long a call waits for us: a person may be asked."""

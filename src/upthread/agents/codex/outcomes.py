@@ -17,6 +17,7 @@ from upthread.agents._outcomes import (
     outcome_of_status,
     says_no_credit,
 )
+from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 FULL_PERCENT: Final = 100
@@ -39,19 +40,19 @@ _OF_KIND: Final[Mapping[str, Outcome]] = {
 _REFUSED_BY_PROVIDER: Final = "other"
 """The kind of what the provider says of a request with status 400 (codex 0.169)."""
 
-_CREDIT_WORDS: Final = re.compile(
+_CREDIT_WORDS: Final = regex(
     r"insufficient.{0,20}(credit|quota|balance|funds)|exceeded your (current )?quota|billing",
     re.IGNORECASE,
 )
-_UNPAIRED_CALL: Final = re.compile(r"No tool (output|call) found for function call\b")
+_UNPAIRED_CALL: Final = regex(r"No tool (output|call) found for function call\b")
 """All that the provider says of a history with a call that has no result, or the reverse."""
 
 # By words, since codes say less: an unknown thread and one in use are both -32600 (0.169.0).
 _OF_REFUSAL: Final = (
-    (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
-    (re.compile(r"invalid session id"), Outcome.MISSING),
-    (re.compile(r"already has an active writer"), Outcome.BUSY),
-    (re.compile(r"failed to read session metadata|invalid paginated history"), Outcome.CORRUPTED),
+    (regex(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
+    (regex(r"invalid session id"), Outcome.MISSING),
+    (regex(r"already has an active writer"), Outcome.BUSY),
+    (regex(r"failed to read session metadata|invalid paginated history"), Outcome.CORRUPTED),
 )
 
 

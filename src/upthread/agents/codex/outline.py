@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ from upthread.agent_stores.outline import (
 )
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.core.history.rules import JsonObject, object_of, text_of
+from upthread.core.lazy_dataclass import replace
 
 AGENT: Final = "codex"
 HEAD_BYTES: Final = 64 * 1024

@@ -9,7 +9,6 @@ dismissed, and the event says so. Without an answer the call is refused and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 

@@ -33,6 +33,7 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.history.openai_responses import OUTPUT_OF
+from upthread.core.lazy_regex import regex
 from upthread.core.text import one_line
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import JsonValue, UpstreamSessionId
@@ -48,7 +49,7 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 """ACP's kind of a tool that is known by its name alone, since its call never ended."""
 
-_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED: Final = regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _ACTIONS: Final = {"read": "read", "list_files": "listFiles", "search": "search"}
 _REFUSED: Final = "unsupported call"
 """How the output of a call begins that Codex never made."""

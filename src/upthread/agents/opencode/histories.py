@@ -17,7 +17,6 @@ import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import quote
@@ -32,6 +31,7 @@ from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError

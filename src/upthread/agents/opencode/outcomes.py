@@ -17,6 +17,7 @@ from upthread.agents._outcomes import (
     outcome_of_status,
     says_no_credit,
 )
+from upthread.core.lazy_regex import regex
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
@@ -36,10 +37,10 @@ _OF_NAME: Final[Mapping[str, Outcome]] = {
     _DECLINED: Outcome.OK,
     "NotFoundError": Outcome.MISSING,
 }
-CREDIT_WORDS: Final = re.compile(
+CREDIT_WORDS: Final = regex(
     r"insufficient.{0,20}(credit|quota|balance|funds)|billing|payment required", re.IGNORECASE
 )
-PASSING_WORDS: Final = re.compile(
+PASSING_WORDS: Final = regex(
     r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
     re.IGNORECASE,
 )

@@ -10,7 +10,6 @@ the person's own configuration trusts it.
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from msgspec import Struct
@@ -18,6 +17,7 @@ from msgspec import Struct
 from upthread.boundary.git.configuration import Configuration, read_configuration
 from upthread.boundary.git.directory_files import LINE_BYTES_MAX, GitFileError, read_plain
 from upthread.boundary.git.linkage import common_of, named_in, points_back
+from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 
 UP_MAX = 256
@@ -34,7 +34,7 @@ _KNOWN_EXTENSIONS = {
     "worktreeconfig",
 }
 _BEGINNINGS = {"HEAD", "objects", "refs"}
-_IS_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
+_IS_HEAD = regex(rb"ref:\s*refs/|[0-9a-f]{40}")
 
 
 class GitDirectories(Struct, frozen=True, kw_only=True):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import anyio
 
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import Holder
 from upthread.errors import StoreError
 from upthread.runtime.system import System, is_dead

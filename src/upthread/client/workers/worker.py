@@ -13,7 +13,6 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -38,6 +37,7 @@ from upthread.client.workers.queue import (
 from upthread.config import Settings
 from upthread.core.codec import encode_event
 from upthread.core.events import RunEvent
+from upthread.core.lazy_dataclass import dataclass, field, replace
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError

@@ -11,7 +11,6 @@ and whatever is cut says so. What a person made of a section stands in its place
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -21,6 +20,7 @@ from msgspec import Struct, structs
 
 from upthread.core.context.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
 from upthread.core.decision.freshness import CHANGED, NO_CHANGES
+from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import Report, without_report
 from upthread.core.text import code, item, neutral, one_line, shortened
 
@@ -255,12 +255,12 @@ _ASKING: Final = frozenset[str]().union(*(asking for asking, _ in _SPEAKERS))
 _KNOWN: Final = _ASKING.union(*(answering for _, answering in _SPEAKERS))
 _TIME: Final = r"(?:[\[(]?\d{1,4}[-:./\dT ]{2,20}(?:[AaPp][Mm])?[\])]?[ \t,-]*)?"
 _NAME: Final = r"(?P<name>[^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})"
-_LABEL: Final = re.compile(
+_LABEL: Final = regex(
     rf"^[>\s]*{_TIME}(?:#{{1,6}}[ \t]+)?[*_\[<]{{0,2}}{_NAME}[*_\]>]{{0,2}}:[*_]{{0,2}}(?=\s|$)"
 )
-_MARK: Final = re.compile(r"^(?P<name>[>\u276f\u23fa\u203a\u2022])\s")
+_MARK: Final = regex(r"^(?P<name>[>\u276f\u23fa\u203a\u2022])\s")
 _LABEL_CHARACTERS_MAX: Final = 80
-_FENCE: Final = re.compile(r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$")
+_FENCE: Final = regex(r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$")
 
 
 class _Utterance(NamedTuple):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.types import JsonValue, ToolCallPart
 
 How: TypeAlias = Literal["read", "shown", "wrote", "ran"]

@@ -11,10 +11,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import code, item, one_line
 
 ChangeWord: TypeAlias = Literal["changed", "created", "deleted", "unreadable"]

@@ -9,7 +9,6 @@ to hooks. What is around it (files, git, price) is added by the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
@@ -22,6 +21,7 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
     START_FRESH,
 )
+from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome
 
 if TYPE_CHECKING:

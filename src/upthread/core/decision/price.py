@@ -12,11 +12,11 @@ with its source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
 from upthread.core.agents import AGENTS, Cache
 from upthread.core.decision.cache import state_of_cache
+from upthread.core.lazy_dataclass import dataclass
 
 CacheState: TypeAlias = Literal["warm", "cold", "unknown"]
 

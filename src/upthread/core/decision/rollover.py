@@ -8,10 +8,10 @@ at most once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.types import Outcome
 
 

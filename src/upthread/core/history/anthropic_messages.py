@@ -8,7 +8,6 @@ is that of the first of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -27,11 +26,12 @@ from upthread.core.history.rules import (
     text_of,
     there_is_a_message,
 )
+from upthread.core.lazy_regex import regex
 
 _REFERENCE: Final = "https://platform.claude.com/docs/en/api/messages"
 _TOOLS: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
 _THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
-_ID: Final = re.compile("[a-zA-Z0-9_-]+")
+_ID: Final = regex("[a-zA-Z0-9_-]+")
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 

@@ -9,10 +9,10 @@ where the child is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
+from upthread.core.lazy_dataclass import replace
 from upthread.core.text import item
 from upthread.core.turns.effects import Effect
 from upthread.core.types import (

@@ -12,12 +12,12 @@ add to this, rendering sees to (core/history/proof.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from upthread.core import types
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import SURROGATES
 
 NOTES = (types.UnknownPart, types.ErasedPart)

@@ -7,7 +7,6 @@ quoted in public threads, named at their rule. All seen in November 2026.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -27,13 +26,14 @@ from upthread.core.history.rules import (
     text_of,
     there_is_a_message,
 )
+from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 
 _REFERENCE: Final = "https://platform.openai.com/docs/api-reference/chat/create"
 _GUIDE: Final = "https://platform.openai.com/docs/guides/function-calling"
 _ROLES: Final = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
 _ID_CHARACTERS_MAX: Final = 40
-_INLINE_IMAGE: Final = re.compile("data:([^;,]*)[;,]")
+_INLINE_IMAGE: Final = regex("data:([^;,]*)[;,]")
 
 
 def _calls(message: JsonObject) -> Sequence[JsonObject]:

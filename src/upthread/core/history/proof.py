@@ -9,9 +9,7 @@ words. Give it what core/history/repair.py returns, and the rules of each provid
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from upthread.core.codec import encode_json
@@ -20,6 +18,8 @@ from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.rules import Violation, sendable, violations
+from upthread.core.lazy_dataclass import dataclass, field
+from upthread.core.lazy_regex import regex
 from upthread.core.text import unicode_text
 from upthread.core.types import (
     ContextPart,
@@ -64,8 +64,8 @@ NO_OUTPUT: Final = "(no output)"
 NAMELESS: Final = "tool"
 
 # The narrowest of the providers': Anthropic's pattern, and OpenAI's 40 characters for a Chat id.
-_CALL_ID: Final = re.compile("[a-zA-Z0-9_-]{1,40}")
-_NOT_IN_NAMES: Final = re.compile("[^a-zA-Z0-9_-]+")
+_CALL_ID: Final = regex("[a-zA-Z0-9_-]{1,40}")
+_NOT_IN_NAMES: Final = regex("[^a-zA-Z0-9_-]+")
 _NAME_CHARACTERS_MAX: Final = 64
 
 Rendered = list[JsonValue]

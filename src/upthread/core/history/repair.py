@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import dropwhile, groupby
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
@@ -25,6 +24,7 @@ from msgspec import Struct, field
 from upthread.core import types
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
 from upthread.core.history.rules import made_unicode
+from upthread.core.lazy_dataclass import replace
 from upthread.core.turns.stream import INTERRUPTED
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"

@@ -10,14 +10,14 @@ UTF-8 and JSON (RFC 8259).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from upthread.core import types
+from upthread.core.lazy_dataclass import replace
+from upthread.core.lazy_regex import regex
 from upthread.core.text import SURROGATES, unicode_text
 
 JsonObject: TypeAlias = Mapping[str, types.JsonValue]
@@ -28,7 +28,7 @@ Finding: TypeAlias = tuple[int | None, str]
 """The message's or item's position from 0, None for the whole; and what is wrong with it."""
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-_FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
+_FUNCTION_NAME = regex("[a-zA-Z0-9_-]{1,64}")
 
 Find: TypeAlias = Callable[[Request], Iterator[Finding]]
 

@@ -11,12 +11,12 @@ are an agent's and somebody is to type them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.core.text import command
 
 
@@ -45,10 +45,10 @@ class Action:
 
 _Target: TypeAlias = tuple[str | None, ...]
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
+_PLAIN: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 """No option, no address, no `ext::`, no word of a shell."""
 
-_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
+_IMAGE: Final = regex(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
 
 
 def look_of(action: Action) -> str:

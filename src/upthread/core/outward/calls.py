@@ -8,11 +8,11 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from upthread.core.lazy_regex import regex
 from upthread.core.names import folded
 from upthread.core.outward.actions import Action
 from upthread.core.outward.families import remotes_made, with_remotes_unknown
@@ -27,13 +27,13 @@ ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout", "workdir
 QUIET: Final = frozenset({"-q", "--quiet", "-v", "--verbose", "--silent", "-s"})
 """Words of a command that change what is told of it, and nothing else."""
 
-_SENDING: Final = re.compile(
+_SENDING: Final = regex(
     r"(?:^|_)(add|append|approve|cancel|close|comment|commit|create|delete|deploy|dispatch|edit"
     r"|fork|insert|invite|merge|patch|post|publish|push|release|remove|reply|run|send|submit"
     r"|trigger|update|upload|write)(?:_|$)"
 )
-_TOOL: Final = re.compile(r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}")
-_BETWEEN: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+")
+_TOOL: Final = regex(r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}")
+_BETWEEN: Final = regex(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def actions_of_call(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass, field, replace
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
 from upthread.core.outward.nested_commands import Word, git_verb, name_of
 
@@ -214,7 +215,7 @@ def read_curl(line: Line) -> tuple[Action, ...]:
     return tuple(Action(family=f"HTTP {method}", target=(_url(url),)) for url in urls or [None])
 
 
-_ITEM: Final = re.compile(r":=|[^=]=[^=]|@")
+_ITEM: Final = regex(r":=|[^=]=[^=]|@")
 
 
 def httpie(line: Line) -> tuple[Action, ...]:
@@ -228,7 +229,7 @@ def httpie(line: Line) -> tuple[Action, ...]:
     return () if method in _HTTP_LOOKS else (Action(family=f"HTTP {method}", target=(url,)),)
 
 
-_LOOPBACK: Final = re.compile(r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)")
+_LOOPBACK: Final = regex(r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)")
 """This machine by another name than `localhost`."""
 
 
@@ -251,14 +252,14 @@ _KUBE_ACTS: Final = frozenset(
     {"annotate", "apply", "autoscale", "cordon", "create", "delete", "drain", "edit", "expose"}
     | {"label", "patch", "replace", "rollout", "run", "scale", "set", "taint", "uncordon", "exec"}
 )
-_CLOUD_LOOKS: Final = re.compile(
+_CLOUD_LOOKS: Final = regex(
     r"(describe|list|get|head|show|view|search|logs?|status|help|wait|ls|info|version|whoami|print|read"
     r"|test|validate|diff|preview|plan|configure|config|auth|login|init|tail|history|top|explain)"
     r"(-.*)?$"
 )
 
 
-_CLOUD_ACTS: Final = re.compile(
+_CLOUD_ACTS: Final = regex(
     r"(add|apply|attach|cancel|copy|cp|create|delete|deploy|destroy|detach|disable|down|enable"
     r"|execute|import|invoke|modify|mv|patch|promote|publish|put|register|release|remove|reset"
     r"|resize|restart|restore|revoke|rm|rollback|scale|send|set|start|stop|submit|sync|terminate"
@@ -337,7 +338,7 @@ def read_mail(line: Line) -> tuple[Action, ...]:
     return (Action(family="mail", target=(", ".join(recipients) or line.option("--to", "-t"),)),)
 
 
-_BEYOND: Final = re.compile(r"(?:rsync://|[\w.@-]+:)")
+_BEYOND: Final = regex(r"(?:rsync://|[\w.@-]+:)")
 
 
 def copying(line: Line) -> tuple[Action, ...]:
@@ -366,7 +367,7 @@ def elsewhere(line: Line) -> tuple[Action, ...]:
 
 # --- by name: a project's own scripts -------------------------------------------------------------
 
-_TELLING_NAME: Final = re.compile(
+_TELLING_NAME: Final = regex(
     r"(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)", re.IGNORECASE
 )
 _RUNNERS: Final = frozenset(

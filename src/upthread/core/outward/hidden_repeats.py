@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
 from upthread.core.outward.families import PUSHES, with_remotes_unknown
 from upthread.core.outward.nested_commands import Word, name_of
@@ -48,10 +49,10 @@ UP_MAX: Final = 8
 
 SHOWN_CHARACTERS_MAX: Final = 100
 
-_SHELL_SCRIPT: Final = re.compile(r"#!\S*(?:/env\s+(?:-S\s+)?)?(?:\S*/)?\s*(?:ba|da|k|z|a|fi)?sh\b")
-_STRING: Final = re.compile(r"""'((?:[^'\\\n]|\\.){5,400})'|"((?:[^"\\\n]|\\.){5,400})\"""")
-_LIST: Final = re.compile(r"""[\[(]\s*((?:['"][^'"\n]{1,200}['"]\s*,?\s*){2,32})[\])]""")
-_WORD: Final = re.compile(r"""['"]([^'"\n]{1,200})['"]""")
+_SHELL_SCRIPT: Final = regex(r"#!\S*(?:/env\s+(?:-S\s+)?)?(?:\S*/)?\s*(?:ba|da|k|z|a|fi)?sh\b")
+_STRING: Final = regex(r"""'((?:[^'\\\n]|\\.){5,400})'|"((?:[^"\\\n]|\\.){5,400})\"""")
+_LIST: Final = regex(r"""[\[(]\s*((?:['"][^'"\n]{1,200}['"]\s*,?\s*){2,32})[\])]""")
+_WORD: Final = regex(r"""['"]([^'"\n]{1,200})['"]""")
 _SAME: Final = "which goes to the same address by another name"
 _NOT_TOLD: Final = "of which cannot be told what it does"
 
@@ -278,8 +279,8 @@ _BY_FAMILY: Final = {
 _WITH_PLACE: Final = frozenset({"mail", "copy", "ssh"})
 """The families whose first target tells as well: a host, somebody's address."""
 
-_PUSHED: Final = re.compile(r"\.push\(")
-_GIT: Final = re.compile(
+_PUSHED: Final = regex(r"\.push\(")
+_GIT: Final = regex(
     r"(?<![a-z])(?:git|gitpython|pygit2?|nodegit|simple-git|isomorphic-git|dulwich|jgit|libgit2"
     r"|rugged)(?![a-z])",
     re.IGNORECASE,
@@ -336,8 +337,8 @@ def _of_address(url: str) -> tuple[str, ...]:
 # --- which remotes of a repository are one --------------------------------------------------------
 
 
-_SECTION: Final = re.compile(r'\[\s*(?:remote\s+"((?:[^"\\]|\\.)*)"|[^\]]*)\s*\]')
-_ADDRESS: Final = re.compile(r"(?:push)?url\s*=\s*\"?([^\"\s]+)\"?", re.IGNORECASE)
+_SECTION: Final = regex(r'\[\s*(?:remote\s+"((?:[^"\\]|\\.)*)"|[^\]]*)\s*\]')
+_ADDRESS: Final = regex(r"(?:push)?url\s*=\s*\"?([^\"\s]+)\"?", re.IGNORECASE)
 
 
 def same_as(names: Collection[str], configuration: str) -> frozenset[str]:

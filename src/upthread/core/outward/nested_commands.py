@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from upthread.core.lazy_dataclass import dataclass, field, replace
+from upthread.core.lazy_regex import regex
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -58,11 +60,11 @@ _OPTIONS_WITH_VALUE: Final[dict[str, frozenset[str]]] = {
 _OPERAND_FIRST: Final = frozenset({"chrt", "flock", "taskset", "timeout"})
 """Those that take one word of their own before the command."""
 
-ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
+ASSIGNED: Final = regex(r"[A-Za-z_]\w*=")
 ASSIGNING: Final = frozenset({"doas", "env", "sudo"})
 """Those that take `NAME=value` before the command."""
 
-_COMMAND_OPTION: Final = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
+_COMMAND_OPTION: Final = regex(r"-[a-zA-Z]*c[a-zA-Z]*")
 
 
 def name_of(word: Word) -> str:
@@ -186,7 +188,7 @@ def aliases_in(words: tuple[Word, ...]) -> Iterator[tuple[str, str]]:
                 yield f"git {word[6:]}", HOLE if value is None else value
 
 
-_GIT_ALIAS: Final = re.compile(r"alias\.([^=]+)=(.*)", re.DOTALL)
+_GIT_ALIAS: Final = regex(r"alias\.([^=]+)=(.*)", re.DOTALL)
 _GIT_TAKING: Final = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
 )
@@ -247,13 +249,13 @@ def _first_known(words: Sequence[Word]) -> str:
 
 Source: TypeAlias = Callable[["Node"], str]
 
-_NOT_PLAIN: Final = re.compile(r"""[\s;&|()<>$`"'\\*?\[\]{}~#!]""")
-_NAME: Final = re.compile(r"\$\{?([A-Za-z_]\w*|[@*]|\d)(?::?[-=+?][^}]*)?\}?")
-_DEFAULT: Final = re.compile(r"\$\{[A-Za-z_]\w*:?[-=]([^}$`]*)\}")
-_WHICH: Final = re.compile(r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+([\w./+-]+)\s*(?:\)|`)")
-_FORMAT: Final = re.compile(r"%(?:%|[-0-9.]*([bdqsu]))")
+_NOT_PLAIN: Final = regex(r"""[\s;&|()<>$`"'\\*?\[\]{}~#!]""")
+_NAME: Final = regex(r"\$\{?([A-Za-z_]\w*|[@*]|\d)(?::?[-=+?][^}]*)?\}?")
+_DEFAULT: Final = regex(r"\$\{[A-Za-z_]\w*:?[-=]([^}$`]*)\}")
+_WHICH: Final = regex(r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+([\w./+-]+)\s*(?:\)|`)")
+_FORMAT: Final = regex(r"%(?:%|[-0-9.]*([bdqsu]))")
 _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\\": "\\", r"\"": '"', r"\'": "'"}
-_ESCAPE: Final = re.compile(r"""\\[nt\\"']""")
+_ESCAPE: Final = regex(r"""\\[nt\\"']""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import SHELLS, Word, git_verb, name_of
 from upthread.core.outward.programs import without_starter
 from upthread.core.outward.shell_commands import INTERPRETERS, ShellCommand
@@ -58,9 +59,9 @@ def is_writing(words: tuple[Word, ...]) -> bool:
 
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
-_AWK_RUNS: Final = re.compile(r"system\s*\(|\|\s*[\"&]|getline")
+_AWK_RUNS: Final = regex(r"system\s*\(|\|\s*[\"&]|getline")
 _SYSTEM: Final = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/opt/homebrew/")
-_CODE: Final = re.compile(r"-[A-Za-z0-9]*[cCeE]|-p|--eval|--print")
+_CODE: Final = regex(r"-[A-Za-z0-9]*[cCeE]|-p|--eval|--print")
 
 _TASKS_TOO: Final = frozenset({"bun", "deno"})
 """Interpreters that run tasks as well."""
@@ -239,10 +240,10 @@ ROUNDS_MAX: Final = 4
 
 RECIPE_CHARACTERS_MAX: Final = 100_000
 
-_RULE: Final = re.compile(r"@?([^\s:=#][^:=#]*?)\s*::?(?![=:])([^=]*)")
-_VARIABLE: Final = re.compile(r"(?:export\s+)?([\w.-]+)\s*(?:[:?!+]{0,3}=)\s*(.*)")
-_INCLUDED: Final = re.compile(r"^-?s?include\s+(.+)$|^import\s+['\"](.+)['\"]", re.MULTILINE)
-_USED: Final = re.compile(r"\$[({]([\w.-]+)[)}]|\{\{\s*([\w.-]+)\s*\}\}")
+_RULE: Final = regex(r"@?([^\s:=#][^:=#]*?)\s*::?(?![=:])([^=]*)")
+_VARIABLE: Final = regex(r"(?:export\s+)?([\w.-]+)\s*(?:[:?!+]{0,3}=)\s*(.*)")
+_INCLUDED: Final = regex(r"^-?s?include\s+(.+)$|^import\s+['\"](.+)['\"]", re.MULTILINE)
+_USED: Final = regex(r"\$[({]([\w.-]+)[)}]|\{\{\s*([\w.-]+)\s*\}\}")
 
 
 def recipe_of(text: str, targets: Sequence[str]) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
+from upthread.core.lazy_dataclass import dataclass, replace
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import (
     ASSIGNED,
     ASSIGNING,
@@ -49,21 +50,21 @@ ROUGH_WORDS_MAX: Final = 32
 COMMANDS_MAX: Final = 100_000
 """How many commands of a line are read: functions that call functions may be any number."""
 
-INTERPRETERS: Final = re.compile(
+INTERPRETERS: Final = regex(
     r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|tclsh|Rscript|pwsh|osascript|tsx|ts-node"
     r"|expect)[\d.]*"
 )
 """Programs that run code in another language."""
 
-_ESCAPED: Final = re.compile(r"\\(?:\n|(.))", re.DOTALL)
-_ESCAPED_IN_QUOTES: Final = re.compile(r"\\(?:\n|([\\$`\"]))")
+_ESCAPED: Final = regex(r"\\(?:\n|(.))", re.DOTALL)
+_ESCAPED_IN_QUOTES: Final = regex(r"\\(?:\n|([\\$`\"]))")
 _ANSI: Final = {"n": "\n", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
 _LETTER: Final = 0xC0
 _PAIRS: Final = {
     byte: chr(_LETTER + (byte >> 4)) + chr(_LETTER + (byte & 15)) for byte in range(0x80, 0x100)
 }
-_PAIR: Final = re.compile("[\u00c0-\u00cf]{2}")
-_NOT_PARSED: Final = re.compile(r"[\s;&|()]+")
+_PAIR: Final = regex("[\u00c0-\u00cf]{2}")
+_NOT_PARSED: Final = regex(r"[\s;&|()]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from upthread.core.lazy_regex import regex
+
 RANDOM_BITS_MIN: Final = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
 
@@ -41,13 +43,13 @@ _TEMPLATE_STARTS: Final = (
     b"your",
 )
 
-_CAPITALS: Final = re.compile(rb"[A-Z_]+")
-_ADDRESS: Final = re.compile(
+_CAPITALS: Final = regex(rb"[A-Z_]+")
+_ADDRESS: Final = regex(
     rb"arn:.*|[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+", re.DOTALL
 )
 """What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
 
-_NAME: Final = re.compile(
+_NAME: Final = regex(
     rb"[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
     rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"

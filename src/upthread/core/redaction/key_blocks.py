@@ -19,6 +19,8 @@ import string
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from upthread.core.lazy_regex import regex
+
 KEY_LINES_MAX: Final = 1024
 """A key of 16,384 bits has 200 lines."""
 
@@ -57,15 +59,15 @@ _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _BEHIND: Final = b" \t\r\"'`,;|\\+)]}.*$" + bytes(range(0x80, 0x100))
 """What may follow a line's run: quotes, joints of source code, frames, an ellipsis."""
 
-_BETWEEN: Final = re.compile(
+_BETWEEN: Final = regex(
     rb"\r?\n|\r|\\{1,16}(?:[nr]|u000[aAdD])|%0[AaDd]|&#(?:1[03]|x[aAdD]);|<br ?/?>"
 )
 """From one line to the next: in a file, in JSON at any depth, in a URL, in HTML."""
 
-_PAINT: Final = re.compile(rb"(?:\x1b|\\{1,4}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}[A-Za-z]")
+_PAINT: Final = regex(rb"(?:\x1b|\\{1,4}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}[A-Za-z]")
 _KINDS: Final = (string.ascii_uppercase.encode(), string.ascii_lowercase.encode(), b"0123456789")
-_NUMBER: Final = re.compile(rb" *[0-9]+")
-_RUN: Final = re.compile(rb"[A-Za-z0-9+/=%\\]+")
+_NUMBER: Final = regex(rb" *[0-9]+")
+_RUN: Final = regex(rb"[A-Za-z0-9+/=%\\]+")
 _SPACE: Final = rb"(?:[ +]|%20)"
 _LABEL: Final = rb"(?:[A-Z0-9 +]|%20){0,60}?PRIVATE" + _SPACE + rb"KEY(?:" + _SPACE + rb"BLOCK)?"
 _FIRST_LINE: Final = (
@@ -78,10 +80,8 @@ _FIRST_LINE: Final = (
     rb"|MI[A-Z][A-Za-z0-9+/]{1,6}BgkqhkiG9w0BBQ)"  # PKCS 8, encrypted
     rb"[A-Za-z0-9+/=]{8}"
 )
-_END: Final = re.compile(
-    rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}"
-)
-_MARKER: Final = re.compile(
+_END: Final = regex(rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}")
+_MARKER: Final = regex(
     rb"(?P<begin>-{4,5} ?BEGIN" + _SPACE + _LABEL + rb" ?-{0,5}"
     rb"|PuTTY-User-Key-File-[0-9]:[^\r\n\\]{0,80})"
     rb"|(?P<end>" + _END.pattern + rb")"

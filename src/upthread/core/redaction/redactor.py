@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import is_real, looks_random
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
 from upthread.core.redaction.rules import (
@@ -28,7 +28,7 @@ from upthread.core.types import JsonValue
 DIGEST_BYTES: Final = 4
 PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
 
-_COMPILED: Final = re.compile(PLACEHOLDER)
+_COMPILED: Final = regex(PLACEHOLDER)
 
 
 def placeholder(family: str, secret: bytes, key: bytes) -> bytes:

@@ -8,12 +8,12 @@ Expressions are RE2's (see expressions.py); the first group, where there is one,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD, anything, is_no_example
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
 from upthread.errors import ConfigError
@@ -209,9 +209,9 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
 Check: TypeAlias = Callable[[bytes], bool]
 Find: TypeAlias = Callable[[bytes], Iterator[tuple[int, int]]]
 
-_FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
+_FAMILY: Final = regex(r"[a-z0-9-]{1,40}")
 
-_GROUP: Final = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
+_GROUP: Final = regex(r"(?<!\\)(?:\\\\)*\((?!\?)")
 """A group that is counted, looked for: to compile all expressions for it takes too long."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from upthread.core.lazy_regex import regex
 from upthread.core.redaction.expressions import unpainted
 from upthread.core.redaction.key_blocks import is_key_line
 from upthread.core.redaction.redactor import Redactor
@@ -21,14 +22,14 @@ HELD_CHARACTERS_MAX: Final = 24 * 1024
 LINE_ENDS_LOOKED_AT: Final = 200
 """The end of a line tells what the next one is about."""
 
-_BEGIN: Final = re.compile(
+_BEGIN: Final = regex(
     r"-----?(?: ?BEGIN(?:[A-Z0-9 +%]{0,60}PRIVATE|[A-Z0-9 +%]{0,60}\Z))"
     r"|PuTTY-User-Key-File-|Private-Lines:"
 )
-_END: Final = re.compile(
+_END: Final = regex(
     r"(?:-----END[A-Z0-9 +%]{0,60}KEY(?: BLOCK)?-----|Private-MAC: ?[0-9a-f]{1,128})\s"
 )
-_ANNOUNCING: Final = re.compile(
+_ANNOUNCING: Final = regex(
     r"passw|passphrase|pwd|secret|token|credential|creds|key|pass\b|bearer|basic|auth|_pat\b|_salt"
     r"|login|curl|cookie|psk|\bnet1?(?:\.exe)?[ \t]+(?:\Z|u)|echo"
     r"|identified|\b(?:create|alter|grant|setx?|setenv|env)\b|\"d\b"
@@ -39,14 +40,14 @@ _ANNOUNCING: Final = re.compile(
 )
 """What stands before a secret on its line, and apart from it."""
 
-_ANNOUNCING_THE_NEXT: Final = re.compile(
+_ANNOUNCING_THE_NEXT: Final = regex(
     r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secret|token|credentials?|key(?:-data)?)"
     r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>][+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z",
     re.IGNORECASE,
 )
 """The end of a line that says what the next one holds."""
 
-_BLANK: Final = re.compile(r"\s")
+_BLANK: Final = regex(r"\s")
 
 
 def settled_length(text: str) -> int:

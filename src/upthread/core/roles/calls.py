@@ -11,13 +11,13 @@ decides: a variable, a substitution, a file written to, a program or an option n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of
 from upthread.core.outward.shell_commands import (
@@ -43,7 +43,7 @@ _NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The arguments that name what such a tool is called with."""
 
-_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
+_SHELL: Final = regex(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
 _UNKNOWN: Final = "?"
 """What stands for a word that only running the line would tell."""
 
@@ -119,12 +119,12 @@ _Harmless: TypeAlias = Callable[[Sequence[str]], bool]
 SHELLS_WITHIN_MAX: Final = 2
 
 _JOINING: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
-_NOWHERE: Final = re.compile(r"\d?(?:>>?|&>>?)\s*/dev/null|\d?>&\d|<\s*[\w./-]+")
+_NOWHERE: Final = regex(r"\d?(?:>>?|&>>?)\s*/dev/null|\d?>&\d|<\s*[\w./-]+")
 """A redirection that writes no file."""
-_PRINTED: Final = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 """What `sed -n` may be told: to print lines."""
-_PATTERN: Final = re.compile(r"[*?\[{]")
-_SHELL_OPTION: Final = re.compile(r"-l?c")
+_PATTERN: Final = regex(r"[*?\[{]")
+_SHELL_OPTION: Final = regex(r"-l?c")
 
 
 def only_reads(line: str) -> bool:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from upthread.core.lazy_regex import regex
 from upthread.core.names import folded, shown
 from upthread.core.roles.limits import (
     ANY,
@@ -52,10 +53,10 @@ _CODEX_ELSEWHERE: Final = frozenset({"permissions", "tools"})
 
 _WORDS: Final[Mapping[str, Rule]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 _SWITCHES: Final[Mapping[str, Rule]] = {"true": "allow", "false": "deny"}
-_TOOL: Final = re.compile(r"[\w*?.:-]+")
-_MODEL: Final = re.compile(r"\w[\w.:/@+\[\]-]{0,199}")
-_ENTRY: Final = re.compile(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-_BETWEEN: Final = re.compile(r",(?![^()]*\))|\n")
+_TOOL: Final = regex(r"[\w*?.:-]+")
+_MODEL: Final = regex(r"\w[\w.:/@+\[\]-]{0,199}")
+_ENTRY: Final = regex(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_BETWEEN: Final = regex(r",(?![^()]*\))|\n")
 """Between two tools of a list in one text; a comma in brackets is part of one."""
 
 _LOOSE_MODES: Final = frozenset({"acceptEdits", "auto", "bypassPermissions"})
@@ -348,12 +349,10 @@ KEY_PARTS_MAX: Final = 32
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _PART: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-_LONG_KEY: Final = re.compile(
+_LONG_KEY: Final = regex(
     rf"(?m)^[ \t]*\[{{0,2}}[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
 )
-_LONG_KEY_WITHIN: Final = re.compile(
-    rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
-)
+_LONG_KEY_WITHIN: Final = regex(rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}")
 
 
 def read_toml(text: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.core.text import item, neutral
 
 Status: TypeAlias = Literal["done", "needs_input", "blocked"]
@@ -22,7 +23,7 @@ REPORT_BYTES_MAX = 256 * 1024
 REPORT_LINES_MAX = 200
 """Of summary, decisions, findings and evidence together: what reaches the next role."""
 
-_BLOCK = re.compile(
+_BLOCK = regex(
     r"^ {0,3}```upthread[ \t]*\r?\n(?P<body>(?:(?! {0,3}```)[^\n]*\n)*) {0,3}```[ \t]*\r?$",
     re.MULTILINE,
 )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.lazy_regex import regex
 from upthread.core.names import folded
 from upthread.core.types import JsonValue
 
@@ -45,10 +46,10 @@ TEXT_KEYS: Final = frozenset(
 )
 """Names under which agents hand over a file's text. JSON in it is what is written, not called."""
 
-_JSON: Final = re.compile(r"\s*[\[{]")
+_JSON: Final = regex(r"\s*[\[{]")
 # Bounded, and never begun within a run of backslashes: a text of nothing else stays linear.
-_ESCAPE: Final = re.compile(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
-_MEMBER: Final = re.compile(
+_ESCAPE: Final = regex(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
+_MEMBER: Final = regex(
     r"""
     "([\w\ -]{1,40})\\{0,64}"\s*:\s*              # its name
     (?=\\{0,64}"\s*[^\s"\\] | [\[{]\s*[^\s\]}])  # and something as its value
@@ -57,7 +58,7 @@ _MEMBER: Final = re.compile(
 )
 """A member of an object in JSON, or in JSON in JSON. Bounded: an agent may write any text."""
 
-_TITLE: Final = re.compile(r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)")
+_TITLE: Final = regex(r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)")
 
 
 def holds_command(arguments: JsonValue) -> bool:

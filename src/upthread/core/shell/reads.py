@@ -11,10 +11,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import Word, name_of
 from upthread.core.outward.shell_commands import ShellCommand, commands_in, tree_of
 
@@ -245,7 +246,7 @@ _NAMED_BY: Final[Mapping[str, Callable[[Sequence[Word]], list[Word]]]] = Mapping
 
 # --- whether that is all -----------------------------------------------------------------------
 
-_UNTOLD: Final = re.compile(
+_UNTOLD: Final = regex(
     r"""
     \b(?:xargs|eval)\b
     | [$`]\(?\s*<                      # `$(< file)`
@@ -291,8 +292,8 @@ def _shows_no_content(words: Sequence[Word]) -> bool:
     return not _GIT_VERBS.isdisjoint(words) and _GIT_PATCHES.isdisjoint(words)
 
 
-_DEEP: Final = re.compile(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d")
-_READING_MORE: Final = re.compile(r"getline|system|ARGV")
+_DEEP: Final = regex(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d")
+_READING_MORE: Final = regex(r"getline|system|ARGV")
 _GIT_PATCHES: Final = frozenset({"-p", "-u", "--patch", "-v", "--verbose", "--cc", "-c", "-L"})
 _GIT_VERBS: Final = frozenset(
     {"add", "branch", "checkout", "clone", "commit", "fetch", "init", "log", "ls-files", "merge"}
@@ -328,7 +329,7 @@ LANGUAGES: Final = frozenset(
     {"python", "python3", "node", "nodejs", "deno", "bun", "ruby", "perl", "php", "lua"}
 )
 
-_OPENED: Final = re.compile(
+_OPENED: Final = regex(
     r"""
     \b(?:open|Path|read_text|read_bytes|readFile(?:Sync)?|file_get_contents|slurp
        |(?:File|IO)\.(?:read|open|readlines|foreach))
@@ -337,9 +338,9 @@ _OPENED: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_WRITTEN: Final = re.compile(r"\s*\)\s*\.\s*write_")
-_SUBSTITUTED: Final = re.compile(r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)")
-_LOOP: Final = re.compile(
+_WRITTEN: Final = regex(r"\s*\)\s*\.\s*write_")
+_SUBSTITUTED: Final = regex(r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)")
+_LOOP: Final = regex(
     r"\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n$`]{1,4000}?)\s*[;\n]\s*do\b"
     r"(?P<body>.*?)\bdone\b",
     re.DOTALL,

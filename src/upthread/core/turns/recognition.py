@@ -8,7 +8,6 @@ stored already.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -22,6 +21,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.redaction.redactor import has_placeholder
 from upthread.core.roles.reports import ends_with_report
 from upthread.core.text import one_line

@@ -7,12 +7,12 @@ stream an event belongs to is the recorder's question (core/turns/recorder.py), 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from upthread.core import types
 from upthread.core.commands import RecordParts, Write
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.redaction.running_text import settled_length
 from upthread.core.turns.effects import INTENT
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.turns.hooked_call import CutOffCall, Sought
 from upthread.core.types import (
     ConversationKey,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import TurnEnded
+from upthread.core.lazy_dataclass import replace
 from upthread.core.turns import turn as turns
 from upthread.core.types import (
     CHILD_SLOT,

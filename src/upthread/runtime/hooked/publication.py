@@ -10,7 +10,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Set
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
@@ -21,6 +20,7 @@ from upthread.core.decision.handshake import because, decide
 from upthread.core.decision.model import HandshakeInputs, RecordFacts, worth_keeping
 from upthread.core.decision.price import CacheState, cache_of
 from upthread.core.decision.words import cost_in_words
+from upthread.core.lazy_dataclass import asdict, dataclass, replace
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.types import (

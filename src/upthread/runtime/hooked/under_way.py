@@ -6,10 +6,9 @@ is dead. Nothing of it is in the record before that.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import Struct
 
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationKey, Holder, ProjectId
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.index import bindings

@@ -15,13 +15,13 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, TypeGuard, overload
 
 from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import Standing

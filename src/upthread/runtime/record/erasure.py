@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
 from upthread.core.events import RunEnded
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.core.acts import FORKED
@@ -32,6 +31,7 @@ from upthread.core.history.fork_points import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
+from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.quotas import require_session
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of

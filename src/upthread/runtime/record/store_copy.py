@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Final
 
 from msgspec import structs
 
 from upthread.core.commands import EnqueueTransition, OpenConversation, RecordProject, Write
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import (
     CHILD_SLOT,
     ConversationId,

@@ -7,8 +7,6 @@ again with what is then known. Once a session is attached, the turn's listener i
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities
@@ -17,6 +15,7 @@ from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
+from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS

@@ -6,7 +6,6 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import anyio
@@ -16,6 +15,7 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.context.prior_context import PriorContext
 from upthread.core.events import AgentEvent, PromptSent, UsageReported
+from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for

@@ -18,7 +18,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -32,6 +31,7 @@ from upthread.core.decision.examined import (
     examination_of,
     known_after,
 )
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     ConversationId,
     Part,

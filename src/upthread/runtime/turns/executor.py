@@ -8,7 +8,6 @@ method here. A turn whose prompt may have left is gone on with by what the agent
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 import anyio
@@ -26,6 +25,7 @@ from upthread.core.decision.rollover import (
     recovery_of,
 )
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
+from upthread.core.lazy_dataclass import replace
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import UNDECIDABLE, TurnCommand

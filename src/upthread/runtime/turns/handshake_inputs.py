@@ -7,7 +7,6 @@ that a decision can be shown without being carried out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundi
 from upthread.core.decision.model import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
 from upthread.core.decision.price import CacheState, cache_state
 from upthread.core.decision.rules import RELAYED
+from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationKey, Lease
 from upthread.errors import LeaseHeldError
 from upthread.runtime.bindings import files

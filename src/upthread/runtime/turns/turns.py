@@ -9,7 +9,6 @@ kept with the person's words. The rest is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 import anyio
@@ -24,6 +23,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnIntended,
 )
+from upthread.core.lazy_dataclass import replace
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh

@@ -13,11 +13,11 @@ an earlier one: see remembered.py. A `Batch` is the same to the writes in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from upthread.core.codec import encode_text, encode_word
 from upthread.core.commands import EnqueueTransition
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Fence
 from upthread.store._rules import lost_lease, must_exist
 from upthread.store.postgres.at_once import Statement, at_once

@@ -6,6 +6,7 @@ import re
 from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
+from upthread.core.lazy_regex import regex
 from upthread.store.postgres.queries import QUERIES
 
 Shape: TypeAlias = tuple[tuple[str, int], ...]
@@ -18,8 +19,8 @@ _LEASE: Final = b"upthread.must_hold"
 _CONVERSATION: Final = b"upthread.must_end_with"
 
 # Nothing may follow the values: with an ON CONFLICT the unique key would stop nobody.
-_PLAIN: Final = re.compile(rb"(INSERT INTO [^$]* VALUES )\(([$0-9, ]+)\)", re.DOTALL)
-_PLACE: Final = re.compile(rb"\$(\d+)")
+_PLAIN: Final = regex(rb"(INSERT INTO [^$]* VALUES )\(([$0-9, ]+)\)", re.DOTALL)
+_PLACE: Final = regex(rb"\$(\d+)")
 
 
 @lru_cache(maxsize=1_000)

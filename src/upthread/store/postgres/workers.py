@@ -11,10 +11,10 @@ another worker's, and if that one then dies, no job is left to take over.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from upthread.core.codec import decode_json, encode_json
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import Holder
 from upthread.store.base import Run
 from upthread.store.postgres.queries import QUERIES, to_columns

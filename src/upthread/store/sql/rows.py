@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import fields
 from typing import Any, Final, cast
 
 from upthread.core.codec import (
@@ -17,6 +16,7 @@ from upthread.core.codec import (
 from upthread.core.commands import RecordDecision
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.lazy_dataclass import field_names, maker
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -31,7 +31,6 @@ from upthread.core.types import (
     Speaker,
     TextPart,
     TurnId,
-    maker,
 )
 from upthread.errors import StoreError
 from upthread.store._rules import ChainedPart, PartHeader, must_count, says_something
@@ -61,7 +60,7 @@ _make_text: Final = maker(TextPart)
 _make_workstream: Final = maker(Workstream)
 
 _OF_A_LINK: Final = ("conversation_id", *COLUMNS["link"], "ended_because", "ended_at_ms")
-assert tuple(each.name for each in fields(Link)) == _OF_A_LINK, "a link is made by position"
+assert field_names(Link) == _OF_A_LINK, "a link is made by position"
 
 _COLUMNS_OF_A_FILE: Final = len(COLUMNS["examined"])
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import field_names
+from upthread.core.lazy_regex import regex
 from upthread.core.types import Conversation, ConversationKey, Link, ProjectIdentity
 from upthread.store.base import Run, Workstream
 
@@ -24,7 +25,7 @@ _SQL: Final = Path(__file__).parent
 
 
 def _fields(value: type[Any], *, without: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(value) if each.name not in without)
+    return tuple(name for name in field_names(value) if name not in without)
 
 
 def _conversation_columns() -> tuple[str, ...]:
@@ -51,7 +52,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The columns of a value that are called alike on both backends, in the order of its fields."""
 
-_PLACE: Final = re.compile(r"\{(?:(?P<table>[a-z]+)\.|(?P<first>\d+):)?(?P<value>[a-z]+)\}")
+_PLACE: Final = regex(r"\{(?:(?P<table>[a-z]+)\.|(?P<first>\d+):)?(?P<value>[a-z]+)\}")
 _MARKS: Final = MappingProxyType({"sqlite": "?", "postgres": "$"})
 
 

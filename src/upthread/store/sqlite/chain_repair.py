@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.runs.stops import SALVAGED
 from upthread.core.types import Speaker
 from upthread.store._rules import FIRST_CHAIN, PartHeader, chained, digest_of

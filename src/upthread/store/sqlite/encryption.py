@@ -8,7 +8,6 @@ bytes by chance, taken as it is; no passphrase is stretched.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -16,13 +15,14 @@ from urllib.parse import quote
 
 import apsw
 
+from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
 
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"
 _COPY_BYTES: Final = 8
-_CHANCE: Final = re.compile(r"[0-9a-f]{16}")
+_CHANCE: Final = regex(r"[0-9a-f]{16}")
 
 
 class Keyed(Protocol):

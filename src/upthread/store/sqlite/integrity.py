@@ -13,6 +13,7 @@ from typing import Final, cast
 import apsw
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.database import Connection, Database
 from upthread.store.sqlite.encryption import unlock
@@ -23,7 +24,7 @@ FAULTS_MAX: Final = 100
 
 _BUSY_TIMEOUT_S: Final = 30.0
 _WITHOUT_OWNER: Final = 'SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT ?'
-_PAGE: Final = re.compile(r"page (\d+)", re.IGNORECASE)
+_PAGE: Final = regex(r"page (\d+)", re.IGNORECASE)
 
 
 class FileFaults(Struct, frozen=True, kw_only=True):

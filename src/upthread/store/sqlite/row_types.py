@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from upthread.core.codec import decode_run_event
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.errors import StoreError
 from upthread.store.sqlite.pages import IndexRow, Pages, TableRow, Value, Values
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite.chain_repair import LostMessages, Rechaining
 from upthread.store.sqlite.database import Connection

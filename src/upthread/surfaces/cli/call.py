@@ -18,7 +18,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from upthread.boundary.ancestry import environments_above
 from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.times import since

@@ -8,11 +8,10 @@ from __future__ import annotations
 import errno
 import re
 import signal
-import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+from upthread.core.lazy_dataclass import dataclass, field, replace
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -153,6 +152,8 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
+    import traceback  # noqa: PLC0415  # only where there is one
+
     told = without_secrets("".join(traceback.format_exception(error)))
     output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
     message = without_secrets(one_line(f"{type(error).__name__}: {error}"))

@@ -11,11 +11,11 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, cast
 
 from upthread import __version__
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.arguments.parameters import Option, Parameter, parameters_of
 from upthread.surfaces.cli.call import Call, enter_directory

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.decision.freshness import (
@@ -22,6 +21,7 @@ from upthread.core.decision.handshake import because, decide
 from upthread.core.decision.model import AgentLimit, HandshakeInputs, inputs_from, worth_keeping
 from upthread.core.decision.price import Price, Tokens, cache_state
 from upthread.core.decision.words import cost_in_words
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, Outcome
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.examined_files import examined, has_moved

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
@@ -11,6 +10,7 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ConfigDict
 
 from upthread.client import Project, TellOptions
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text
 from upthread.errors import NotFoundError, UpthreadError, UsageError

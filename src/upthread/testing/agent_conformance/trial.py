@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,6 +20,7 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 

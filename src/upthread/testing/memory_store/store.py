@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TypeVar, cast
 
@@ -27,6 +26,7 @@ from upthread.core.commands import (
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,

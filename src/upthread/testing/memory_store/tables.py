@@ -7,7 +7,6 @@ change what is stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
@@ -21,6 +20,7 @@ from upthread.core.codec import (
     encode_part,
 )
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import dataclass, field, field_names, replace
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -138,7 +138,7 @@ class Tables:
 
     def copy(self) -> Tables:
         """Return tables that can change without these."""
-        return Tables(*(getattr(self, each.name).copy() for each in fields(self)))
+        return Tables(*(getattr(self, name).copy() for name in field_names(Tables)))
 
     def links_of(self, conversation_id: str) -> list[Link]:
         """Return a conversation's links, oldest first."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias, cast
 
+from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.testing.rehearsal_model._json import JsonObject
 
 

@@ -7,12 +7,14 @@ user message, although Anthropic Messages sends it under that role.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = regex(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ import json
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply, Silence, as_json
 from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.testing.rehearsal_model._json import JsonObject
 from upthread.testing.rehearsal_model.answers import Failure, Reply
 from upthread.testing.rehearsal_model.conversation import Conversation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply
 from upthread.testing.rehearsal_model.conversation import Conversation
 from upthread.testing.rehearsal_model.role_play import play, role_of

@@ -10,10 +10,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.history_rules import Violation
 

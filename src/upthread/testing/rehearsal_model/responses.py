@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.answers import Failure, Reply, ToolCall
 from upthread.testing.rehearsal_model.conversation import (
@@ -41,7 +42,7 @@ FAILURE_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 CONTEXT_FULL: Final = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
-_CLIENTS_OWN: Final = re.compile(
+_CLIENTS_OWN: Final = regex(
     r"\s*<(environment_context|user_instructions|turn_aborted|subagent_notification)\b.*",
     re.DOTALL,
 )

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 
+from upthread.core.lazy_dataclass import dataclass, replace
+from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
 from upthread.testing.rehearsal_model.answers import (
     Answer,
@@ -36,17 +37,13 @@ from upthread.testing.rehearsal_model.answers import (
 )
 from upthread.testing.rehearsal_model.conversation import Conversation
 
-_MARKER = re.compile(
-    r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*"
-)
-_BLOCK = re.compile(
-    r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE
-)
-_QUOTED = re.compile(r"^>.*$", re.MULTILINE)
-_FAILURE = re.compile(
+_MARKER = regex(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*")
+_BLOCK = regex(r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE)
+_QUOTED = regex(r"^>.*$", re.MULTILINE)
+_FAILURE = regex(
     r"(?P<status>\d{3})\s*(?:retry-after=(?P<seconds>[\d.]+)\s*)?(?P<message>.*)", re.DOTALL
 )
-_PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
+_PARAGRAPH_END = regex(r"\n[ \t]*\n")
 
 
 class ScriptError(ValueError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import cast
 
 from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Write
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, ConversationKey, ProjectId, ProjectIdentity, TurnId
 from upthread.errors import UpthreadError
 from upthread.store.base import WholeStore

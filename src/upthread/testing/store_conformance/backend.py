@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UpthreadError
 from upthread.store.base import Store
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, get_args
 
@@ -21,6 +20,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import Conversation, ConversationId, RunId, TurnId, UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.store.base import Store

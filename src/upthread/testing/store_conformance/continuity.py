@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from msgspec import structs
 
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     ContextPart,
     ConversationId,

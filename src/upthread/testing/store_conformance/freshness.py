@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
 from upthread.core.commands import OpenConversation, RecordBriefingEdit, RecordExamined
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, NotFoundError
 from upthread.testing.store_conformance import samples

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from upthread.core.commands import OpenConversation, OpenLink, RecordOnce
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, Durability, TextPart, TurnId
 from upthread.errors import ConflictError, StoreError
 from upthread.store.base import Store

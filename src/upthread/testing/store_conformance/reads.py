@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
 from upthread.core import types
@@ -18,6 +16,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import QuestionAnswered, TurnEnded
+from upthread.core.lazy_dataclass import replace
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN

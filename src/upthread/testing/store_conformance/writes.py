@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
 from upthread.core import commands
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     CHILD_SLOT,
     ConversationId,

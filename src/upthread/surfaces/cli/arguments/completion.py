@@ -8,7 +8,6 @@ workstreams may come from a repository, or from an agent.
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +17,7 @@ from argcomplete.completers import SuppressCompleter
 from argcomplete.shell_integration import shellcode
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
+from upthread.core.lazy_regex import regex
 from upthread.surfaces.cli.arguments.help_page import summary
 from upthread.surfaces.cli.arguments.parameters import Completed, Parameter, parameters_of
 from upthread.surfaces.cli.arguments.parser import PROGRAM, Parser, add, parser_of
@@ -26,7 +26,7 @@ from upthread.surfaces.cli.terminal.output import Output
 
 OFFERED_MAX: Final = 500
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*(?:~[0-9]+)?")
+_PLAIN: Final = regex(r"[A-Za-z0-9][A-Za-z0-9_./-]*(?:~[0-9]+)?")
 """Names no shell looks into: no quote, blank, sign of expansion or colon."""
 
 

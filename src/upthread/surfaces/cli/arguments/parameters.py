@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import (
     Annotated,
@@ -22,6 +21,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from upthread.core.lazy_dataclass import dataclass
 
 Completed: TypeAlias = Literal["", "address", "agent", "agent_with_setup", "store", "workstream"]
 """What a shell can offer for a word; `completion` says where that comes from."""

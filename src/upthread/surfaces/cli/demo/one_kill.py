@@ -5,10 +5,10 @@ Each line that begins with an address is what `upthread tell` said, word for wor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.demo.processes import Finished, run_child
 from upthread.surfaces.cli.demo.stage import WORKSTREAM, Stage
@@ -16,7 +16,7 @@ from upthread.surfaces.cli.demo.stage import WORKSTREAM, Stage
 ROLE: Final = "planner"
 ADDRESS: Final = f"{WORKSTREAM}/{ROLE}"
 CALLS_BEFORE_KILL: Final = 2
-SHOWN_ID: Final = re.compile(r"\b(ses_[0-9a-f]{8})[0-9a-f]+")
+SHOWN_ID: Final = regex(r"\b(ses_[0-9a-f]{8})[0-9a-f]+")
 
 Say = Callable[[str, str], None]
 """Says a line in a style."""

@@ -8,10 +8,10 @@ import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from upthread.boundary import programs
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UpthreadError
 
 STEP_TIMEOUT_S = 120.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from upthread.boundary.git.worktrees import start_repository
+from upthread.core.lazy_dataclass import dataclass
 
 EXAMPLE = "greeter"
 WORKSTREAM = "spec-42"

@@ -6,10 +6,10 @@ import shutil
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from upthread.config import load_settings
+from upthread.core.lazy_dataclass import asdict
 from upthread.core.text import command
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call

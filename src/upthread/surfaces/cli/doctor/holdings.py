@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
@@ -17,6 +16,7 @@ import anyio.to_thread
 from upthread.client import Project
 from upthread.client.file_permissions import day_of, logs
 from upthread.client.stores import database_files, key_path
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import RecordMode
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.surfaces.cli.terminal.output import Output

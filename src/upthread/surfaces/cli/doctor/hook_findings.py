@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from upthread.agents.registry import find_agent
 from upthread.client import Project
 from upthread.core.agents import AGENTS
 from upthread.core.decision.words import UNDECIDED
+from upthread.core.lazy_dataclass import dataclass
 from upthread.runtime.bindings import files, last_run, spool
 from upthread.runtime.bindings.files import UnreadableError
 from upthread.runtime.bindings.light_json import number_in, text_in

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Final
 
 from msgspec import structs
 
 from upthread.client import Project
+from upthread.core.lazy_dataclass import asdict
 from upthread.runtime.continuity_probe import CHECKS, Probed
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.history.model import History, history_of
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair as repaired
+from upthread.core.lazy_dataclass import asdict
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.verb import faults_of

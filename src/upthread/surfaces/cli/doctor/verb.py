@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
+from upthread.core.lazy_dataclass import asdict, dataclass, field, replace
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, ProjectId
 from upthread.errors import StoreError, UsageError

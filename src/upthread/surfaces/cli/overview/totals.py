@@ -8,10 +8,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from upthread.agent_stores.outline import DAY_MS, SessionOutline
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.roles.role import BUILT_IN_ROLES
 
 SOON_DAYS: Final = 7

@@ -7,10 +7,10 @@ words is looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from upthread.agent_stores.text_search import Said, Words
+from upthread.core.lazy_dataclass import dataclass
 
 CONTEXT_CHARACTERS: Final = 120
 REDACTED_CHARACTERS: Final = 128 * 1024

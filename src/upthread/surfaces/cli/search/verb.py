@@ -6,7 +6,6 @@ import calendar
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from upthread.agent_stores.text_search import Words
 from upthread.agents.searches import searched_sessions
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.core.agents import AGENTS
+from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in

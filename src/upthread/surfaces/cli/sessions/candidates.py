@@ -7,14 +7,14 @@ redacted first, and has letters, digits and dashes alone.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
 from upthread.surfaces.cli.overview.totals import is_deleted_soon
 
@@ -28,7 +28,7 @@ USUAL_ROLE: Final = "planner"
 """What a main session is taken for, which did all of it."""
 
 _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "trunk", "develop", "HEAD"})
-_NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+_NOT_PLAIN: Final = regex(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

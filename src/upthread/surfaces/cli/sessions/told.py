@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import Candidate, shape

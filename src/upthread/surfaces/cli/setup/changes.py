@@ -17,7 +17,6 @@ import stat
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -25,6 +24,8 @@ from msgspec import Struct
 
 from upthread.boundary import files as opener
 from upthread.config import PROJECT_FILE
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.places import installed_path
@@ -254,7 +255,7 @@ class Target(Struct, frozen=True, kw_only=True):
 BEGIN: Final = "# begin: written by `upthread setup`"
 END: Final = "# end: written by `upthread setup`"
 
-_BLOCK: Final = re.compile(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
+_BLOCK: Final = regex(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
 
 
 def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> bytes:

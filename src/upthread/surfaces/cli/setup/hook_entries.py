@@ -7,7 +7,6 @@ commands.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -24,7 +24,7 @@ PROGRAM: Final = "upthread/surfaces/hook/__main__.py"
 
 STARTING: Final = "SessionStart"
 
-_INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
+_INDENT: Final = regex(rb"^\{\s*?\n([ \t]+)\"")
 
 
 TIMEOUT_S: Final = 5

@@ -22,6 +22,7 @@ from msgspec import Struct
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
+from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import NotJsonError, loads, text_in
@@ -38,7 +39,7 @@ GONE: Final = "hooks/gone"
 PROBE: Final = "probe"
 PROBE_TIME_MAX_S: Final = 10.0
 
-_NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
+_NAMED: Final = regex(rb"^(python|package)=(.*)$", re.MULTILINE)
 
 
 class Alive(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from upthread.boundary.own_home import home_directory
 from upthread.client import Project
 from upthread.client.consent import load_trusting
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call

@@ -6,11 +6,10 @@ it: a code span, a fence, a command that can be copied.
 
 from __future__ import annotations
 
-import re
-
 from upthread.core import text as texts
+from upthread.core.lazy_regex import regex
 
-_BACKTICKS = re.compile("`+")
+_BACKTICKS = regex("`+")
 
 neutral = texts.visible_text
 one_line = texts.visible_line

@@ -16,9 +16,9 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
+from upthread.core.lazy_dataclass import field_names, is_dataclass
 from upthread.core.text import visible_row, visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.terminal.line_wrap import COLUMNS_MIN, INDENT, TAB, Gutter, breaks
@@ -223,7 +223,7 @@ def member_names(value: object) -> tuple[str, ...] | None:
     Structs tell theirs themselves: a light verb does not load msgspec to ask.
     """
     if is_dataclass(value):
-        return tuple(each.name for each in fields(value))
+        return field_names(type(value))
     return cast("tuple[str, ...] | None", getattr(value, "__struct_fields__", None))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ from upthread.agents.registry import (
 )
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
+from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
 from upthread.surfaces.cli.setup.verb import TARGETS

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -15,6 +14,7 @@ from msgspec import structs
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client import Project
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Conversation, Link

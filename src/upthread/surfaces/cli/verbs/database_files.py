@@ -6,7 +6,6 @@ A restore shows what the copy lacks and asks; the present file is kept.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 from upthread.client.database_files import (
@@ -20,6 +19,7 @@ from upthread.client.database_files import (
 from upthread.client.encryption import key_of, made_key
 from upthread.client.stores import file_path, is_postgres
 from upthread.config import Settings, load_settings
+from upthread.core.lazy_dataclass import asdict
 from upthread.errors import UsageError
 from upthread.store.sqlite.chain_repair import LostMessages
 from upthread.store.sqlite.encryption import change_key, has_key

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from upthread.client import Project
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.config_file import Keep
+from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import parse_role, parse_workstream
 from upthread.core.states import effects_command
 from upthread.errors import StoreError, UsageError

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_move, resolved
 from upthread.client.stores import migrate_store
 from upthread.config import Settings, load_settings
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
 from upthread.store.base import Section

@@ -12,6 +12,7 @@ from upthread.client import Project, RunOptions
 from upthread.client.stores import is_postgres
 from upthread.core.decision.price import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
+from upthread.core.lazy_regex import regex
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import answer_command, effects_command, run_command
 from upthread.core.types import Outcome
@@ -38,7 +39,7 @@ from upthread.surfaces.cli.verbs.tell import Screen, limit_notice
 
 TellResult: TypeAlias = Callable[[str, TurnResult], Awaitable[None]]
 
-_ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
+_ROLE_AGENT = regex(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ import anyio
 
 from upthread.client.stores import workers_of
 from upthread.config import load_settings
+from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import without_secrets

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")

@@ -9,11 +9,11 @@ first of them.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
@@ -22,7 +22,7 @@ from upthread.testing.rehearsal_model.history_rules._rule import (
     holds_lone_surrogate,
 )
 
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_ID: Final = regex(r"[a-zA-Z0-9_-]+")
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 

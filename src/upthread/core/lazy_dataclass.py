@@ -1,0 +1,215 @@
+"""`dataclass`, `field` and `replace` of the standard library, their code made at first use.
+
+A frozen dataclass with slots compiles six functions while its module is loaded: half a
+millisecond, and a verb loads seventy classes and makes values of twenty. Here a class has its slots
+at once, its `__init__` when the first value is made, and the rest (how values compare, hash, are
+shown and pickled) when that is first asked for, from `dataclasses` itself. Nobody can tell but by
+the clock, and by a fault in the class (a default before a field without), which is found as late.
+
+The `__init__` fills the slots of a frozen class. The standard library's names each field to
+`object.__setattr__`, which takes as long as reading the row that a value is made from; of a
+conversation of 10,000 messages, some 25,000 values are made. Who makes them by position has
+`maker`, which is quicker again. What is passed is not checked by either, as it is not there.
+
+For classes with slots that stand alone and check nothing: others are refused, none here needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+Value = TypeVar("Value")
+
+_NAMES: Final = "__lazy_names__"
+_OF_NO_SLOTS: Final = frozenset({"__dict__", "__weakref__"})
+
+
+class _Default(NamedTuple):
+    """What `field` was given, until `dataclasses` is asked for one of its own."""
+
+    options: Mapping[str, Any]
+
+
+def _dataclass(**options: bool) -> Callable[[type[Any]], type[Any]]:
+    return lambda cls: _Written(cls, options).with_slots()
+
+
+class _Written:
+    """A class as it was written, and what is made of it when."""
+
+    def __init__(self, cls: type[Any], options: Mapping[str, bool]) -> None:
+        self._cls, self._options = cls, options
+        self._members = {name: each for name, each in vars(cls).items() if name not in _OF_NO_SLOTS}
+        # Asked of the class, not found in it: Python 3.14 makes them when they are.
+        self._members["__annotations__"] = cls.__annotations__
+        self._names = tuple(cls.__annotations__)
+        self._defaults = {name: vars(cls)[name] for name in self._names if name in vars(cls)}
+        if cls.__bases__ != (object,) or not options.get("slots") or "__post_init__" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}: a lazy class has slots, no base, and no __post_init__"
+            )
+        if any(type(each).__hash__ is None for each in self._defaults.values()):
+            raise TypeError(f"{cls.__name__}: a default that may change needs a default_factory")
+
+    def with_slots(self) -> type[Any]:
+        """Return the class that will do, the members in wait that dataclasses would compile."""
+        members = {name: each for name, each in self._members.items() if name not in self._defaults}
+        members |= {_NAMES: self._names, "__slots__": self._names}
+        members["__match_args__"] = () if self._options.get("kw_only") else self._names
+        members |= {"__init__": _Later(self._init), "__eq__": _Later(self._equality)}
+        members["__hash__"] = _Later(self._equality) if self._options.get("frozen") else None
+        members |= {name: _Later(self._rest) for name in self._names_of_the_rest()}
+        made = type(self._cls.__name__, (), members)
+        made.__qualname__ = self._cls.__qualname__
+        return made
+
+    def _init(self, made: type[Any]) -> Mapping[str, Any]:
+        """Make the function that fills the slots."""
+        scope: dict[str, Any] = {"no_value": object()}
+        takes, fills = ["self", *(["*"] if self._options.get("kw_only") else [])], []
+        for name in self._names:
+            scope[f"set_{name}"] = getattr(made, name).__set__
+            options, given = self._options_of(name), name
+            if "default_factory" in options:
+                scope[f"make_{name}"] = options["default_factory"]
+                given = f"make_{name}() if {name} is no_value else {name}"
+                takes.append(f"{name}=no_value")
+            elif "default" in options:
+                scope[f"default_{name}"] = options["default"]
+                takes.append(f"{name}=default_{name}")
+            else:
+                takes.append(name)
+            fills.append(f"set_{name}(self, {given})")
+        init = _compiled(f"def __init__({', '.join(takes)})", fills, scope, made)
+        init.__annotations__ = {**made.__annotations__, "return": None}
+        init.__qualname__ = f"{made.__qualname__}.__init__"
+        return {"__init__": init}
+
+    def _equality(self, made: type[Any]) -> Mapping[str, Any]:
+        compared = [name for name in self._names if self._options_of(name).get("compare", True)]
+        ours, theirs = (_tuple(f"{of}.{name}" for name in compared) for of in ("self", "other"))
+        equal = ["if other.__class__ is self.__class__:", f"    return {ours} == {theirs}"]
+        equal.append("return NotImplemented")
+        found = {"__eq__": _compiled("def __eq__(self, other)", equal, {}, made)}
+        if self._options.get("frozen"):
+            hashed = [f"return hash({ours})"]
+            found["__hash__"] = _compiled("def __hash__(self)", hashed, {}, made)
+        return found
+
+    def _rest(self, made: type[Any]) -> Mapping[str, Any]:
+        """Have the standard library make what is seldom asked for."""
+        import dataclasses  # noqa: PLC0415  # with `inspect`, a tenth of what a verb loads
+
+        fields = {
+            name: dataclasses.field(**each.options)
+            for name, each in self._defaults.items()
+            if isinstance(each, _Default)
+        }
+        whole = type(made.__name__, (), {**self._members, **fields})
+        members = vars(dataclasses.dataclass(**self._options)(whole))
+        return {name: members[name] for name in self._names_of_the_rest()}
+
+    def _names_of_the_rest(self) -> list[str]:
+        names = ["__dataclass_fields__", "__dataclass_params__", "__repr__"]
+        if self._options.get("frozen"):
+            names += ["__setattr__", "__delattr__", "__getstate__", "__setstate__"]
+        if self._options.get("order"):
+            names += ["__lt__", "__le__", "__gt__", "__ge__"]
+        if sys.version_info >= (3, 13):
+            names.append("__replace__")
+        return [name for name in names if name not in self._members]
+
+    def _options_of(self, name: str) -> Mapping[str, Any]:
+        if name not in self._defaults:
+            return {}
+        default = self._defaults[name]
+        return default.options if isinstance(default, _Default) else {"default": default}
+
+
+class _Later:
+    """A member that is made once it is asked for, and stands in this one's place from then on."""
+
+    def __init__(self, make: Callable[[type[Any]], Mapping[str, Any]]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, value: object, owner: type[Any]) -> Any:
+        # Two threads may both come here: they make the same, and either's may stand.
+        for name, member in self._make(owner).items():
+            setattr(owner, name, member)
+        return getattr(owner if value is None else value, self._name)
+
+
+def _tuple(members: Iterable[str]) -> str:
+    return f"({''.join(f'{each}, ' for each in members)})"
+
+
+def maker(cls: type[Value]) -> Callable[..., Value]:
+    """Return a function that takes all fields of a lazy dataclass, by position."""
+    names = field_names(cls)
+    scope: dict[str, Any] = {f"set_{name}": getattr(cls, name).__set__ for name in names}
+    scope |= {"new": object.__new__, "cls": cls}
+    fills = [f"set_{name}(value, {name})" for name in names]
+    make: Callable[..., Value] = _compiled(
+        f"def make({', '.join(names)})", ["value = new(cls)", *fills, "return value"], scope, cls
+    )
+    return make
+
+
+def _compiled(head: str, body: list[str], scope: Mapping[str, Any], cls: type[Any]) -> Any:
+    """Return a function of the class's module, where its annotations are understood."""
+    lines = [f"def in_scope({', '.join(scope)}):", f"    {head}:"]
+    lines += [f"        {line}" for line in body or ["pass"]]
+    lines.append(f"    return {head.removeprefix('def ').partition('(')[0]}")
+    made: dict[str, Any] = {}
+    exec("\n".join(lines), vars(sys.modules[cls.__module__]), made)  # noqa: S102  # field names only
+    return made["in_scope"](**scope)
+
+
+def field_names(cls: type[Any]) -> tuple[str, ...]:
+    """Return the names of a lazy dataclass's fields, in order, without making its fields."""
+    names: tuple[str, ...] = getattr(cls, _NAMES)
+    return names
+
+
+def is_dataclass(value: object) -> bool:
+    """Whether it is a value of a lazy dataclass."""
+    return hasattr(type(value), _NAMES)
+
+
+def asdict(value: Any) -> dict[str, Any]:
+    """Return a value's fields by name, and those of values in it; nothing else is copied."""
+    return {name: _plain(getattr(value, name)) for name in field_names(type(value))}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return asdict(value)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_plain, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
+    return value
+
+
+def _replace(value: Any, /, **changes: Any) -> Any:
+    kept = {name: getattr(value, name) for name in field_names(type(value)) if name not in changes}
+    return type(value)(**kept, **changes)
+
+
+def _field(**options: Any) -> Any:
+    return _Default(options)
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field, replace
+else:
+    dataclass, field, replace = _dataclass, _field, _replace
+
+__all__ = ["asdict", "dataclass", "field", "field_names", "is_dataclass", "maker", "replace"]

@@ -1,0 +1,49 @@
+"""An expression that is compiled at first use, and every one there is."""
+
+from __future__ import annotations
+
+import gc
+import re
+from importlib import import_module
+from pkgutil import walk_packages
+
+import upthread.core
+from upthread.core import lazy_regex
+from upthread.core.lazy_regex import regex
+
+
+def test_it_does_what_the_compiled_one_does():
+    expression = r"(?P<word>\w+)-(\d+)"
+    late, compiled = regex(expression, re.ASCII), re.compile(expression, re.ASCII)
+    for text in ("spec-42", "none", "a-1 b-2", ""):
+        for ask in ("search", "match", "fullmatch"):
+            one, other = getattr(late, ask)(text), getattr(compiled, ask)(text)
+            assert (one and (one.groups(), one.span())) == (
+                other and (other.groups(), other.span())
+            )
+        assert late.sub(r"\2", text) == compiled.sub(r"\2", text)
+        assert late.findall(text) == compiled.findall(text)
+        assert late.split(text) == compiled.split(text)
+    assert (late.pattern, late.flags, late.groups) == (compiled.pattern, compiled.flags, 2)
+    assert regex(b"a+").fullmatch(b"aaa")
+
+
+def test_it_is_compiled_when_it_is_used_and_once(monkeypatch):
+    asked: list[str] = []
+    compile_at_once = re.compile
+    monkeypatch.setattr(
+        lazy_regex.re, "compile", lambda *args: (asked.append(args[0]), compile_at_once(*args))[1]
+    )
+    late = regex("a+")
+    assert asked == []
+    assert [bool(late.search(text)) for text in ("a", "b", "aa")] == [True, False, True]
+    assert asked == ["a+"]
+
+
+def test_every_expression_of_the_core_can_be_compiled():
+    for each in walk_packages(upthread.core.__path__, f"{upthread.core.__name__}."):
+        import_module(each.name)
+    late = [each for each in gc.get_objects() if type(each) is lazy_regex._Later]
+    assert len(late) > 50
+    for each in late:
+        assert each.pattern == each._expression
