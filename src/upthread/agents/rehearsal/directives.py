@@ -27,7 +27,6 @@ from upthread.agents.rehearsal.protocol import (
 from upthread.agents.rehearsal.sessions import UnknownSessionError
 from upthread.agents.rehearsal.tools import read_file, run_command, write_file
 from upthread.agents.rehearsal.turn import ToolCall, Turn, TurnStopped, text_chunk
-from upthread.core.lazy_regex import regex
 
 BIG_BYTES_MAX: Final = 64 * 1024 * 1024
 CHUNKS_MAX: Final = 10_000
@@ -40,7 +39,7 @@ BAD_REPORT: Final = "bad_report"
 REPORT_WORDS: Final = frozenset({NO_REPORT, BAD_REPORT})
 """These change how the turn's report is given; the role is played all the same."""
 
-_DIRECTIVE: Final = regex(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
+_DIRECTIVE: Final = re.compile(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
 _GUARDS: Final = ("once", "if_resumed")
 
 

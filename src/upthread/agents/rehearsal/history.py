@@ -23,19 +23,18 @@ from upthread.agents.rehearsal.specification import (
     lines_of,
     section_of,
 )
-from upthread.core.lazy_regex import regex
 
 # As upthread's own continuation has it (core/turns/prompt.py).
 _GOES_ON_WITH: Final = "Its prompt was:\n"
-_ROLE_BLOCK: Final = regex(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
-_REPORT: Final = regex(r"Report of ([a-z0-9][a-z0-9_-]*)$")
-_KNOWN: Final = regex(rf"Task$|Specification$|Answers$|Briefing$|{_REPORT.pattern}")
-_VERDICT: Final = regex(r"^## Verdict: (approved|rejected)\s*$", re.MULTILINE)
-_ANSWER: Final = regex(r"^([\w.-]+):\s*(.+)$")
+_ROLE_BLOCK: Final = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
+_REPORT: Final = re.compile(r"Report of ([a-z0-9][a-z0-9_-]*)$")
+_KNOWN: Final = re.compile(rf"Task$|Specification$|Answers$|Briefing$|{_REPORT.pattern}")
+_VERDICT: Final = re.compile(r"^## Verdict: (approved|rejected)\s*$", re.MULTILINE)
+_ANSWER: Final = re.compile(r"^([\w.-]+):\s*(.+)$")
 _ARROW: Final = " → "
 # A briefing says behind each item whose word it was.
-_SOURCE: Final = regex(r"\s\([a-z0-9][a-z0-9_-]*(?:, message \d+)?\)$")
-_PLANNED: Final = regex(rf"({REQUIREMENT_ID})\s+→")
+_SOURCE: Final = re.compile(r"\s\([a-z0-9][a-z0-9_-]*(?:, message \d+)?\)$")
+_PLANNED: Final = re.compile(rf"({REQUIREMENT_ID})\s+→")
 
 
 class History:

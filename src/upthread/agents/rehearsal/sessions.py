@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -16,12 +17,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from upthread.agents.rehearsal.protocol import Json
-from upthread.core.lazy_regex import regex
 
 HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 PAGE_SESSIONS_MAX: Final = 50
 TITLE_CHARACTERS_MAX: Final = 60
-_SESSION_ID: Final = regex(r"ses_[A-Za-z0-9]+")
+_SESSION_ID: Final = re.compile(r"ses_[A-Za-z0-9]+")
 _ID_BYTES: Final = 12
 
 

@@ -30,19 +30,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from upthread.core.lazy_regex import regex
-
-_FENCE: Final = regex(r"^\s*(`{3,}|~{3,})\s*([\w+-]*)")
-_HEADING: Final = regex(r"^(#{1,6})\s+(.*?)\s*#*$")
-_ITEM: Final = regex(r"^\s*(?:[-*]|\d+\.)\s+(.*)$")
-_CODE: Final = regex(r"`([^`\n]+)`")
+_FENCE: Final = re.compile(r"^\s*(`{3,}|~{3,})\s*([\w+-]*)")
+_HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+_ITEM: Final = re.compile(r"^\s*(?:[-*]|\d+\.)\s+(.*)$")
+_CODE: Final = re.compile(r"`([^`\n]+)`")
 EASY_TO_MISS: Final = "(easy to miss)"
 EASY_TO_BREAK: Final = "(easy to break)"
 REQUIREMENT_ID: Final = r"[A-Z]{1,8}\d{1,4}"
-_REQUIREMENT: Final = regex(rf"\**({REQUIREMENT_ID})\b[:.*]*\s+(.*)$")
-_OPEN: Final = regex(r"OPEN\s+([\w.-]+):\s*(.+)$")
-_LEADING_PATH: Final = regex(r"^`[^`]+`\s*[:-]?\s*")
-_PLACEHOLDER: Final = regex(r"<([\w.-]+)>")
+_REQUIREMENT: Final = re.compile(rf"\**({REQUIREMENT_ID})\b[:.*]*\s+(.*)$")
+_OPEN: Final = re.compile(r"OPEN\s+([\w.-]+):\s*(.+)$")
+_LEADING_PATH: Final = re.compile(r"^`[^`]+`\s*[:-]?\s*")
+_PLACEHOLDER: Final = re.compile(r"<([\w.-]+)>")
 
 
 class Line(NamedTuple):

@@ -29,9 +29,6 @@ PAGES: Final = {
     "docs/troubleshooting.md": "By what you see.",
 }
 
-COLLECTED_AFTER: Final = 20_000
-"""How many more objects there must be before the interpreter looks for those nobody has."""
-
 SHELLS: Final = ("bash", "zsh", "fish")
 
 DAILY: Final = {
@@ -146,9 +143,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete(verbs, common=COMMON, of_the_program=OF_THE_PROGRAM)
     if "_UPTHREAD_COMPLETE" in os.environ:  # a script of an earlier version, still in a shell's rc
         return 0
-    # What is made until a verb runs is code, which stays: to look through it again and again for
-    # what could be freed takes a tenth of a light verb's time, and to do so at exit another.
-    gc.set_threshold(COLLECTED_AFTER)
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Before it is parsed: a line that cannot be parsed has to be answered as well.
     invocation = Invocation(is_json=_asks_for_json(given))
