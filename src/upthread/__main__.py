@@ -7,7 +7,6 @@ from typing import Final
 
 from upthread.boundary.programs import forget_working_directory
 
-
 COLLECTED_AFTER: Final = 100_000
 """How many more objects there must be before the interpreter looks for those nobody has.
 

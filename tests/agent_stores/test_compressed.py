@@ -25,6 +25,14 @@ def test_its_lines_are_those_of_the_plain_file():
     assert stream.readlines() == raw.splitlines(keepends=True)
 
 
+def test_a_file_that_was_added_to_is_read_to_its_last_frame():
+    raw = b"".join(zstd.compress(b"%d\n" % number * 30_000) for number in range(4))
+    stream = io.BufferedReader(ExpandedStream(io.BytesIO(raw)))
+    assert [*dict.fromkeys(stream)] == [b"0\n", b"1\n", b"2\n", b"3\n"]
+    with pytest.raises(CompressedError):
+        expanded_ends(io.BytesIO(raw + b"no frame"), head_bytes=9, tail_bytes=9)
+
+
 @pytest.mark.parametrize("raw", [b"", b"no zstandard", zstd.compress(b"x" * 9_000)[:-4]])
 def test_what_is_none_or_is_cut_off_is_refused(raw):
     with pytest.raises(CompressedError):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+from tests.support.secret_corpus import FORMS, sample_of
+
 from upthread.agent_stores.outline import (
     TITLE_CHARACTERS_MAX,
     Look,
+    SessionOutline,
     epoch_ms,
     look,
     text_in,
     title_of,
 )
+from upthread.core.redaction.redactor import Redactor
+
+REDACTOR = Redactor(b"k" * 32)
 
 
 def test_a_look_ends_at_its_number_of_sessions_and_says_so():
@@ -32,9 +39,29 @@ def test_what_is_passed_over_is_counted_by_its_reason():
     assert seen.passed_over == {("codex", "empty"): 2, ("codex", "binary"): 1}
 
 
+def called(text):
+    return SessionOutline(agent="a", session_id="s", path="p", unredacted_title=title_of(text))
+
+
 def test_a_title_is_one_short_line():
-    assert title_of(" Plan\n the\texport ") == "Plan the export"
-    assert len(title_of("x" * 10_000)) == TITLE_CHARACTERS_MAX
+    assert called(" Plan\n the\texport ").title(str) == "Plan the export"
+    assert len(called("x" * 10_000).title(str)) == TITLE_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_no_secret_is_cut_before_it_is_known(form):
+    secret = sample_of(form).text
+    for at in range(TITLE_CHARACTERS_MAX - len(secret) - 2, TITLE_CHARACTERS_MAX + 1, 3):
+        title = called(f"{'word ' * (max(0, at) // 5)}{secret} and on").title(REDACTOR.redact)
+        whole = " ".join(REDACTOR.redact(f"{'word ' * (max(0, at) // 5)}{secret} and on").split())
+        assert whole.startswith(title)
+
+
+def test_what_is_kept_of_a_long_prompt_ends_with_a_whole_word():
+    kept = called("word " * 5_000).unredacted_title
+    assert TITLE_CHARACTERS_MAX * 10 < len(kept) < 4_001
+    assert kept.endswith("word")
+    assert len(called("x" * 10_000).unredacted_title) == 4_000
 
 
 def test_a_moment_is_read_and_what_is_none_is_none():

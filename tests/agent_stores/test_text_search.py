@@ -56,6 +56,8 @@ def test_what_are_no_words_is_refused(given):
 
 def test_the_texts_of_a_value_are_told_in_their_order_however_deep():
     assert list(texts_in({"a": ["x", {"b": "y"}], "c": 3, "d": "z"})) == ["x", "y", "z"]
+    block = {"type": "output_text", "text": "made"}
+    assert list(texts_in([block, {"type": "a kind", "size": "x"}])) == ["made", "a kind", "x"]
     deep: object = "end"
     for _ in range(100_000):
         deep = [deep]

@@ -49,7 +49,7 @@ def test_every_session_and_sub_agent_of_a_home_is_found(tmp_path):
     assert {each.parent_session_id for each in found if each.is_sub_agent} <= main
     for each in found:
         assert each.directory.startswith("/src/project-")
-        assert each.title.startswith("Make the ")
+        assert each.unredacted_title.startswith("Make the ")
         assert each.tokens
         assert each.model
         assert each.version

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from upthread.boundary.directories import open_directory
+from upthread.boundary.directories import matched, open_directory
 
 
 @pytest.fixture
@@ -53,3 +53,13 @@ def test_the_directory_itself_may_be_reached_by_a_link(place, tmp_path):
     (tmp_path / "moved").symlink_to(place)
     with open_directory(str(tmp_path / "moved")) as directory:
         assert directory.names().directories == ("inner",)
+
+
+def test_what_is_matched_is_an_ordinary_file_behind_no_link(place, tmp_path):
+    (place / "inner" / "b.txt").touch()
+    (place / "inner" / "c.jsonl").mkdir()
+    (place / "inner" / "d.jsonl").symlink_to(tmp_path / "secret")
+    (place / "out").symlink_to(tmp_path)
+    assert list(matched(str(place), "*", "*.jsonl")) == [str(place / "inner" / "a.jsonl")]
+    assert list(matched(str(place), "*.jsonl")) == []
+    assert list(matched(str(place / "nothing"), "*")) == []

@@ -145,3 +145,49 @@ def test_a_kept_session_is_gone_on_in_while_it_is_there_and_briefed_from_after(
     assert only(fresh, "result")["upstream_session_id"] != session
     assert only(fresh, "result")["decision"] == "resume_with_replay"
     assert "Count the zebras in Lisbon" in str(other.lines("brief", "zoo/planner"))
+
+
+ROLES = {
+    "opencode": (
+        ".opencode/agent/zookeeper.md",
+        "---\nmode: subagent\ndescription: keeps animals\n---\nYou keep animals.\n",
+        json.dumps({"description": "sub", "prompt": "Count. [[SAY 42]]",
+                    "subagent_type": "zookeeper"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["opencode", "codex"], indirect=True)
+def test_a_sub_agent_is_adopted_and_gone_on_in(way, shell, tmp_path):
+    """Neither agent lists its sub-agents, and both go on in them."""
+    delegation = way.delegation
+    if way.agent == "opencode":
+        path, text, task = ROLES["opencode"]
+        (shell.project / path).parent.mkdir(parents=True)
+        (shell.project / path).write_text(text)
+        delegation = f"[[CALL task {task}]]"
+    shell.lines("tell", "w/planner", f"{delegation} [[SAY done]]")
+    other = Shell(shell.project, {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "other")})
+    shown = [each for each in other.lines("search", "SAY", "--all") if each["type"] == "hit"]
+    (main,) = looked_at(shell, tmp_path)["sessions"]
+    (child,) = {each["session_id"] for each in shown} - {main["session_id"]}
+    other.lines("adopt", "zoo/planner", child, "--agent", way.agent)
+    again = other.lines("tell", "zoo/planner", "[[SAY I am back]]")
+    assert only(again, "turn_started")["upstream_session_id"] == child
+    assert only(again, "result")["decision"].startswith("resume")
+
+
+@pytest.mark.parametrize("way", ["codex"], indirect=True)
+def test_an_archived_thread_is_gone_on_in_after_the_command_that_is_shown(way, shell, tmp_path):
+    lines = shell.lines("tell", "w/planner", "Count the zebras. [[SAY done]]")
+    session = only(lines, "result")["upstream_session_id"]
+    run = {"cwd": shell.project, "env": shell.environment, "capture_output": True}
+    subprocess.run(("codex", "archive", session), check=True, **run)
+    (archived,) = looked_at(shell, tmp_path)["sessions"]
+    other = Shell(shell.project, {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "other")})
+    (picked,) = other.lines("adopt", "--pick")
+    assert picked["sessions"] == []
+    subprocess.run(archived["unarchive_command"], check=True, **run)
+    other.lines("adopt", "zoo/planner", session, "--agent", "codex")
+    again = other.lines("tell", "zoo/planner", "[[SAY I am back]]")
+    assert only(again, "turn_started")["upstream_session_id"] == session

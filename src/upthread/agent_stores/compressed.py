@@ -28,24 +28,30 @@ class CompressedError(OSError):
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what a compressed file holds, in pieces. Raises CompressedError."""
+    """Yield what a compressed file holds, in pieces: all its frames. Raises CompressedError."""
     library = _library()
     options = {library.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
     expander = library.ZstdDecompressor(options=options)
     expanded = 0
     try:
         while True:
-            raw = file.read(_READ_BYTES) if expander.needs_input else b""
-            if expander.needs_input and not raw:
-                raise CompressedError("it ends before its end")
+            if expander.eof:  # a file that was added to has a frame for each time
+                raw = expander.unused_data or file.read(_READ_BYTES)
+                if not raw:
+                    return
+                expander = library.ZstdDecompressor(options=options)
+            elif expander.needs_input:
+                raw = file.read(_READ_BYTES)
+                if not raw:
+                    raise CompressedError("it ends before its end")
+            else:
+                raw = b""
             piece = expander.decompress(raw, max_length=_PIECE_BYTES)
             expanded += len(piece)
             if expanded > BYTES_MAX:
                 raise CompressedError(f"it expands to more than {BYTES_MAX} bytes")
             if piece:
                 yield piece
-            if expander.eof:
-                return
     except library.ZstdError as error:
         raise CompressedError(f"it is not Zstandard: {error}") from error
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upthread.boundary.files import within
-from upthread.core.agents import AGENTS
-from upthread.errors import StoreError
+from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
+from upthread.core.names import did_you_mean, shown
+from upthread.errors import StoreError, UsageError
 
 
 def home_of(agent: str, environment: Mapping[str, str]) -> Path:
@@ -20,6 +21,18 @@ def home_of(agent: str, environment: Mapping[str, str]) -> Path:
     assert own is not None, "nobody reads a store of an agent without one"
     home = Path(environment.get("HOME") or Path.home())
     return Path(environment.get(own.variable) or home / own.below)
+
+
+def store_of(word: str) -> str:
+    """Return the agent with a store that is called so. Raises UsageError for none."""
+    name = name_of(word)
+    if name not in WITH_A_STORE:
+        like = did_you_mean(word, WITH_A_STORE)
+        raise UsageError(
+            f"no store of an agent {shown(word)} is read{like}",
+            hint=f"one of: {', '.join(WITH_A_STORE)}",
+        )
+    return name
 
 
 def require_own(home: Path, path: Path, *, bytes_max: int) -> None:

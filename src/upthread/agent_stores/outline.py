@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -20,6 +21,9 @@ Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]
 """How a session's last turn looks from its end; one that is under way looks interrupted."""
 
 TITLE_CHARACTERS_MAX: Final = 200
+TITLE_SOURCE_CHARACTERS: Final = 4000
+"""More than the longest secret that begins in what is shown."""
+
 SESSIONS_MAX: Final = 100_000
 SECONDS_MAX: Final = 4.5
 """A look that takes longer is no glance; what was not reached is said."""
@@ -31,9 +35,10 @@ DAY_MS: Final = 86_400_000
 class SessionOutline:
     """One session of an agent, as its store says at a glance; empty or None where it does not.
 
-    `parent_session_id` and `role` are set for a sub-agent's. `title` is what its agent calls it,
-    else how its first prompt begins. `tokens` are those it held at its last answer. `is_foreign`
-    says that its lines are of a form this version does not know.
+    `parent_session_id` and `role` are set for a sub-agent's. `unredacted_title` is what its agent
+    calls it, else how its first prompt begins, as it was written: it is shown as `title` has it.
+    `tokens` are those it held at its last answer. `is_foreign` says that its lines are of a form
+    this version does not know.
     """
 
     agent: str
@@ -41,7 +46,7 @@ class SessionOutline:
     path: str
     parent_session_id: str = ""
     role: str = ""
-    title: str = ""
+    unredacted_title: str = ""
     directory: str = ""
     branch: str = ""
     begun_at_ms: int | None = None
@@ -59,6 +64,14 @@ class SessionOutline:
     def is_sub_agent(self) -> bool:
         """Whether another session started it."""
         return bool(self.parent_session_id)
+
+    def title(self, redact: Callable[[str], str]) -> str:
+        """Return what it is called, without its secrets, on one line and cut.
+
+        In this order: a secret that is cut, or a key whose lines are put into one, may be known by
+        nobody, and be of use all the same.
+        """
+        return " ".join(redact(self.unredacted_title).split())[:TITLE_CHARACTERS_MAX]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,8 +105,11 @@ def look(*, seconds_max: float = SECONDS_MAX) -> Look:
 
 
 def title_of(text: str) -> str:
-    """Return a title, or the beginning of a prompt as one: on one line, cut."""
-    return " ".join(text[: TITLE_CHARACTERS_MAX * 4].split())[:TITLE_CHARACTERS_MAX]
+    """Return so much of a title, or of a prompt, that what is shown of it has no half of a word."""
+    if len(text) <= TITLE_SOURCE_CHARACTERS:
+        return text
+    *whole, _ = text[:TITLE_SOURCE_CHARACTERS].rsplit(maxsplit=1)
+    return "".join(whole) or text[:TITLE_SOURCE_CHARACTERS]
 
 
 def text_in(content: JsonValue) -> str:

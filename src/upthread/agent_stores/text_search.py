@@ -134,13 +134,18 @@ def _raw(word: str) -> bytes:
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:
-    """Yield the texts in a value, of whatever form a tool has given it."""
+    """Yield the texts in a value, of whatever form a tool has given it.
+
+    What kind a block of text is, the agent says: nobody has said it in the session.
+    """
     waiting = [value]
     while waiting:  # no recursion: what agents store may be nested deeper than our stack
         each = waiting.pop()
         if isinstance(each, str):
             yield each
         elif isinstance(each, dict):
-            waiting.extend(reversed(each.values()))
+            is_block = isinstance(each.get("type"), str) and isinstance(each.get("text"), str)
+            said = (inner for name, inner in each.items() if not (is_block and name == "type"))
+            waiting.extend(reversed([*said]))
         elif isinstance(each, list):
             waiting.extend(reversed(each))

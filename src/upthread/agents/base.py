@@ -76,6 +76,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What an agent said it can do, after `open`.
 
     `agent` is what the user calls it, `calls_itself` its own name where it has said one.
+    `lists_sub_agents` says that its list has each session there is: one that it lacks is gone.
     """
 
     agent: str
@@ -84,6 +85,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     can_load: bool
     calls_itself: str = ""
     can_list: bool = False
+    lists_sub_agents: bool = False
     can_fork: bool = False
     can_close: bool = False
     can_hold: bool = False

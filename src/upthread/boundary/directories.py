@@ -7,8 +7,10 @@ the directory one begins with may be named by a link: its place is the person's 
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import stat
+from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO
 
@@ -61,6 +63,32 @@ def open_below(top: str, place: str) -> Directory:
             with directory:  # held until the next one is open
                 directory = directory.within(name)
     return directory
+
+
+def matched(top: str, *levels: str) -> Iterator[str]:
+    """Yield the ordinary files below a directory whose names fit a pattern for each level, sorted.
+
+    No link is followed: one to the root would be the whole machine. What cannot be opened has none.
+    """
+    try:
+        with open_directory(top) as directory:
+            yield from _matched(directory, levels)
+    except OSError:
+        return
+
+
+def _matched(directory: Directory, levels: tuple[str, ...]) -> Iterator[str]:
+    pattern, *inner = levels
+    names = directory.names()
+    for name in sorted(fnmatch.filter(names.directories if inner else names.files, pattern)):
+        if not inner:
+            yield os.path.join(directory.path, name)
+            continue
+        try:
+            with directory.within(name) as below:
+                yield from _matched(below, tuple(inner))
+        except OSError:
+            continue
 
 
 class Directory:

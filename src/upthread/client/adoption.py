@@ -102,7 +102,10 @@ class AdoptSession:
         async with self._preparing.adapter(agent).open(request) as connection:
             capabilities = connection.capabilities
             # Asked by its list first: some agents open a new session for an id they do not have.
-            if capabilities.can_list and not _is_listed(await connection.list_sessions(), upstream):
+            is_known = not capabilities.lists_sub_agents or _is_listed(
+                await connection.list_sessions(), upstream
+            )
+            if not is_known:
                 raise UpstreamError(
                     f"{agent} has no session {shown(upstream)}",
                     outcome=Outcome.MISSING,

@@ -82,7 +82,8 @@ class Agent:
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
     `resumed_by` and a session's id its own interface opens that session, if the whole id matches
-    `opened_ids`, a regular expression. `provider` is who its models are from, in OpenTelemetry's
+    `opened_ids`, a regular expression; one that was archived is fetched by `unarchived_by` first,
+    where that is needed. `provider` is who its models are from, in OpenTelemetry's
     word; empty where that may be anybody. `from_another_main` says what becomes of a role that
     another main session calls, where hooks are set up. `other_majors` are those that something is
     known of beside the tested one.
@@ -103,6 +104,7 @@ class Agent:
     from_another_main: str = ""
     resumed_by: tuple[str, ...] = ()
     opened_ids: str = "(?s:.*)"
+    unarchived_by: tuple[str, ...] = ()
     provider: str = ""
     other_majors: tuple[OtherMajor, ...] = ()
 
@@ -124,6 +126,11 @@ class Agent:
         if not re.fullmatch(self.opened_ids, session_id):
             return None
         return (*(program or self.resumed_by[:1]), *self.resumed_by[1:], session_id)
+
+    def unarchive_command(self, session_id: str) -> tuple[str, ...] | None:
+        """Return the command that lets an archived session be opened, None where none is needed."""
+        is_one = self.unarchived_by and self.resume_command(session_id)
+        return (*self.unarchived_by, session_id) if is_one else None
 
     @property
     def program(self) -> str:
@@ -214,6 +221,7 @@ _CODEX: Final = Agent(
     from_another_main="goes on with its whole history",
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),
+    unarchived_by=("codex", "unarchive"),
     # Any other word would be taken for a thread's name.
     opened_ids="[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     provider="openai",

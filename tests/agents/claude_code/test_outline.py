@@ -44,7 +44,11 @@ def test_all_that_the_ends_of_a_transcript_say(tmp_path):
     path = written(tmp_path, user("Plan the export"), assistant(SAID))
     found = only(tmp_path)
     assert (found.session_id, found.path, found.parent_session_id) == ("s1", str(path), "")
-    assert (found.title, found.directory, found.branch) == ("Plan the export", "/work", "main")
+    assert (found.unredacted_title, found.directory, found.branch) == (
+        "Plan the export",
+        "/work",
+        "main",
+    )
     assert (found.model, found.tokens, found.version) == ("claude-x", 105, "2.1.330")
     assert (found.begun_at_ms, found.used_at_ms) == (1_795_168_800_000, 1_800_000_000_000)
     assert (found.ending, found.size_bytes) == ("ended", path.stat().st_size)
@@ -58,7 +62,7 @@ def test_the_title_a_person_gave_wins_over_a_models_and_that_over_the_first_prom
     ]
     for count, title in ((1, "an older form"), (2, "by a model"), (3, "by a person")):
         written(tmp_path, user("Plan"), assistant(SAID), *reversed(titles[:count]))
-        assert only(tmp_path).title == title
+        assert only(tmp_path).unredacted_title == title
 
 
 def test_what_claude_code_puts_in_is_no_prompt(tmp_path):
@@ -69,7 +73,7 @@ def test_what_claude_code_puts_in_is_no_prompt(tmp_path):
         user("<command-name>/clear</command-name>"),
         user([{"type": "text", "text": "Plan it"}]),
     )
-    assert only(tmp_path).title == "Plan it"
+    assert only(tmp_path).unredacted_title == "Plan it"
 
 
 def test_a_session_that_stopped_before_its_answer_was_interrupted(tmp_path):
@@ -82,7 +86,7 @@ def test_messages_far_from_the_end_are_still_found(tmp_path):
     attached = {"type": "attachment", "attachment": {"systemPrompt": ["x" * (FAR_BYTES // 3)]}}
     written(tmp_path, attached, user("Plan"), assistant(SAID), attached)
     found = only(tmp_path)
-    assert (found.title, found.tokens, found.directory) == ("Plan", 105, "/work")
+    assert (found.unredacted_title, found.tokens, found.directory) == ("Plan", 105, "/work")
 
 
 def test_a_sub_agent_lies_beneath_its_session_with_its_role_beside_it(tmp_path):
@@ -98,11 +102,22 @@ def test_a_sub_agent_of_an_older_version_lies_beside_its_session(tmp_path):
     assert only(tmp_path).parent_session_id == "s1"
 
 
+def test_a_prompt_too_long_for_a_glance_is_called_by_what_was_asked_last(tmp_path):
+    last = {"type": "last-prompt", "lastPrompt": "Plan the export", "sessionId": "s1"}
+    written(tmp_path, user("word " * 100_000), assistant(SAID), last)
+    assert only(tmp_path).unredacted_title == "Plan the export"
+    written(tmp_path, user("Begin"), assistant(SAID), last)
+    assert only(tmp_path).unredacted_title == "Begin"
+
+
 def test_when_it_will_be_deleted_is_what_the_person_set(tmp_path):
     written(tmp_path, user("Plan"))
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 30 * DAY_MS
     (tmp_path / "settings.json").write_text('{"cleanupPeriodDays": 7}')
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 7 * DAY_MS
+    for refused in ("0", "-1", "14.5", '"14"', "true"):  # it skips the clean-up then, and says so
+        (tmp_path / "settings.json").write_text(f'{{"cleanupPeriodDays": {refused}}}')
+        assert only(tmp_path).deleted_at_ms is None
     (tmp_path / "settings.json").write_text("[" * 9_000)
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 30 * DAY_MS
 
@@ -110,4 +125,4 @@ def test_when_it_will_be_deleted_is_what_the_person_set(tmp_path):
 def test_an_entry_of_no_known_kind_is_passed_over(tmp_path):
     odd = [{**user("no prompt"), "type": kind} for kind in ([], {}, 7, None)]
     written(tmp_path, *odd, user("Plan"), assistant(SAID), *odd)
-    assert (only(tmp_path).title, only(tmp_path).ending) == ("Plan", "ended")
+    assert (only(tmp_path).unredacted_title, only(tmp_path).ending) == ("Plan", "ended")

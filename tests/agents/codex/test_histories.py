@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.agent_stores.transcripts import function_call, function_output, rollout, spoken
 
-from upthread.agents.codex.histories import find_histories, read_rollout
+from upthread.agents.codex.histories import find_histories, find_rollout, read_rollout
 from upthread.core.history.model import faults, is_sound
 from upthread.core.types import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
@@ -88,4 +88,24 @@ def test_a_rollout_without_its_first_line_has_its_files_name(tmp_path):
 
 def test_rollouts_are_found_by_their_day(tmp_path):
     path = rollout(tmp_path / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl")
+    assert list(find_histories(tmp_path)) == [path]
+
+
+THREAD = "01a20601-8661-7d90-8014-80c2410a5e75"
+
+
+@pytest.mark.parametrize("place", ["sessions/2026/11/20", "archived_sessions"])
+@pytest.mark.parametrize("suffix", ["", ".zst"])
+def test_a_thread_is_found_where_codex_keeps_it(tmp_path, place, suffix):
+    path = rollout(tmp_path / place / f"rollout-2026-11-20T10-00-00-{THREAD}.jsonl{suffix}")
+    assert find_rollout(tmp_path, THREAD) == path
+    assert find_rollout(tmp_path, "*") is None
+    assert find_rollout(tmp_path, THREAD.replace("0", "1")) is None
+
+
+def test_no_link_among_the_days_is_followed(tmp_path):
+    path = rollout(tmp_path / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl")
+    (tmp_path / "sessions" / "2025").symlink_to("/")
+    (tmp_path / "sessions" / "2026" / "12").symlink_to(tmp_path / "sessions")
+    (path.parent / "rollout-2.jsonl").symlink_to(path)
     assert list(find_histories(tmp_path)) == [path]

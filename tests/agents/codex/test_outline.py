@@ -49,7 +49,11 @@ def test_all_that_the_ends_of_a_rollout_say(tmp_path):
     path = written(tmp_path, WHOLE)
     found = only(tmp_path)
     assert (found.session_id, found.path, found.directory) == (THREAD, str(path), "/work")
-    assert (found.title, found.branch, found.version) == ("Plan the export", "main", "0.169.0")
+    assert (found.unredacted_title, found.branch, found.version) == (
+        "Plan the export",
+        "main",
+        "0.169.0",
+    )
     assert (found.model, found.tokens, found.ending) == ("gpt-x", 4_100, "ended")
     assert (found.begun_at_ms, found.is_archived) == (1_795_168_800_000, False)
 
@@ -58,14 +62,22 @@ def test_a_compressed_rollout_says_the_same(tmp_path):
     written(tmp_path / "plain", WHOLE)
     written(tmp_path / "small", compressed(WHOLE), name=f"{NAME}.zst")
     plain, small = only(tmp_path / "plain"), only(tmp_path / "small")
-    for name in ("session_id", "title", "directory", "branch", "model", "tokens", "ending"):
+    for name in (
+        "session_id",
+        "unredacted_title",
+        "directory",
+        "branch",
+        "model",
+        "tokens",
+        "ending",
+    ):
         assert getattr(plain, name) == getattr(small, name)
 
 
 def test_where_a_thread_is_plain_and_compressed_the_plain_one_counts(tmp_path):
     written(tmp_path, compressed(lines()), name=f"{NAME}.zst")
     written(tmp_path, WHOLE)
-    assert only(tmp_path).title == "Plan the export"
+    assert only(tmp_path).unredacted_title == "Plan the export"
 
 
 def test_an_archived_thread_is_listed_as_one(tmp_path):
@@ -73,11 +85,17 @@ def test_an_archived_thread_is_listed_as_one(tmp_path):
     assert only(tmp_path).is_archived
 
 
+def test_one_that_stands_in_both_places_is_told_once(tmp_path):
+    written(tmp_path, WHOLE, place="archived_sessions")
+    written(tmp_path, WHOLE)
+    assert not only(tmp_path).is_archived
+
+
 def test_the_title_a_person_gave_last_is_the_one(tmp_path):
     written(tmp_path, WHOLE)
     names = [{"id": THREAD, "thread_name": each} for each in ("first", "last")]
     (tmp_path / "session_index.jsonl").write_text("".join(f"{json.dumps(n)}\n" for n in names))
-    assert only(tmp_path).title == "last"
+    assert only(tmp_path).unredacted_title == "last"
 
 
 def test_a_sub_agent_names_its_parent_and_its_role(tmp_path):

@@ -43,7 +43,11 @@ def test_a_session_and_its_sub_agent(tmp_path, database):
     database.close()
     by_id = {each.session_id: each for each in found(tmp_path)}
     assert (by_id[main].tokens, by_id[main].model, by_id[main].ending) == (1000, "glm-5", "ended")
-    assert (by_id[main].title, by_id[main].directory, by_id[main].role) == ("Title", "/work", "")
+    assert (by_id[main].unredacted_title, by_id[main].directory, by_id[main].role) == (
+        "Title",
+        "/work",
+        "",
+    )
     assert (by_id[child].parent_session_id, by_id[child].role) == (main, "planner")
     assert (by_id[child].model, by_id[child].ending) == ("m", "unknown")
 
@@ -74,7 +78,9 @@ def test_of_a_session_that_version_2_has_too_its_row_counts(tmp_path, database):
         "INSERT INTO session_v2 VALUES (?, NULL, '/new', 'Newer', 'build', 1, 5)", (session,)
     )
     database.close()
-    assert [(each.title, each.directory) for each in found(tmp_path)] == [("Newer", "/new")]
+    assert [(each.unredacted_title, each.directory) for each in found(tmp_path)] == [
+        ("Newer", "/new")
+    ]
 
 
 def test_a_query_that_takes_too_long_is_ended_and_the_look_is_cut_short(tmp_path, database):

@@ -91,6 +91,23 @@ def test_a_key_on_one_line_is_found():
     assert redacted.endswith("; next")
 
 
+@pytest.mark.parametrize("name", [each for each in KEYS if KEYS[each].startswith("-----BEGIN")])
+@pytest.mark.parametrize("joint", [" ", "  "])
+def test_a_key_whose_lines_were_put_into_one_is_gone_wherever_it_was_cut(name, joint):
+    lines = KEYS[name].strip().split("\n")
+    whole = joint.join(line for line in lines if ":" not in line and line)
+    for text in (whole, f"{whole} and then", *(whole[:cut] for cut in range(100, len(whole), 7))):
+        redacted = REDACTOR.redact(f"use {text}")
+        left = [
+            line
+            for line in body(lines)
+            for at in range(len(line) - 8)
+            if line[at : at + 8] in redacted.replace("[redacted:private-key:", "")
+        ]
+        assert left == []
+    assert REDACTOR.redact(f"use {whole} and then").endswith(" and then")
+
+
 def test_marked_up_and_painted_lines_are_looked_through():
     html = "\n".join(f"<td>8</td><td>{line}</td></tr>" for line in RSA)
     painted = "\n".join(f"\x1b[2m8\x1b[0m {line}\x1b[0m" for line in RSA)

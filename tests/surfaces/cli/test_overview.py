@@ -135,6 +135,29 @@ def test_a_secret_in_a_title_is_shown_nowhere(up):
         assert "[redacted:" in told.out
 
 
+KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW
+QyNTUxOQAAACBN2gddL0q3oQXb0p1x9m0Zc7Yk2s8aVh4tq6mJmE5w1QAAAJgq3nQeKt50
+HgAAAAtzc2gtZWQyNTUxOQAAACBN2gddL0q3oQXb0p1x9m0Zc7Yk2s8aVh4tq6mJmE5w1Q
+-----END OPENSSH PRIVATE KEY-----"""
+
+
+@pytest.mark.parametrize("before", [*range(155, 201, 5)])
+def test_a_secret_across_the_end_of_a_title_is_shown_nowhere(up, before):
+    transcript(up, "s1", f"{'w ' * (before // 2)}{SECRET} and on", at_ms=now_ms())
+    for words in (("--all", "--json"), ("search", "w", "--json"), ("adopt", "--pick", "--json")):
+        assert SECRET[:12] not in up(*words).out
+    assert SECRET[:12] not in up("keep", "s1", "--dry-run", "--json").out
+
+
+@pytest.mark.parametrize("joint", ["\n", " "])
+def test_no_line_of_a_private_key_is_part_of_a_title(up, joint):
+    transcript(up, "s1", KEY.replace("\n", joint), at_ms=now_ms())
+    for words in (("--all", "--json"), ("--all",), ("search", "redacted", "--json")):
+        told = up(*words).out
+        assert not any(line[:20] in told for line in KEY.splitlines()[1:-1])
+
+
 def test_what_a_title_holds_acts_on_no_terminal_and_forges_no_line(up):
     title = "go\x1b[2J on\nNext: rm -rf / \u202e\x07"
     transcript(up, "s1", title, at_ms=now_ms())
@@ -149,6 +172,32 @@ def test_a_session_that_was_cut_off_is_told_with_the_command_that_opens_it(up):
     told = up().out
     assert "Cut off here" in told
     assert "claude --resume cut-off" in told
+
+
+def test_an_archived_thread_is_opened_by_two_commands_and_offered_to_nobody(up):
+    thread = "01a20601-8661-7d90-8014-80c2410a5e75"
+    meta = {"id": thread, "cwd": str(up.directory), "cli_version": "0.169.0"}
+    asked = {"type": "user_message", "message": "Paint the zebra"}
+    lines = [
+        {"timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "payload": payload}
+        for kind, payload in (("session_meta", meta), ("event_msg", asked))
+    ]
+    path = up.home / ".codex" / "archived_sessions" / f"rollout-2026-11-20T10-00-00-{thread}.jsonl"
+    write_file(path, "".join(f"{json.dumps(each)}\n" for each in lines), now_ms())
+    told = up("--all").out
+    unarchive, resume = f"codex unarchive {thread}", f"codex resume --no-daemon {thread}"
+    assert told.index(unarchive) < told.index(resume)
+    (session,) = (s for s in up("--all", "--json").json["sessions"] if s["session_id"] == thread)
+    assert session["unarchive_command"] == unarchive.split()
+    picked = up("adopt", "--pick", "--json").json["sessions"]
+    assert thread not in [each["session_id"] for each in picked]
+
+
+def test_where_claude_code_keeps_its_settings_is_said_as_it_is(up, monkeypatch):
+    transcript(up, "old", "Make the export", at_ms=now_ms() - 40 * DAY_MS)
+    told = up().out
+    assert "in ~/.claude/settings.json" in told
+    assert "some any time now" in told
 
 
 def test_what_will_be_deleted_is_told_with_what_keeps_it(up):

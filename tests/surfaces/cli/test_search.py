@@ -55,6 +55,15 @@ def test_as_json_each_hit_is_a_line_and_the_result_the_last(up):
     assert (result["type"], result["hits"]) == ("result", 1)
 
 
+def test_an_agent_is_known_by_its_program_and_a_mistyped_one_is_answered(up):
+    said(up, "s1", "zebra")
+    assert "s1" in up("search", "zebra", "--agent", "claude").out
+    for words in (("search", "zebra"), ("adopt", "--pick"), ("keep", "--soon")):
+        told = up(*words, "--agent", "claud", code=2).err
+        assert "Did you mean 'claude-code'?" in told or "Did you mean 'claude'?" in told
+        assert "opencode, codex" in told
+
+
 def test_it_can_be_narrowed(up):
     said(up, "s1", "zebra")
     assert "s1" in up("search", "zebra", "--in", "/work", "--agent", "claude-code").out

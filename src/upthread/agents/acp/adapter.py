@@ -138,6 +138,7 @@ class AcpConnection(Connection):
             can_resume=hello.can("resume"),
             can_load=bool(capabilities and capabilities.load_session),
             can_list=hello.can("list"),
+            lists_sub_agents=hello.can("list"),
             can_fork=hello.can("fork"),
             can_close=hello.can("close"),
         )

@@ -49,16 +49,23 @@ _HEADING_BYTES: Final = 200
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 """What a person called it, what a model called it, and what older versions did; first is best."""
 
+_LAST_PROMPT: Final = "last-prompt"
+"""Written anew at each turn's end: of use where the first prompt is longer than what is read."""
+
 
 def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each session under a Claude home (`~/.claude`), sub-agents after their session."""
-    kept_ms = _kept_days(home) * DAY_MS
+    kept_days = _kept_days(home)
     for directory, name, parent in files(home, look):
         if not look.goes_on():
             return
         outline = outline_of(directory, name, look, parent=parent)
         if outline is not None:
-            yield replace(outline, deleted_at_ms=outline.used_at_ms + kept_ms)
+            yield replace(outline, deleted_at_ms=_deleted_at_ms(outline, kept_days))
+
+
+def _deleted_at_ms(outline: SessionOutline, kept_days: int | None) -> int | None:
+    return None if kept_days is None else outline.used_at_ms + kept_days * DAY_MS
 
 
 def files(home: Path, look: Look) -> Iterator[tuple[Directory, str, str]]:
@@ -168,7 +175,7 @@ def _outline(ends: FileEnds, place: str, name: str, *, parent: str) -> SessionOu
         path=f"{place}/{name}",
         parent_session_id=parent or (text_of(newest.get("sessionId")) if is_beside else ""),
         role=text_of(newest.get("attributionAgent")),
-        title=title_of(tail.title or head.title or head.prompt),
+        unredacted_title=title_of(tail.title or head.title or head.prompt or tail.last_prompt),
         directory=text_of(newest.get("cwd")),
         branch=text_of(newest.get("gitBranch")),
         begun_at_ms=epoch_ms(text_of(head.entry.get("timestamp"))),
@@ -222,21 +229,27 @@ class _Tail:
         return next((self._titles[kind] for kind in _TITLES if self._titles.get(kind)), "")
 
     @property
+    def last_prompt(self) -> str:
+        return self._titles.get(_LAST_PROMPT, "")
+
+    @property
     def is_full(self) -> bool:
         # A title that a person gave is written again after each turn; no other is better.
         return bool(self.entry and self.tokens is not None and "custom-title" in self._titles)
 
     def take(self, line: bytes) -> None:
         # A look that costs little, before decoding: most that is long is none of these.
-        is_title = b'-title"' in line[:_HEADING_BYTES] or b'"summary"' in line[:_HEADING_BYTES]
+        heading = line[:_HEADING_BYTES]
+        is_title = any(word in heading for word in (b'-title"', b'"summary"', b'"last-prompt"'))
         is_wanted = not self.entry or self.tokens is None
         is_said = is_wanted and (b'"assistant"' in line or b'"user"' in line)
         if not is_title and not is_said:
             return
         value = decoded(line)
         kind = text_of(value.get("type"))
-        if kind in _TITLES:
-            self._titles.setdefault(kind, text_of(value.get(_TITLES[kind])))
+        if kind in _TITLES or kind == _LAST_PROMPT:
+            title = value.get(_TITLES.get(kind, "lastPrompt"))
+            self._titles.setdefault(kind, text_of(title))
         if not is_said or kind not in {"user", "assistant"}:
             return
         if not self.entry:
@@ -271,13 +284,17 @@ def _ending(value: JsonObject) -> Ending:
     return "interrupted" if is_calling else "ended"
 
 
-def _kept_days(home: Path) -> int:
-    """Return after how many days without use Claude Code deletes a transcript."""
+def _kept_days(home: Path) -> int | None:
+    """Return after how many days without use Claude Code deletes a transcript.
+
+    None where it deletes none: of a setting that it cannot take it says that it skips this (its
+    words in 2.1.330).
+    """
     try:
         path = str(home / "settings.json")  # a person's own, who may keep it elsewhere
         raw = read_all(through_links(path), path, bytes_max=SETTINGS_BYTES_MAX)
     except OSError:
         return KEPT_DAYS
     settings, _ = read_object(raw)
-    days = settings.get("cleanupPeriodDays")
-    return days if isinstance(days, int) and days >= 0 else KEPT_DAYS
+    days = settings.get("cleanupPeriodDays", KEPT_DAYS)
+    return days if isinstance(days, int) and not isinstance(days, bool) and days > 0 else None

@@ -16,6 +16,7 @@ from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_versi
 from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.lines import Line, read_lines, read_object
+from upthread.boundary.directories import matched
 from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
@@ -36,10 +37,7 @@ def find_histories(home: Path) -> Iterator[Path]:
 
     Of a thread that is there plain and compressed the plain one: it is the newer.
     """
-    for place, pattern in (("sessions", "*/*/*/rollout-*.jsonl"), ("archived_sessions", "*.jsonl")):
-        plain = set((home / place).glob(pattern))
-        packed = set((home / place).glob(f"{pattern}{SUFFIX}"))
-        yield from sorted(plain | {path for path in packed if path.with_suffix("") not in plain})
+    yield from _rollouts(home, "*")
 
 
 def find_rollout(home: Path, session_id: str) -> Path | None:
@@ -47,7 +45,18 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
     # It becomes part of a pattern: what is no id must not find another thread's file.
     if not session_id or not session_id.replace("-", "").isalnum():
         return None
-    return next((home / "sessions").glob(f"*/*/*/rollout-*-{session_id}.jsonl"), None)
+    return next(_rollouts(home, f"*-{session_id}"), None)
+
+
+def _rollouts(home: Path, name: str) -> Iterator[Path]:
+    for place in (("sessions", "*", "*", "*"), ("archived_sessions",)):
+        top, *between = place
+        plain, packed = (
+            set(matched(str(home / top), *between, f"rollout-{name}.jsonl{suffix}"))
+            for suffix in ("", SUFFIX)
+        )
+        packed = {path for path in packed if path.removesuffix(SUFFIX) not in plain}
+        yield from map(Path, sorted(plain | packed))
 
 
 def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:

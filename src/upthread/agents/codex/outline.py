@@ -55,17 +55,23 @@ _HEADING: Final = 400
 def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each thread under a Codex home (`~/.codex`), the newest days first."""
     given = titles(home)
+    told: set[str] = set()
     for directory, name in files(home, look):
         if not look.goes_on():
             return
         outline = outline_of(directory, name, look)
-        if outline is not None:
+        # What was archived while it was copied stands in both places: the first is the newer.
+        if outline is not None and outline.session_id not in told:
+            told.add(outline.session_id)
             yield entitled(outline, given)
 
 
 def entitled(outline: SessionOutline, given: Mapping[str, str]) -> SessionOutline:
     """Return an outline with the title that a person gave the thread, where one did."""
-    return replace(outline, title=title_of(given.get(outline.session_id) or outline.title))
+    return replace(
+        outline,
+        unredacted_title=title_of(given.get(outline.session_id) or outline.unredacted_title),
+    )
 
 
 def files(home: Path, look: Look) -> Iterator[tuple[Directory, str]]:
@@ -148,7 +154,7 @@ def _outline(ends: FileEnds, place: str, name: str) -> SessionOutline:
         parent_session_id=text_of(payload.get("parent_thread_id"))
         or text_of(spawned.get("parent_thread_id")),
         role=text_of(payload.get("agent_role")) or text_of(spawned.get("agent_role")),
-        title=prompt,
+        unredacted_title=title_of(prompt),
         directory=text_of(payload.get("cwd")),
         branch=text_of(object_of(payload.get("git")).get("branch")),
         begun_at_ms=epoch_ms(text_of(meta.get("timestamp"))),

@@ -137,7 +137,7 @@ def _outline(
         parent_session_id=parent,
         # Of a main session it is the mode it is in, which is no role.
         role=_text(values.get("agent")) if parent else "",
-        title=title_of(_text(values.get("title"))),
+        unredacted_title=title_of(_text(values.get("title"))),
         directory=_text(values.get("directory")),
         begun_at_ms=_number(values.get("time_created")),
         used_at_ms=_number(values.get("time_updated")) or 0,

@@ -80,6 +80,12 @@ _FIRST_LINE: Final = (
     rb"|MI[A-Z][A-Za-z0-9+/]{1,6}BgkqhkiG9w0BBQ)"  # PKCS 8, encrypted
     rb"[A-Za-z0-9+/=]{8}"
 )
+_FOLDED: Final = regex(
+    rb"(?: {1,4}[A-Za-z0-9+/]{24,}={0,2})+"
+    rb"(?: {1,4}[A-Za-z0-9+/]{1,23}(?:={1,2}|(?=\s*(?:-----END|\Z))))?"
+)
+"""A key's lines put into one, as agents do that make a title of a prompt."""
+
 _END: Final = regex(rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}")
 _MARKER: Final = regex(
     rb"(?P<begin>-{4,5} ?BEGIN" + _SPACE + _LABEL + rb" ?-{0,5}"
@@ -174,12 +180,14 @@ def _forwards(content: bytes, marker: re.Match[bytes], limit: int) -> int:
         place = marker.start()
         run = _RUN.match(content, place, limit)
         end = run.end() if run and run.end() - place > LONG_RUN_BYTES else end
+    folded = _FOLDED.match(content, end, limit)
+    end = folded.end() if folded else end
     for line in _lines_from(content, place, limit):
         closing = _END.search(content, line.start, line.end)
         if closing:
             return closing.end() if end > begun or _has_run(content, line, closing) else begun
         if _is_key_line(content, line):
-            end, strange, gutter = line.run_end, 0, _gutter(content, line)
+            end, strange, gutter = max(end, line.run_end), 0, _gutter(content, line)
         elif end > begun and not strange and _is_last(content, line, gutter):
             end, strange = line.run_end, 1
         else:

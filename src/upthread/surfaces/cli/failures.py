@@ -152,7 +152,7 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
-    import traceback  # noqa: PLC0415  # only where there is one
+    import traceback  # only where there is one
 
     told = without_secrets("".join(traceback.format_exception(error)))
     output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))

@@ -99,7 +99,9 @@ def search(
     is_all: Annotated[bool, Option("--all", help="Every hit, not the newest alone.")] = False,
 ) -> int:
     """Look for words in our record and in all that the agents have stored, newest first."""
+    from upthread.agent_stores.homes import store_of
     from upthread.surfaces.cli.search.verb import Asked, search
 
+    agent = None if agent is None else store_of(agent)
     asked = Asked(words=words, role=role, agent=agent, place=place, since=since, is_all=is_all)
     return search(call, asked)

@@ -9,7 +9,6 @@ from upthread.surfaces.cli.arguments.parameters import (
     Argument,
     DryRun,
     Option,
-    WorkstreamOrAll,
     Yes,
 )
 from upthread.surfaces.cli.call import Call
@@ -18,7 +17,14 @@ from upthread.surfaces.cli.call import Call
 def forget(
     call: Call,
     *,
-    workstream: WorkstreamOrAll = None,
+    workstream: Annotated[
+        str | None,
+        Argument(
+            metavar="WS",
+            help="Only this workstream; all, with --role or --before.",
+            completed="workstream",
+        ),
+    ] = None,
     role: Annotated[
         str | None,
         Option("--role", metavar="ROLE", help="Only what this role said."),

@@ -5,14 +5,17 @@ What a session is called is its agent's, or its first prompt: redacted, and one 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from upthread.core.agents import AGENTS
+from upthread.agent_stores.homes import home_of
 from upthread.core.decision.price import Tokens, cache_state
 from upthread.core.states import State
 from upthread.surfaces.cli.overview.totals import SOON_DAYS, Numbers, Totals
+from upthread.surfaces.cli.sessions.opening import Opening, can_be_adopted, opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -124,17 +127,20 @@ class Lines:
             self._output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
         for outline in told:
             self._write_session(outline, outline.agent)
-            row = AGENTS.get(outline.agent)
-            words = row.resume_command(outline.session_id) if row else None
+            self._write_opening(opening_of(outline))
+
+    def _write_opening(self, opening: Opening) -> None:
+        lead = "    in its main session: " if opening.is_by_main else "    "
+        for words in (opening.unarchive_command, opening.resume_command):
             if words:
-                self._output.command("    ", quoted(*words))
+                self._output.command(lead, quoted(*words))
 
     def _write_session(self, outline: SessionOutline, name: str) -> None:
         known = self._known(outline)
         columns = max(self._output.columns or COLUMNS, COLUMNS)
         room = columns - len(name) - len(known) - len("  “”    ")
         title = one_line(
-            self._redact(outline.title), characters_max=max(room, TITLE_CHARACTERS_MIN)
+            outline.title(self._redact), characters_max=max(room, TITLE_CHARACTERS_MIN)
         )
         said = f"“{title}”" if title else "without a title"
         self._output.row((f"  {name}", "cyan"), (f"  {said}", ""), (f"  {known}", "dim"))
@@ -154,18 +160,13 @@ class Lines:
             self._write_way(role.newest)
 
     def _write_way(self, outline: SessionOutline) -> None:
-        row = AGENTS.get(outline.agent)
-        if row is None:
+        if not can_be_adopted(outline):
+            self._write_opening(opening_of(outline))
             return
         session = one_line(outline.session_id)
-        if row.opens_sub_agents:
-            role = outline.role if _is_word(outline.role) else "ROLE"
-            words = ("upthread", "adopt", f"WORKSTREAM/{role}", session, "--agent", row.name)
-            self._output.command("    ", quoted(*words))
-            return
-        main = row.resume_command(outline.parent_session_id)
-        if main:
-            self._output.command("    in its main session: ", quoted(*main))
+        role = outline.role if _is_word(outline.role) else "ROLE"
+        words = ("upthread", "adopt", f"WORKSTREAM/{role}", session, "--agent", outline.agent)
+        self._output.command("    ", quoted(*words))
 
     def _write_elsewhere(self, totals: Totals) -> None:
         """Write which other directories there are, the newest first."""
@@ -184,15 +185,18 @@ class Lines:
     def _write_losses(self, totals: Totals, look: Look) -> None:
         """Write what will be deleted soon, what is damaged, and what was not reached."""
         for agent, soon in totals.soon.items():
-            first = time.strftime("%Y-%m-%d", time.localtime(soon.first_at_ms // 1000))
+            day = time.strftime("%Y-%m-%d", time.localtime(soon.first_at_ms // 1000))
+            first = (
+                f"the first on {day}" if soon.first_at_ms > self._now_ms else "some any time now"
+            )
             here = f", {soon.here} of them here" if soon.here else ""
             self._output.line(
                 f"{agent} deletes {counted(soon.sessions, 'session')} within {SOON_DAYS} days"
-                f"{here}, the first on {first}",
+                f"{here}, {first}",
                 "yellow",
             )
             ways = ["upthread keep --soon copies those here"] if soon.here else []
-            ways += [_KEPT_BY[agent]] if agent in _KEPT_BY else []
+            ways += [_KEPT_BY[agent].format(_shown_home(agent))] if agent in _KEPT_BY else []
             self._output.line(f"  {'; '.join(ways)}", "dim")
         for line in _passed_over(look):
             self._output.line(line, "yellow")
@@ -241,9 +245,15 @@ class Lines:
 
 
 _KEPT_BY: Final[Mapping[str, str]] = {
-    "claude-code": '"cleanupPeriodDays": 365 in ~/.claude/settings.json keeps all',
+    "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
 }
-"""What keeps an agent from deleting sessions."""
+"""What keeps an agent from deleting sessions, in its home."""
+
+
+def _shown_home(agent: str) -> str:
+    home, own = home_of(agent, os.environ), Path.home()
+    is_below = home.is_relative_to(own)
+    return one_line(f"~/{home.relative_to(own)}" if is_below else str(home))
 
 
 def _both(numbers: Numbers) -> str:

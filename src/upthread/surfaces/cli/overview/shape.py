@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from upthread.core.agents import AGENTS
 from upthread.core.decision.price import cache_state
 from upthread.surfaces.cli.overview.totals import Numbers, Totals
+from upthread.surfaces.cli.sessions.opening import opening_of
 
 if TYPE_CHECKING:
     from upthread.agent_stores.outline import Look, SessionOutline
@@ -70,14 +70,13 @@ def _sessions(
 
 def session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, Any]:
     """One session; `resume_command` opens it in its agent's own interface, null where none does."""
-    row = AGENTS.get(outline.agent)
-    is_opened = row is not None and (not outline.is_sub_agent or row.opens_sub_agents)
+    opening = opening_of(outline)
     return {
         "agent": outline.agent,
         "session_id": outline.session_id,
         "parent_session_id": outline.parent_session_id or None,
         "role": redact(outline.role) or None,
-        "title": redact(outline.title),
+        "title": outline.title(redact),
         "directory": redact(outline.directory),
         "branch": redact(outline.branch) or None,
         "begun_at_ms": outline.begun_at_ms,
@@ -89,5 +88,6 @@ def session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, A
         "ending": outline.ending,
         "is_archived": outline.is_archived,
         "deleted_at_ms": outline.deleted_at_ms,
-        "resume_command": row.resume_command(outline.session_id) if row and is_opened else None,
+        "resume_command": None if opening.is_by_main else opening.resume_command,
+        "unarchive_command": opening.unarchive_command,
     }

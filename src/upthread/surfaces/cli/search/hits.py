@@ -21,7 +21,8 @@ REDACTED_CHARACTERS: Final = 128 * 1024
 class Hit:
     """Words that were found: in which session, who said them, and what stands around them.
 
-    `address` is set for what is in our own record. `resume_command` is what opens it.
+    `address` is set for what is in our own record. `resume_command` is what opens it,
+    `unarchive_command` what comes before that for a session that was archived.
     """
 
     agent: str
@@ -34,6 +35,7 @@ class Hit:
     title: str = ""
     address: str = ""
     resume_command: tuple[str, ...] | None = None
+    unarchive_command: tuple[str, ...] | None = None
 
 
 def found_in(said: Said, words: Words, redact: Callable[[str], str]) -> str | None:

@@ -13,11 +13,11 @@ from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Words
 from upthread.agents.searches import searched_sessions
 from upthread.client.surroundings import Surroundings, surroundings
-from upthread.core.agents import AGENTS
 from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
+from upthread.surfaces.cli.sessions.opening import opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
@@ -163,9 +163,7 @@ def _hits_of(session: Searched, words: Words, around: Surroundings, asked: Asked
 
 def _hit(outline: SessionOutline, speaker: str, at_ms: int, text: str, around: Surroundings) -> Hit:
     redact = around.redactor.redact
-    row = AGENTS[outline.agent]
-    is_opened = row.opens_sub_agents or not outline.is_sub_agent
-    opened = outline.session_id if is_opened else outline.parent_session_id
+    opening = opening_of(outline)
     return Hit(
         agent=outline.agent,
         session_id=outline.session_id,
@@ -174,8 +172,9 @@ def _hit(outline: SessionOutline, speaker: str, at_ms: int, text: str, around: S
         text=text,
         directory=redact(outline.directory),
         role=redact(outline.role),
-        title=redact(outline.title),
-        resume_command=row.resume_command(opened),
+        title=outline.title(redact),
+        resume_command=opening.resume_command,
+        unarchive_command=opening.unarchive_command,
     )
 
 
@@ -188,8 +187,9 @@ def _tell(call: Call, hit: Hit) -> None:
     place = f"  {one_line(hit.directory)}" if hit.directory else ""
     output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
     output.line(f"  {hit.speaker}: {one_line(hit.text)}")
-    if hit.resume_command:
-        output.command("    ", quoted(*hit.resume_command))
+    for words in (hit.unarchive_command, hit.resume_command):
+        if words:
+            output.command("    ", quoted(*words))
 
 
 def _moment(date: str | None) -> int:

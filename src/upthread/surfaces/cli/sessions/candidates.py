@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.core.lazy_dataclass import dataclass
@@ -61,9 +62,10 @@ def outlines_here(around: Surroundings, filters: Filters) -> list[SessionOutline
     """
     now_ms = time.time_ns() // 1_000_000
     seen = look(seconds_max=SECONDS_MAX)
+    agent = None if filters.agent is None else store_of(filters.agent)
     found = [
         each
-        for each in stored_outlines(os.environ, seen, agent=filters.agent)
+        for each in stored_outlines(os.environ, seen, agent=agent)
         if filters.take(each, now_ms) and (filters.ids or around.is_here(each.directory))
     ]
     return sorted(found, key=lambda each: -each.used_at_ms)
@@ -114,8 +116,8 @@ def _free(
 def workstream_of(outline: SessionOutline, redact: Callable[[str], str]) -> str:
     """Return the workstream that a session's branch names, else its title, else its id."""
     branch = "" if outline.branch in _DEFAULT_BRANCHES else outline.branch
-    for text in (branch, outline.title, outline.session_id):
-        plain = _NOT_PLAIN.sub("-", redact(text).lower())[:WORKSTREAM_CHARACTERS_MAX].strip("-")
+    for text in (redact(branch), outline.title(redact), redact(outline.session_id)):
+        plain = _NOT_PLAIN.sub("-", text.lower())[:WORKSTREAM_CHARACTERS_MAX].strip("-")
         if plain:
             return plain
     return "session"
@@ -129,7 +131,7 @@ def shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, Any]:
         "agent": outline.agent,
         "session_id": outline.session_id,
         "role": redact(outline.role) or None,
-        "title": redact(outline.title),
+        "title": outline.title(redact),
         "branch": redact(outline.branch) or None,
         "directory": redact(outline.directory),
         "used_at_ms": outline.used_at_ms,

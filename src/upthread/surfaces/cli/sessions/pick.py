@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from upthread.client.surroundings import surroundings
+from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import (
     Candidate,
@@ -16,6 +17,7 @@ from upthread.surfaces.cli.sessions.candidates import (
     outlines_here,
     unheld,
 )
+from upthread.surfaces.cli.sessions.opening import can_be_adopted
 from upthread.surfaces.cli.sessions.told import Done, done_to, tell
 from upthread.surfaces.cli.terminal.input import can_ask
 from upthread.surfaces.cli.terminal.neutral import command as quoted
@@ -24,6 +26,7 @@ from upthread.surfaces.cli.terminal.times import since
 from upthread.surfaces.cli.verbs.consent import STARTING, Needs
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.outline import SessionOutline
     from upthread.client import Project
     from upthread.client.surroundings import Surroundings
 
@@ -34,7 +37,7 @@ WORD = "ADOPTED"
 def pick(call: Call, filters: Filters, *, is_yes: bool) -> int:
     """Let a person choose; with `is_yes` all of them; else only say which there are, and how."""
     around = surroundings(Path(), environment=os.environ, database=call.database)
-    outlines = outlines_here(around, filters)
+    outlines = [each for each in outlines_here(around, filters) if _is_offered(each)]
 
     async def look(project: Project) -> list[Candidate]:
         return list(addressed(project, unheld(project, outlines)))
@@ -67,6 +70,12 @@ def pick(call: Call, filters: Filters, *, is_yes: bool) -> int:
         address = first.candidate.address
         call.output.command("go on in it: ", f'{quoted("upthread", "tell", address)} "…"')
     return code
+
+
+def _is_offered(outline: SessionOutline) -> bool:
+    """Return whether it is one to go on in: no sub-agent of a kind that begins anew each time."""
+    is_of_a_role = outline.role and outline.role.casefold() not in BUILT_IN_ROLES
+    return can_be_adopted(outline) and bool(is_of_a_role or not outline.is_sub_agent)
 
 
 def _listed(call: Call, around: Surroundings, found: list[Candidate], held: int) -> int:
@@ -108,7 +117,7 @@ def _asked(found: list[Candidate], around: Surroundings) -> list[Candidate]:
 
 def _line(candidate: Candidate, around: Surroundings) -> str:
     outline = candidate.outline
-    title = one_line(around.redactor.redact(outline.title))
+    title = one_line(outline.title(around.redactor.redact))
     if len(title) > TITLE_CHARACTERS_MAX:
         title = f"{title[:TITLE_CHARACTERS_MAX]}…"
     used = since(outline.used_at_ms)

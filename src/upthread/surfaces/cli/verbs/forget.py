@@ -179,6 +179,8 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> int:
         return 0
     if is_done:
         call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
+        if found.workstreams:
+            call.output.note("that it was, under which name and when, stays in the record", "dim")
     for each in found.elsewhere:
         where = each.path or "its own store"
         call.output.note(
