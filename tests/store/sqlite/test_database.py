@@ -110,6 +110,24 @@ def test_a_newer_schema_is_refused_by_both_numbers(tmp_path):
     assert "upgrade" in caught.value.hint
 
 
+def test_who_had_it_open_writes_nothing_into_the_schema_of_a_newer_version(tmp_path):
+    """What it wrote would have another seal than the newer version looks for: damage by us."""
+    path = tmp_path / "store.db"
+    with closing(SqliteStore(path)) as store:
+        connection = raw(path)
+        connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
+        connection.close()
+        before = raw(path).execute("SELECT count(*) FROM workstream").fetchone()
+        for _ in range(2):
+            with pytest.raises(StoreError, match=f"schema {KNOWN + 1}, this version knows {KNOWN}"):
+                store.commit(samples.home())
+        assert raw(path).execute("SELECT count(*) FROM workstream").fetchone() == before
+        connection = raw(path)
+        connection.execute(f"PRAGMA user_version = {KNOWN}")
+        connection.close()
+        store.commit(samples.home())
+
+
 def test_a_schema_made_by_other_migrations_is_refused(tmp_path):
     path = tmp_path / "store.db"
     SqliteStore(path).close()

@@ -159,6 +159,9 @@ class Database:
         self.path = path
         self.is_encrypted = key is not None
         self._is_synced: bool | None = None
+        self._known = len(read_migrations("sqlite"))
+        self._left_at: int | None = None
+        """The file's data version once this connection's last commit was through."""
         with _OPENING:
             # Before a file is made: nothing is to be written where one is missing beside its log.
             refuse_remains(path)
@@ -201,6 +204,12 @@ class Database:
             if isinstance(error, ENGINE_ERRORS):
                 raise self.store_error(error, "write") from error
             raise
+        try:
+            if self.connection.data_version() != self._left_at:
+                self._refuse_later_schema()
+        except BaseException as error:
+            self.rollback(error)
+            raise
 
     def commit(self) -> None:
         """Commit, or roll back and raise."""
@@ -210,7 +219,25 @@ class Database:
         except BaseException as error:
             self.rollback(error)
             raise
+        self._left_at = self.connection.data_version()
         self._queue.leave()
+
+    def _refuse_later_schema(self) -> None:
+        """Refuse to write into a schema that a newer version has made while this one was open.
+
+        What this version writes has not the seal that the newer one looks for. Asked only where
+        another connection may have written.
+        """
+        version = self._schema_version()
+        if version > self._known:
+            raise self._newer(version)
+
+    def _newer(self, version: int) -> StoreError:
+        return StoreError(
+            f"{self.path} was written by a newer upthread"
+            f" (schema {version}, this version knows {self._known})",
+            hint="upgrade upthread; the file was left as it is",
+        )
 
     def rollback(self, error: BaseException) -> None:
         """Undo the transaction because of an error, and raise the engine's in our words."""
@@ -298,12 +325,8 @@ class Database:
         key = remains(self.path, [KEY_SUFFIX]) if version == 0 else []
         if key and self._schema_version() == 0:  # asked again: as above
             raise not_new(self.path, "holds nothing", key)
-        if version > len(migrations):
-            raise StoreError(
-                f"{self.path} was written by a newer upthread"
-                f" (schema {version}, this version knows {len(migrations)})",
-                hint="upgrade upthread; the file was left as it is",
-            )
+        if version > self._known:
+            raise self._newer(version)
 
     def _switch_to_wal(self, deadline_s: float) -> None:
         """Switch once and for all. SQLite does not wait for its lock here, so we do."""
