@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import re
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 
+import upthread
 import upthread.core
 from upthread.core import lazy_regex
 from upthread.core.lazy_regex import regex
@@ -47,3 +50,29 @@ def test_every_expression_of_the_core_can_be_compiled():
     assert len(late) > 50
     for each in late:
         assert each.pattern == each._expression
+
+
+ALONE = ("agents/rehearsal/", "integrations/temporal.py")
+"""What loads nothing of ours, and what a framework looks at as the standard library's."""
+
+
+def test_no_module_compiles_anything_while_it_is_loaded():
+    src = Path(upthread.__file__).parent
+    found = []
+    for path in src.rglob("*.py"):
+        name = path.relative_to(src).as_posix()
+        if name.startswith(ALONE) or name.startswith("core/lazy_"):
+            continue
+        tree = ast.parse(path.read_text())
+        inner = {
+            id(each)
+            for outer in ast.walk(tree)
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for each in ast.walk(outer)
+        }
+        for node in ast.walk(tree):
+            is_compiled = isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile"
+            is_eager = isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+            if id(node) not in inner and (is_compiled or is_eager):
+                found.append(f"{name}:{node.lineno}")
+    assert found == []

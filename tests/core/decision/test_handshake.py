@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from upthread.core.decision.model import AgentLimit
 from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.rules import RELAYED
+from upthread.core.lazy_dataclass import field_names
 from upthread.core.types import ConversationId, Outcome
 
 OWN = ConversationId("con_own")
@@ -65,39 +67,42 @@ LIMITS = st.builds(
     resume_tokens_max=st.none() | st.just(100_000),
     brief_if_times_cheaper=st.none() | st.just(10.0),
 )
-INPUTS = st.builds(
-    HandshakeInputs,
-    conversation_id=IDS,
-    agent=st.sampled_from(["opencode", "codex"]),
-    continuity=st.sampled_from(["resume", "fresh", "auto"]),
-    turns=st.integers(0, 3),
-    current_agent=st.none() | st.sampled_from(["opencode", "codex"]),
-    holder=st.none() | st.just("pid 1 on here"),
-    spending=st.none()
+DRAWN: dict[str, st.SearchStrategy[Any]] = {
+    "conversation_id": IDS,
+    "agent": st.sampled_from(["opencode", "codex"]),
+    "continuity": st.sampled_from(["resume", "fresh", "auto"]),
+    "turns": st.integers(0, 3),
+    "current_agent": st.none() | st.sampled_from(["opencode", "codex"]),
+    "holder": st.none() | st.just("pid 1 on here"),
+    "spending": st.none()
     | st.builds(Spending, tokens_max=st.integers(0, 9), spent=SOME_TOKENS, next_turn=TOKENS),
-    tree_holder=st.none() | st.just("pid 2 on here"),
-    turns_lacking=st.none() | st.just(2),
-    not_compared=st.sampled_from(["", "", "it cannot be read"]),
-    was_interrupted=st.booleans(),
-    was_unheard=st.booleans(),
-    is_fresh_asked=st.booleans(),
-    callers=st.lists(IDS, max_size=4).map(tuple),
-    depth_max=st.integers(1, 4),
-    session_lost=st.none() | st.sampled_from(list(Outcome)),
-    condition_before=DIGESTS,
-    condition_now=DIGESTS,
-    opens_only_within=st.booleans(),
-    relays=st.integers(0, 4),
-    freshness=FRESHNESS,
-    price=PRICES,
-    limits=LIMITS,
-    agent_limit=st.none()
+    "tree_holder": st.none() | st.just("pid 2 on here"),
+    "turns_lacking": st.none() | st.just(2),
+    "not_compared": st.sampled_from(["", "", "it cannot be read"]),
+    "was_interrupted": st.booleans(),
+    "was_unheard": st.booleans(),
+    "is_fresh_asked": st.booleans(),
+    "callers": st.lists(IDS, max_size=4).map(tuple),
+    "depth_max": st.integers(1, 4),
+    "session_lost": st.none() | st.sampled_from(list(Outcome)),
+    "condition_before": DIGESTS,
+    "condition_now": DIGESTS,
+    "opens_only_within": st.booleans(),
+    "relays": st.integers(0, 4),
+    "freshness": FRESHNESS,
+    "price": PRICES,
+    "limits": LIMITS,
+    "agent_limit": st.none()
     | st.builds(
         AgentLimit,
         reason=st.sampled_from([Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED]),
         until_ms=st.none() | st.sampled_from([1, 2**42]),
     ),
-)
+    "takes_no_session": st.booleans(),
+    "other_host": st.none() | st.just("elsewhere"),
+    "surroundings": st.none(),
+}
+INPUTS = st.builds(HandshakeInputs, **DRAWN)
 
 
 def changed(count: int, *, critical: int = 0) -> dict[str, object]:
@@ -276,6 +281,11 @@ def test_a_session_that_was_given_up_is_replayed_and_the_cause_is_the_reason(out
 @pytest.mark.parametrize("outcome", sorted(set(Outcome) - LOST))
 def test_only_a_session_that_is_gone_for_certain_is_given_up(outcome: Outcome):
     assert decide(inputs(session_lost=outcome)).decision == RESUME
+
+
+def test_every_input_is_drawn_here_and_comes_back_from_the_record():
+    """One that is forgotten in either place would be decided by, and not be on record."""
+    assert set(DRAWN) == set(field_names(HandshakeInputs))
 
 
 @given(INPUTS)

@@ -308,10 +308,12 @@ def test_every_rule_of_the_handshake_is_looked_at_here():
     assert {rule.reason for rule in RULES} == {*REACHED, *NOT_SEEN_BY_HOOKS}
 
 
+@pytest.mark.parametrize("is_settled", [False, True], ids=["looked at anew", "as published"])
 @pytest.mark.parametrize("reason", REACHED)
-def test_each_rule_decides_in_a_hook_too(reason, tmp_path, monkeypatch):
+def test_each_rule_decides_in_a_hook_too(reason, is_settled, tmp_path, monkeypatch):
+    """Also where nothing was written since: then what was decided with the last commit is taken."""
     changes, facts = REACHED[reason]
-    world = World(tmp_path, published(**changes), **facts)
+    world = World(tmp_path, published(**changes), **{**facts, "is_settled": is_settled})
     decision, reasons, _ = world.said_by_the_hook(monkeypatch)
     assert reasons[0] == reason
     assert decision == next(rule.decision for rule in RULES if rule.reason == reason)
