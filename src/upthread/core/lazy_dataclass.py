@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 Value = TypeVar("Value")
 
@@ -68,7 +68,8 @@ class _Written:
     def _init(self, made: type[Any]) -> Mapping[str, Any]:
         """Make the function that fills the slots."""
         scope: dict[str, Any] = {"no_value": object()}
-        takes, fills = ["self", *(["*"] if self._options.get("kw_only") else [])], []
+        takes = ["self", *(["*"] if self._options.get("kw_only") else [])]
+        fills: list[str] = []
         for name in self._names:
             scope[f"set_{name}"] = getattr(made, name).__set__
             options, given = self._options_of(name), name
@@ -181,25 +182,29 @@ def is_dataclass(value: object) -> bool:
     return hasattr(type(value), _NAMES)
 
 
-def asdict(value: Any) -> dict[str, Any]:
+def asdict(value: object) -> dict[str, Any]:
     """Return a value's fields by name, and those of values in it; nothing else is copied."""
     return {name: _plain(getattr(value, name)) for name in field_names(type(value))}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if is_dataclass(value):
         return asdict(value)
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_plain, value))
-    if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
+        members = cast("dict[object, object]", value)
+        return {key: _plain(each) for key, each in members.items()}
+    if isinstance(value, list):
+        return list(map(_plain, cast("list[object]", value)))
+    if isinstance(value, tuple):
+        parts = list(map(_plain, cast("tuple[object, ...]", value)))
+        make = getattr(cast("Any", value), "_make", tuple)  # a named one's own
+        return make(parts)
     return value
 
 
-def _replace(value: Any, /, **changes: Any) -> Any:
-    kept = {name: getattr(value, name) for name in field_names(type(value)) if name not in changes}
+def _replace(value: object, /, **changes: Any) -> Any:
+    names = field_names(type(value))
+    kept = {name: getattr(value, name) for name in names if name not in changes}
     return type(value)(**kept, **changes)
 
 
