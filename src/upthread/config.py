@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -60,6 +59,7 @@ from upthread.errors import ConfigError, NotFoundError
 Value = TypeVar("Value")
 
 PROJECT_FILE = "upthread.toml"
+_DEFAULTS = Path(__file__).parent / "defaults"
 ROLE_FOLDERS = (".claude/agents", ".opencode/agent", ".opencode/agents", "agents", ".codex/agents")
 FILE_BYTES_MAX = 1024 * 1024
 FOLDER_NAMES_MAX = 5_000
@@ -243,7 +243,7 @@ def _unreadable(path: Path, error: OSError) -> ConfigError:
 
 
 def _shipped() -> tuple[str, ConfigFile]:
-    raw = resources.files("upthread").joinpath("defaults/upthread.toml").read_bytes()
+    raw = (_DEFAULTS / "upthread.toml").read_bytes()
     return "the shipped defaults", read_config(raw, source="the shipped defaults")
 
 
@@ -318,7 +318,7 @@ def _roles_of(
 
 
 def _shipped_roles() -> Mapping[str, Role]:
-    files = resources.files("upthread").joinpath("defaults/roles").iterdir()
+    files = (_DEFAULTS / "roles").iterdir()
     return {
         stem: read_markdown_role(
             file.read_text(encoding="utf-8"), file_stem=stem, source=f"shipped {file.name}"

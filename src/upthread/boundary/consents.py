@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -188,7 +187,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _replace(path: Path, raw: bytes) -> None:
-    aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    aside = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -6,7 +6,6 @@ What is wrong and ours is put right, with a word to the person; what is somebody
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterable
@@ -131,7 +130,7 @@ def remove_logs(found: Iterable[Log]) -> None:
 
 def make_key(path: Path) -> None:
     """Make a key by chance, 0600, unless there is one."""
-    put_key(path, secrets.token_bytes(KEY_BYTES))
+    put_key(path, os.urandom(KEY_BYTES))
 
 
 def put_key(path: Path, key: bytes) -> None:
@@ -139,7 +138,7 @@ def put_key(path: Path, key: bytes) -> None:
 
     Written aside and linked: a file of that name is a whole key from its first moment.
     """
-    aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    aside = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -10,7 +10,6 @@ import functools
 import hmac
 import os
 import pwd
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
@@ -34,7 +33,7 @@ _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
 def new_id(prefix: str) -> str:
     """Return a fresh id, `con_…`: 48 bits of time and 80 of chance, as a ULID has them."""
-    number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
+    number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(digits)}"
 

@@ -7,7 +7,7 @@ its file knows more than the store does. Blocking.
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
@@ -484,6 +484,6 @@ def _replay(source: Published, conversation_id: ConversationId) -> str:
         source.store,
         conversation_id,
         # No content can have known it, so none can end the block that it stands in.
-        nonce=secrets.token_hex(8),
+        nonce=os.urandom(8).hex(),
         outward_patterns=source.settings.outward_patterns,
     )

@@ -8,6 +8,7 @@ from 2. What they are is said by the value itself, in the order of its fields: a
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -88,6 +89,7 @@ def _written_out(place: re.Match[str], mark: str) -> str:
     return ", ".join(f"{place['table']}.{name}" if place["table"] else name for name in names)
 
 
+@functools.cache
 def read_migrations(dialect: str) -> tuple[Migration, ...]:
     """Return all steps of `DIALECT/migrations/`, oldest first."""
     return tuple(

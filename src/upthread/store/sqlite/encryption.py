@@ -8,7 +8,6 @@ bytes by chance, taken as it is; no passphrase is stretched.
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import Final, Protocol, cast
 from urllib.parse import quote
@@ -94,7 +93,7 @@ def be_alone(connection: Keyed) -> None:
 
 def new_copy(place: Path) -> Path:
     """Make an empty file beside another, 0600, with a name by chance; it takes its place later."""
-    copy = place.with_name(f"{place.name}.{secrets.token_hex(_COPY_BYTES)}")
+    copy = place.with_name(f"{place.name}.{os.urandom(_COPY_BYTES).hex()}")
     os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     return copy
 
