@@ -58,9 +58,11 @@ class _Written:
         members = {name: each for name, each in self._members.items() if name not in self._defaults}
         members |= {_NAMES: self._names, "__slots__": self._names}
         members["__match_args__"] = () if self._options.get("kw_only") else self._names
-        members |= {"__init__": _Later(self._init), "__eq__": _Later(self._equality)}
-        members["__hash__"] = _Later(self._equality) if self._options.get("frozen") else None
-        members |= {name: _Later(self._rest) for name in self._names_of_the_rest()}
+        members["__init__"] = _Later("__init__", self._init)
+        members |= {name: _Later(name, self._equality) for name in ("__eq__", "__hash__")}
+        if not self._options.get("frozen"):
+            members["__hash__"] = None
+        members |= {name: _Later(name, self._rest) for name in self._names_of_the_rest()}
         made = type(self._cls.__name__, (), members)
         made.__qualname__ = self._cls.__qualname__
         return made
@@ -132,11 +134,9 @@ class _Written:
 class _Later:
     """A member that is made once it is asked for, and stands in this one's place from then on."""
 
-    def __init__(self, make: Callable[[type[Any]], Mapping[str, Any]]) -> None:
-        self._make = make
-
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._name = name
+    # No __set_name__: Python 3.11 makes a bug's error of a Ctrl-C in one.
+    def __init__(self, name: str, make: Callable[[type[Any]], Mapping[str, Any]]) -> None:
+        self._name, self._make = name, make
 
     def __get__(self, value: object, owner: type[Any]) -> Any:
         # Two threads may both come here: they make the same, and either's may stand.

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from upthread.surfaces.cli.failures import failure_of
+
 REHEARSAL = ("--agent", "rehearsal")
 ONE_STEP = '[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n'
 
@@ -85,3 +87,46 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(shared):
     child.send_signal(signal.SIGHUP)
     child.communicate(timeout=30)
     assert child.returncode == 0
+
+
+INTERRUPTED_WHILE = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.write(2, b"went on")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["upthread", *{words!r}]
+from upthread.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("words", [("ls",), (), ("tell", "w/planner", "hi", *REHEARSAL)])
+@pytest.mark.parametrize("module", ["msgspec._core", "msgspec._utils"])
+def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, module, words):
+    """msgspec 0.22 takes no notice of one while it is loaded, and crashes the process later."""
+    code = INTERRUPTED_WHILE.format(module=module, words=words)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        cwd=shared.directory,
+        env=shared.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 130, done
+    assert "went on" in done.stderr
+    assert "interrupted" in done.stderr
+    assert "bug" not in done.stderr
+
+
+def test_a_ctrl_c_while_a_class_is_made_is_no_bug_of_ours():
+    error = RuntimeError("Error calling __set_name__ on something")
+    error.__cause__ = KeyboardInterrupt()
+    assert failure_of(error) == failure_of(KeyboardInterrupt())

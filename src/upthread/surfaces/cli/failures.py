@@ -82,7 +82,8 @@ def _of_a_signal(error: EndedBySignalError) -> Failure:
 
 def failure_of(error: BaseException) -> Failure | None:
     """Return what to say about an error; None for a bug of ours."""
-    if isinstance(error, KeyboardInterrupt):
+    # The second is what Python 3.11 makes of a Ctrl-C while a class is made.
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, EndedBySignalError):
         return _of_a_signal(error)
