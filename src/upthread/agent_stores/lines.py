@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
-from upthread.agent_stores.compressed import SUFFIX, expanded
+from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed
 from upthread.core.codec import decode_json
@@ -59,6 +59,11 @@ def read_lines(path: Path) -> Iterator[Line]:
     try:
         with streamed(str(path)) as file:
             yield from _lines(expanded(file) if path.suffix == SUFFIX else file)
+    except CompressedError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error}",
+            hint="it was cut off or damaged; what it held is gone, unless there is a copy",
+        ) from error
     except OSError as error:
         raise StoreError(
             f"{path} cannot be read: {error.strerror or error}", hint="check who may read it"

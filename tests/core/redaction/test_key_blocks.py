@@ -108,6 +108,20 @@ def test_a_key_whose_lines_were_put_into_one_is_gone_wherever_it_was_cut(name, j
     assert REDACTOR.redact(f"use {whole} and then").endswith(" and then")
 
 
+@pytest.mark.parametrize("name", [each for each in KEYS if KEYS[each].startswith("-----BEGIN")])
+@pytest.mark.parametrize("columns", range(8, 64, 5))
+def test_a_key_that_was_wrapped_narrower_is_gone_wherever_it_was_cut(name, columns):
+    first, *lines = [line for line in KEYS[name].strip().split("\n") if ":" not in line and line]
+    text = "".join(line for line in lines if not line.startswith("-----"))
+    rows = [text[at : at + columns] for at in range(0, len(text), columns)]
+    whole = "\n".join([first, *rows])
+    for cut in (len(whole), len(whole) - 3, len(whole) // 2):
+        redacted = REDACTOR.redact(whole[:cut])
+        left = [row for row in rows if len(row) > 7 and row in redacted]
+        assert left == []
+    assert REDACTOR.redact(f"{whole}\n{lines[-1]}\nand then").endswith("and then")
+
+
 def test_marked_up_and_painted_lines_are_looked_through():
     html = "\n".join(f"<td>8</td><td>{line}</td></tr>" for line in RSA)
     painted = "\n".join(f"\x1b[2m8\x1b[0m {line}\x1b[0m" for line in RSA)

@@ -233,3 +233,39 @@ def test_where_the_only_database_is_damaged_it_does_not_say_that_there_is_nothin
     assert "No sessions" not in told
     assert "What agents have stored here could not be read" in told
     assert "upthread doctor opencode" in told
+
+
+def test_a_record_that_cannot_be_opened_costs_nothing_of_what_the_agents_have(up):
+    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    database = up.home / "upthread" / "upthread.db"
+    database.write_bytes(b"no database, whatever it was" * 400)
+    told = up()
+    assert "upthread's own record is not told" in told.out + told.err
+    assert "claude-code" in told.out
+    shape = up("--json").json
+    assert "upthread.db" in shape["record_fault"]
+    assert shape["sessions"]
+
+
+def test_a_sub_agent_that_is_on_record_is_told_by_its_address(up):
+    spawn = {"parent_thread_id": "01a20601-8661-7d90-8014-80c2410a5e00", "agent_role": "reviewer"}
+    thread = "01a20601-8661-7d90-8014-80c2410a5e75"
+    meta = {"id": thread, "cwd": str(up.directory), "cli_version": "0.169.0", **spawn}
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look"}]}
+    answer = {**said, "role": "assistant", "content": [{"type": "output_text", "text": "Seen"}]}
+    lines = [
+        {"timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "payload": payload}
+        for kind, payload in (
+            ("session_meta", meta),
+            ("response_item", said),
+            ("response_item", answer),
+        )
+    ]
+    name = f"rollout-2026-11-20T10-00-00-{thread}.jsonl"
+    path = up.home / ".codex" / "sessions" / "2026" / "11" / "20" / name
+    write_file(path, "".join(f"{json.dumps(each)}\n" for each in lines), now_ms())
+    assert f"upthread adopt WORKSTREAM/reviewer {thread}" in up("--all").out
+    up("keep", thread, "--as", "zoo/reviewer")
+    told = up("--all").out
+    assert "upthread tell zoo/reviewer" in told
+    assert f"WORKSTREAM/reviewer {thread}" not in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -62,6 +63,26 @@ def test_an_agent_is_known_by_its_program_and_a_mistyped_one_is_answered(up):
         told = up(*words, "--agent", "claud", code=2).err
         assert "Did you mean 'claude-code'?" in told or "Did you mean 'claude'?" in told
         assert "opencode, codex" in told
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read any file")
+def test_a_file_that_may_not_be_read_hides_no_other_one(up):
+    said(up, "s1", "zebra", age_s=60)
+    said(up, "s2", "zebra")
+    (up.home / ".claude" / "projects" / "-work" / "s2.jsonl").chmod(0)
+    assert "s1" in up("search", "zebra").out
+
+
+def test_a_file_that_is_another_thing_by_now_hides_no_other_one(up, tmp_path):
+    said(up, "s1", "zebra", age_s=60)
+    said(up, "s2", "zebra")
+    packed = up.home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-x-y.jsonl.zst"
+    packed.parent.mkdir(parents=True, exist_ok=True)
+    packed.write_bytes(b"no zstandard")
+    told = up("search", "zebra")
+    assert "s1" in told.out
+    assert "s2" in told.out
+    assert "1 file could not be read" in told.err
 
 
 def test_it_can_be_narrowed(up):

@@ -29,19 +29,26 @@ def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
             agent=AGENT,
             used_at_ms=used_at_ms,
             outline=partial(_outline, home, directory.path, name, parent, look),
-            said=partial(_said, home, directory.path, name),
+            said=partial(_said, home, directory.path, name, look),
         )
 
 
 def _outline(home: Path, place: str, name: str, parent: str, look: Look) -> SessionOutline | None:
-    with _opened(home, place) as directory:
-        return outline_of(directory, name, look, parent=parent)
+    try:
+        with _opened(home, place) as directory:
+            return outline_of(directory, name, look, parent=parent)
+    except OSError as error:
+        look.pass_over(AGENT, str(error.strerror))
+        return None
 
 
-def _said(home: Path, place: str, name: str, words: Words) -> Iterator[Said]:
-    with _opened(home, place) as directory, directory.streamed(name) as stream:
-        for line in words.lines_of(stream):
-            yield from said_in(decoded(line))
+def _said(home: Path, place: str, name: str, look: Look, words: Words) -> Iterator[Said]:
+    try:
+        with _opened(home, place) as directory, directory.streamed(name) as stream:
+            for line in words.lines_of(stream):
+                yield from said_in(decoded(line))
+    except OSError as error:
+        look.pass_over(AGENT, str(error.strerror))
 
 
 def _opened(home: Path, place: str) -> Directory:

@@ -27,24 +27,30 @@ def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
             agent=AGENT,
             used_at_ms=used_at_ms,
             outline=partial(_outline, home, directory.path, name, look),
-            said=partial(_said, home, directory.path, name),
+            said=partial(_said, home, directory.path, name, look),
         )
 
 
 def _outline(home: Path, place: str, name: str, look: Look) -> SessionOutline | None:
-    with open_below(str(home), place) as directory:
-        outline = outline_of(directory, name, look)
+    try:
+        with open_below(str(home), place) as directory:
+            outline = outline_of(directory, name, look)
+    except OSError as error:
+        look.pass_over(AGENT, str(error.strerror))
+        return None
     return outline and entitled(outline, titles(home))
 
 
-def _said(home: Path, place: str, name: str, words: Words) -> Iterator[Said]:
-    with open_below(str(home), place) as directory, directory.streamed(name) as file:
-        stream = expanded(file) if name.endswith(SUFFIX) else file
-        try:
+def _said(home: Path, place: str, name: str, look: Look, words: Words) -> Iterator[Said]:
+    try:
+        with open_below(str(home), place) as directory, directory.streamed(name) as file:
+            stream = expanded(file) if name.endswith(SUFFIX) else file
             for line in words.lines_of(stream):
                 yield from said_in(decoded(line))
-        except CompressedError:
-            return  # its outline tells what is wrong with it; what came before is what it says
+    except CompressedError:
+        look.pass_over(AGENT, "not Zstandard")  # what came before is what it says
+    except OSError as error:
+        look.pass_over(AGENT, str(error.strerror))
 
 
 def said_in(value: JsonObject) -> Iterator[Said]:

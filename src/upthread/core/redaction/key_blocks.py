@@ -28,6 +28,9 @@ STRANGE_LINES_MAX: Final = 6
 """So many lines in a row that are no key's may stand within one: headers, blanks, separators."""
 
 RUN_BYTES_MIN: Final = 24
+WRAPPED_RUN_BYTES_MIN: Final = 6
+"""Of a line right below the beginning of a key, where hardly ever a word stands alone."""
+
 LONG_RUN_BYTES: Final = 40
 """A run of so many needs no digit in it to be a key's."""
 
@@ -186,7 +189,9 @@ def _forwards(content: bytes, marker: re.Match[bytes], limit: int) -> int:
         closing = _END.search(content, line.start, line.end)
         if closing:
             return closing.end() if end > begun or _has_run(content, line, closing) else begun
-        if _is_key_line(content, line):
+        # Until the first of them, headers and blanks may stand below the beginning.
+        is_wrapped = marker.lastgroup == "begin" and (end == begun or not strange)
+        if (is_wrapped and _is_wrapped(content, line)) or _is_key_line(content, line):
             end, strange, gutter = max(end, line.run_end), 0, _gutter(content, line)
         elif end > begun and not strange and _is_last(content, line, gutter):
             end, strange = line.run_end, 1
@@ -260,11 +265,20 @@ def _is_key_line(content: bytes, line: _Line) -> bool:
     return len(run) >= LONG_RUN_BYTES or run.translate(None, b"0123456789+=") != run
 
 
+def _is_wrapped(content: bytes, line: _Line) -> bool:
+    """Return whether a line is nothing but a short run, as of a key that was wrapped narrower."""
+    run = content[line.run : line.run_end]
+    is_varied = run.count(run[:1]) < len(run)
+    is_alone = not content[line.start : line.run].strip()
+    return len(run) >= WRAPPED_RUN_BYTES_MIN and is_varied and is_alone
+
+
 def _is_last(content: bytes, line: _Line, gutter: bytes) -> bool:
     """Return whether a line behind a key's is its last: a shorter run behind the same gutter."""
     length = line.run_end - line.run
     is_short = 0 < length < RUN_BYTES_MIN and _gutter(content, line) == gutter
-    return is_short and (length % 4 == 0 or content[line.run : line.run + 1] == b"=")
+    is_cut = line.end == len(content)  # the text ends in the middle of it
+    return is_short and (is_cut or length % 4 == 0 or content[line.run : line.run + 1] == b"=")
 
 
 def _all_lines(content: bytes) -> Iterator[_Line]:

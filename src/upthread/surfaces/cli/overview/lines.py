@@ -55,13 +55,17 @@ Redact = Callable[[str], str]
 
 
 class Lines:
-    """Writes the overview. `most` is how many of each kind are told, None for all."""
+    """Writes the overview. `most` is how many of each kind are told, None for all.
+
+    `held` has the sessions that are in our own record, by their address there.
+    """
 
     def __init__(self, output: Output, redact: Redact, *, now_ms: int, most: int | None) -> None:
         self._output = output
         self._redact = redact
         self._now_ms = now_ms
         self._most = most
+        self.held: Mapping[str, str] = {}
 
     # --- our own record ------------------------------------------------------------------------
 
@@ -160,6 +164,10 @@ class Lines:
             self._write_way(role.newest)
 
     def _write_way(self, outline: SessionOutline) -> None:
+        address = self.held.get(outline.session_id)
+        if address:
+            self._output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
+            return
         if not can_be_adopted(outline):
             self._write_opening(opening_of(outline))
             return

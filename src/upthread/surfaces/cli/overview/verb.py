@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from upthread import __version__
 from upthread.agent_stores.outline import SESSIONS_MAX, Look, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client.surroundings import Surroundings, surroundings
+from upthread.errors import StoreError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.overview.lines import SHOWN_MAX, Lines
@@ -38,9 +39,13 @@ def overview(call: Call, *, is_all: bool) -> int:
     redact = around.redactor.redact
     output = call.output
     lines = Lines(output, redact, now_ms=now_ms, most=None if is_all else SHOWN_MAX)
-    views, command_of = _workstreams(call, around)
+    record = _record(call, around)
+    views = record.views
+    lines.held = record.addresses
     if not output.is_json:  # what is ours is there at once, whatever the rest takes
         output.row((f"upthread {__version__}", "bold"), (f"  {one_line(around.top)}", "dim"))
+        if record.fault:
+            output.note(f"upthread's own record is not told: {record.fault}", "yellow")
         lines.write_record(views)
     seen = look()
     kept_max = SESSIONS_MAX if is_all else KEPT_MAX
@@ -48,25 +53,45 @@ def overview(call: Call, *, is_all: bool) -> int:
     for outline in _told_of(call, seen):
         totals.add(outline)
     if output.is_json:
-        told = [shapes.workstream(view, command_of) for view in views]
+        told = [shapes.workstream(view, record.command_of) for view in views]
         theirs = shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms)
-        output.json({**theirs, "workstreams": told})
+        output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
         lines.write_all(totals, seen)
     return 0
 
 
-def _workstreams(
-    call: Call, around: Surroundings
-) -> tuple[tuple[WorkstreamView, ...], shapes.CommandOf]:
+class _Record(NamedTuple):
+    """What our own record has; `fault` says why it could not be read, empty where it could."""
+
+    views: tuple[WorkstreamView, ...] = ()
+    command_of: shapes.CommandOf = lambda _: None
+    fault: str = ""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """By the sessions that conversations hold, those conversations' addresses."""
+        return {
+            str(role.link.upstream_session_id): role.conversation.key.address
+            for view in self.views
+            for role in view.roles
+            if role.link is not None
+        }
+
+
+def _record(call: Call, around: Surroundings) -> _Record:
     # To open a record makes one: without any there is nothing of it to tell.
     if not around.has_record:
-        return (), lambda _: None
+        return _Record()
 
-    async def use(project: Project) -> tuple[tuple[WorkstreamView, ...], shapes.CommandOf]:
-        return await project.workstreams(), project.command_of
+    async def use(project: Project) -> _Record:
+        return _Record(await project.workstreams(), project.command_of)
 
-    return call.with_project(use, is_reading=True)
+    try:
+        return call.with_project(use, is_reading=True)
+    except StoreError as error:  # what the agents have is there all the same
+        hint = f" ({error.hint})" if error.hint else ""
+        return _Record(fault=one_line(f"{error.message}{hint}"))
 
 
 def _told_of(call: Call, seen: Look) -> Iterator[SessionOutline]:

@@ -54,7 +54,8 @@ def keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_r
         async def keep(each: Candidate) -> None:
             await project.keep(each.address, each.outline.session_id, agent=each.outline.agent)
 
-        return held, [await done_to(each, keep) for each in chosen]
+        is_named = address is not None
+        return held, [await done_to(each, keep, is_named=is_named) for each in chosen]
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
     code = tell(call, around, kept, word=WORD, is_done=not is_dry_run, held=held)

@@ -26,15 +26,19 @@ class Done:
     fault: str = ""
 
 
-async def done_to(candidate: Candidate, act: Callable[[Candidate], Awaitable[object]]) -> Done:
+async def done_to(
+    candidate: Candidate, act: Callable[[Candidate], Awaitable[object]], *, is_named: bool = False
+) -> Done:
     """Do it to one session. What its agent or its file lacks is told with the others.
 
-    Raises UsageError for what was asked wrongly: that would be wrong for every other one too.
+    Raises UsageError where a person has named the address, and named it wrongly; one that was
+    suggested may have been taken by another process meanwhile.
     """
     try:
         await act(candidate)
     except UpthreadError as error:  # one must not cost the rest
-        if isinstance(error, UsageError) and not isinstance(error, NotFoundError):
+        is_wrong = isinstance(error, UsageError) and not isinstance(error, NotFoundError)
+        if is_named and is_wrong:
             raise
         return Done(candidate=candidate, fault=error.message)
     return Done(candidate=candidate)

@@ -79,6 +79,8 @@ def forget(
             await project.show(workstream)  # NotFoundError for one there never was
         held = await project.forgetting.held(selection)
         kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
+        if before is not None:  # of one that has nothing so old there is nothing to forget
+            held = tuple(filter(_has_content, held))
         found = _Found(
             selections=(selection,),
             workstreams=held,
