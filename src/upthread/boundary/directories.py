@@ -11,6 +11,7 @@ import fnmatch
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from types import TracebackType
 from typing import BinaryIO
 
@@ -65,28 +66,33 @@ def open_below(top: str, place: str) -> Directory:
     return directory
 
 
-def matched(top: str, *levels: str) -> Iterator[str]:
+def matched(top: str, *levels: str, is_ordinary: bool = True) -> Iterator[str]:
     """Yield the ordinary files below a directory whose names fit a pattern for each level, sorted.
 
     No link is followed: one to the root would be the whole machine. What cannot be opened has none.
+    Without `is_ordinary` names of whatever lies there are yielded, for who refuses it with a word.
     """
     try:
         with open_directory(top) as directory:
-            yield from _matched(directory, levels)
+            yield from _matched(directory, levels, is_ordinary=is_ordinary)
     except OSError:
         return
 
 
-def _matched(directory: Directory, levels: tuple[str, ...]) -> Iterator[str]:
+def _matched(directory: Directory, levels: tuple[str, ...], *, is_ordinary: bool) -> Iterator[str]:
     pattern, *inner = levels
-    names = directory.names()
-    for name in sorted(fnmatch.filter(names.directories if inner else names.files, pattern)):
+    if inner or is_ordinary:
+        names = directory.names()
+        found = names.directories if inner else names.files
+    else:
+        found = directory.all_names()
+    for name in sorted(fnmatch.filter(found, pattern)):
         if not inner:
             yield os.path.join(directory.path, name)
             continue
         try:
             with directory.within(name) as below:
-                yield from _matched(below, tuple(inner))
+                yield from _matched(below, tuple(inner), is_ordinary=is_ordinary)
         except OSError:
             continue
 
@@ -125,6 +131,10 @@ class Directory:
                 else:
                     others += 1
         return Names(tuple(files), tuple(directories), others, is_cut_short=False)
+
+    def all_names(self) -> tuple[str, ...]:
+        """Return the names in it, whatever they stand for."""
+        return tuple(islice(os.listdir(self._descriptor), NAMES_MAX))
 
     def within(self, name: str) -> Directory:
         """Open a directory in it, which may be no link."""

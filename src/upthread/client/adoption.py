@@ -15,6 +15,7 @@ from upthread.client.parts import ProjectParts
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.names import Address, parse_address, shown
+from upthread.core.turns.replayed_history import Lacked
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -23,7 +24,7 @@ from upthread.core.types import (
     Outcome,
     UpstreamSessionId,
 )
-from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
 from upthread.runtime.record.turn_views import NewestTurns
@@ -53,6 +54,7 @@ class AdoptSession:
     ) -> None:
         self._store = parts.store
         self._system = parts.system
+        self._project_id = parts.project_id
         self._leases = leases
         self._conversations = conversations
         self._preparing = preparing
@@ -82,6 +84,22 @@ class AdoptSession:
         await self._refuse_another(key, upstream)
         async with self._leases.held(_lease_of(key, "keep")) as fence:
             banking = self._system.in_thread(lambda: self._bank_kept(key, fence, agent, upstream))
+            return await self._published(banking)
+
+    async def catch_up(self, upstream_session_id: str) -> int:
+        """Take in what a session on record has by now; see Project.catch_up."""
+        upstream = UpstreamSessionId(upstream_session_id)
+        owner = await self._system.in_thread(
+            lambda: self._store.link_owner(self._project_id, upstream)
+        )
+        if owner is None:
+            raise NotFoundError(
+                f"no conversation here has the session {shown(upstream)}",
+                hint="upthread keep SESSION",
+                upstream_session_id=upstream,
+            )
+        async with self._leases.held(_lease_of(owner.key, "keep")) as fence:
+            banking = self._system.in_thread(lambda: self._bank_lacking(owner.key, fence, upstream))
             return await self._published(banking)
 
     async def _refuse_another(self, key: ConversationKey, upstream: UpstreamSessionId) -> None:
@@ -117,6 +135,32 @@ class AdoptSession:
             else:
                 await connection.load_session(upstream)
             return capabilities.version
+
+    def _bank_lacking(self, key: ConversationKey, fence: Fence, upstream: UpstreamSessionId) -> int:
+        claim = self._conversations.leased(key, (fence,))
+        # One that the conversation has left behind is whole: nobody goes on in it here.
+        if claim.link is None or claim.link.upstream_session_id != upstream:
+            return 0
+        last = claim.last[1] if claim.last else None
+        found = self._preparing.lacked(key.role, claim.link, last)
+        if found.fault:
+            raise StoreError(
+                f"what {shown(upstream)} holds could not be compared: {found.fault}",
+                hint="see upthread doctor",
+                upstream_session_id=upstream,
+            )
+        if found.turns:
+            self._store.commit(self._said(claim, found), fences=(fence,))
+        return len(found.turns)
+
+    def _said(self, claim: Claim, found: Lacked) -> tuple[Write, ...]:
+        return read_back(
+            self._store,
+            claim,
+            found,
+            new_id=lambda: self._system.new_id("trn"),
+            at_ms=self._system.now_ms(),
+        )
 
     def _bank_adopted(
         self,
@@ -176,14 +220,7 @@ class AdoptSession:
             newest=NewestTurns(self._store, conversation.conversation_id),
             prompts=Prompts(has_any=False, answered=0),
         )
-        said = read_back(
-            self._store,
-            claim,
-            found,
-            new_id=lambda: self._system.new_id("trn"),
-            at_ms=link.opened_at_ms,
-        )
-        self._store.commit((OpenLink(link=link), *said), fences=(fence,))
+        self._store.commit((OpenLink(link=link), *self._said(claim, found)), fences=(fence,))
         return link
 
     def _link(

@@ -349,6 +349,14 @@ class Project(Assembly):
         """
         return await self._adoption.keep(address, upstream_session_id, agent=agent)
 
+    async def catch_up(self, upstream_session_id: str) -> int:
+        """Take in what a session on record has by now and the record lacks.
+
+        Returns how many turns that were. What was forgotten stays so. Raises NotFoundError for a
+        session that no conversation has.
+        """
+        return await self._adoption.catch_up(upstream_session_id)
+
     async def probe(self, agent: str, *, rate_limit_prompt: str | None = None) -> Probed:
         """Try an agent out in a directory of its own: two prompts to its model, three starts.
 

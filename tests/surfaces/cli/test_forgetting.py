@@ -65,7 +65,8 @@ def test_a_wrong_forget_says_what_is_wrong(up, arguments, code, says):
 
 def test_only_what_is_older_is_forgotten(up):
     up("tell", "w/planner", "Quixotic zebra")
-    assert up("forget", "--before", "2020-01-31", "--yes", "--json").json["is_done"] is True
+    nothing = up("forget", "--before", "2020-01-31", "--yes", "--json").json
+    assert (nothing["is_done"], nothing["workstreams"]) == (False, [])
     assert holding(up, "Quixotic") == ["upthread.db"]
     assert list((up.home / "upthread" / "agent-stderr").iterdir())
     up("forget", "--before", "2999-01-31", "--yes")

@@ -105,3 +105,59 @@ def test_what_cannot_be_kept_is_said_with_what_helps(up):
     assert up("keep", "--as", "a/planner", code=2).err
     up("tell", "a/planner", "hello", "--agent", "rehearsal")
     assert "has a past" in up("keep", "s1", "--as", "a/planner", code=2).err
+
+
+def test_kept_again_a_session_is_kept_as_far_as_it_has_gone_on(up):
+    path = transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted")
+    up("keep", "s1")
+    more = [
+        entry(up, "s1", 3, "user", "And the giraffe"),
+        entry(up, "s1", 4, "assistant", [{"type": "text", "text": "It is tall"}]),
+    ]
+    with path.open("a") as file:
+        file.write("\n".join(more) + "\n")
+    assert "fix-the-export/planner: KEPT s1 of claude-code" in up("keep", "s1").out
+    again = up("keep", "s1", "--json").json
+    assert (again["on_record_already"], again["sessions"]) == (1, [])
+    path.unlink()
+    shown = up("audit", "fix-the-export").out
+    assert shown.count("Paint the zebra crossing") == 1
+    assert shown.index("It is painted") < shown.index("And the giraffe") < shown.index("It is tall")
+    assert "upthread show fix-the-export/planner" in up("search", "giraffe").out
+
+
+def test_what_was_forgotten_of_a_session_is_not_said_to_be_kept(up):
+    transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted")
+    up("keep", "s1")
+    up("forget", "fix-the-export", "--yes")
+    told = up("keep", "s1")
+    assert "KEPT" not in told.out
+    assert "what was forgotten of them stays so" in told.out + told.err
+
+
+def test_who_has_kept_what_is_deleted_soon_is_not_asked_to_again(up):
+    transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted")
+    assert "1 of them here and not kept" in up().out
+    up("keep", "--soon")
+    told = up().out
+    assert "deletes 1 session within 7 days" in told
+    assert "keep --soon" not in told
+
+
+def test_several_who_keep_at_once_keep_each_session_once(up):
+    for number in range(6):
+        transcript(up, f"s{number}", asked=f"Paint zebra {number}", said="Yes")
+    children = [up.start("keep", "--soon", "--json") for _ in range(3)]
+    told = [child.communicate(timeout=60) for child in children]
+    assert all(child.returncode in {0, 1} for child in children), told
+    again = up("keep", "--soon", "--json").json
+    assert (again["on_record_already"], again["sessions"]) == (6, [])
+    assert len(up("search", "zebra", "--all", "--json").stream) == 7
+
+
+def test_forgetting_what_is_older_than_anything_forgets_nothing_and_says_so(up):
+    transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted")
+    up("keep", "s1")
+    told = up("forget", "--before", "2020-01-01", "--yes").out
+    assert "there is nothing to forget" in told
+    assert "FORGOTTEN" not in told

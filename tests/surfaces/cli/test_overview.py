@@ -248,24 +248,12 @@ def test_a_record_that_cannot_be_opened_costs_nothing_of_what_the_agents_have(up
 
 
 def test_a_sub_agent_that_is_on_record_is_told_by_its_address(up):
-    spawn = {"parent_thread_id": "01a20601-8661-7d90-8014-80c2410a5e00", "agent_role": "reviewer"}
-    thread = "01a20601-8661-7d90-8014-80c2410a5e75"
-    meta = {"id": thread, "cwd": str(up.directory), "cli_version": "0.169.0", **spawn}
-    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look"}]}
-    answer = {**said, "role": "assistant", "content": [{"type": "output_text", "text": "Seen"}]}
-    lines = [
-        {"timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "payload": payload}
-        for kind, payload in (
-            ("session_meta", meta),
-            ("response_item", said),
-            ("response_item", answer),
-        )
-    ]
-    name = f"rollout-2026-11-20T10-00-00-{thread}.jsonl"
-    path = up.home / ".codex" / "sessions" / "2026" / "11" / "20" / name
-    write_file(path, "".join(f"{json.dumps(each)}\n" for each in lines), now_ms())
-    assert f"upthread adopt WORKSTREAM/reviewer {thread}" in up("--all").out
-    up("keep", thread, "--as", "zoo/reviewer")
+    sub_agents = up("--all", "--json").json["sub_agents"]
+    child = next(each for each in sub_agents if each["agent"] == "opencode")
+    session, role = child["session_id"], child["role"]
+    assert f"upthread adopt WORKSTREAM/{role} {session}" in up("--all").out
+    up.configure(f'[roles.{role}]\ncontinuity = "resume"\n')
+    up("keep", session, "--as", f"zoo/{role}")
     told = up("--all").out
-    assert "upthread tell zoo/reviewer" in told
-    assert f"WORKSTREAM/reviewer {thread}" not in told
+    assert f"upthread tell zoo/{role}" in told
+    assert f"WORKSTREAM/{role} {session}" not in told

@@ -37,7 +37,7 @@ def find_histories(home: Path) -> Iterator[Path]:
 
     Of a thread that is there plain and compressed the plain one: it is the newer.
     """
-    yield from _rollouts(home, "*")
+    yield from _rollouts(home, "*", is_ordinary=True)
 
 
 def find_rollout(home: Path, session_id: str) -> Path | None:
@@ -45,14 +45,22 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
     # It becomes part of a pattern: what is no id must not find another thread's file.
     if not session_id or not session_id.replace("-", "").isalnum():
         return None
-    return next(_rollouts(home, f"*-{session_id}"), None)
+    # Whatever lies under its name: it is refused where it is opened.
+    return next(_rollouts(home, f"*-{session_id}", is_ordinary=False), None)
 
 
-def _rollouts(home: Path, name: str) -> Iterator[Path]:
+def _rollouts(home: Path, name: str, *, is_ordinary: bool) -> Iterator[Path]:
     for place in (("sessions", "*", "*", "*"), ("archived_sessions",)):
         top, *between = place
         plain, packed = (
-            set(matched(str(home / top), *between, f"rollout-{name}.jsonl{suffix}"))
+            set(
+                matched(
+                    str(home / top),
+                    *between,
+                    f"rollout-{name}.jsonl{suffix}",
+                    is_ordinary=is_ordinary,
+                )
+            )
             for suffix in ("", SUFFIX)
         )
         packed = {path for path in packed if path.removesuffix(SUFFIX) not in plain}

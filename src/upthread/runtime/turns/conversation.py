@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
 from upthread.core.decision.handshake import (
@@ -275,6 +275,16 @@ class Conversations:
     def _open(
         self, request: ClaimRequest, key: ConversationKey, fences: tuple[Fence, ...]
     ) -> Claim:
+        claim = self.leased(key, fences)
+        return structs.replace(
+            claim,
+            session_host=session_host(self._store, claim.link) if request.host else None,
+            is_of_sub_agent=not request.opens_sub_agents
+            and is_of_sub_agent(self._store, claim.link),
+        )
+
+    def leased(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
+        """Return a conversation under its lease as it stands, minted where it is new. Blocking."""
         resolved = self._store.resolve(key)
         conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
         conversation_id = conversation.conversation_id
@@ -290,8 +300,6 @@ class Conversations:
             last=last,
             newest=newest,
             prompts=_prompts(link, newest),
-            session_host=session_host(self._store, link) if request.host else None,
-            is_of_sub_agent=not request.opens_sub_agents and is_of_sub_agent(self._store, link),
         )
 
     def _turns(self, conversation_id: ConversationId, last: TurnView | None) -> int:

@@ -197,7 +197,7 @@ class Lines:
             first = (
                 f"the first on {day}" if soon.first_at_ms > self._now_ms else "some any time now"
             )
-            here = f", {soon.here} of them here" if soon.here else ""
+            here = f", {soon.here} of them here and not kept" if soon.here else ""
             self._output.line(
                 f"{agent} deletes {counted(soon.sessions, 'session')} within {SOON_DAYS} days"
                 f"{here}, {first}",

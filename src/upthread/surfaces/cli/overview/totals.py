@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from upthread.agent_stores.outline import DAY_MS, SessionOutline
@@ -88,11 +88,21 @@ class RoleHere:
 
 
 class Totals:
-    """All that is told. `is_here` says which directories are the project's."""
+    """All that is told. `is_here` says which directories are the project's.
+
+    `held` are the sessions that are in our own record, of which nothing is lost when their agent
+    deletes them.
+    """
 
     def __init__(
-        self, is_here: Callable[[str], bool], *, now_ms: int, kept_max: int = KEPT_MAX
+        self,
+        is_here: Callable[[str], bool],
+        *,
+        now_ms: int,
+        kept_max: int = KEPT_MAX,
+        held: Collection[str] = (),
     ) -> None:
+        self._held = held
         self._is_here = is_here
         self._now_ms = now_ms
         self.agents: dict[str, Numbers] = {}
@@ -149,5 +159,5 @@ class Totals:
             return
         soon = self.soon.setdefault(outline.agent, Soon(first_at_ms=at_ms))
         soon.sessions += 1
-        soon.here += is_here
+        soon.here += is_here and outline.session_id not in self._held
         soon.first_at_ms = min(soon.first_at_ms, at_ms)

@@ -41,7 +41,7 @@ def overview(call: Call, *, is_all: bool) -> int:
     lines = Lines(output, redact, now_ms=now_ms, most=None if is_all else SHOWN_MAX)
     record = _record(call, around)
     views = record.views
-    lines.held = record.addresses
+    held = lines.held = record.addresses
     if not output.is_json:  # what is ours is there at once, whatever the rest takes
         output.row((f"upthread {__version__}", "bold"), (f"  {one_line(around.top)}", "dim"))
         if record.fault:
@@ -49,7 +49,7 @@ def overview(call: Call, *, is_all: bool) -> int:
         lines.write_record(views)
     seen = look()
     kept_max = SESSIONS_MAX if is_all else KEPT_MAX
-    totals = Totals(around.is_here, now_ms=now_ms, kept_max=kept_max)
+    totals = Totals(around.is_here, now_ms=now_ms, kept_max=kept_max, held=held)
     for outline in _told_of(call, seen):
         totals.add(outline)
     if output.is_json:

@@ -81,6 +81,14 @@ def unheld(project: Project, outlines: list[SessionOutline]) -> list[SessionOutl
     ]
 
 
+def on_record(project: Project, outlines: list[SessionOutline]) -> Iterator[Candidate]:
+    """Yield sessions that conversations have, each with its conversation's address. Blocking."""
+    for each in outlines:
+        owner = project.store.link_owner(project.project_id, UpstreamSessionId(each.session_id))
+        if owner is not None:
+            yield Candidate(outline=each, address=owner.key.address)
+
+
 def addressed(project: Project, outlines: list[SessionOutline]) -> Iterator[Candidate]:
     """Yield each session with an address that is free, each with one of its own. Blocking."""
     store = project.store

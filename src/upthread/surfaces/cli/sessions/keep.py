@@ -7,6 +7,7 @@ all else is: a kept session is a conversation. The agent's own file is only read
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from upthread.surfaces.cli.sessions.candidates import (
     Candidate,
     Filters,
     addressed,
+    on_record,
     outlines_here,
     unheld,
 )
@@ -47,21 +49,38 @@ def keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_r
         if address is not None:
             parse_address(address)
             chosen = [Candidate(outline=each.outline, address=address) for each in chosen]
-        held = len(outlines) - len(left)
+        new = {each.session_id for each in left}
+        held = [each for each in outlines if each.session_id not in new]
         if is_dry_run:
-            return held, [Done(candidate=each) for each in chosen]
+            return len(held), [Done(candidate=each) for each in chosen]
 
         async def keep(each: Candidate) -> None:
             await project.keep(each.address, each.outline.session_id, agent=each.outline.agent)
 
         is_named = address is not None
-        return held, [await done_to(each, keep, is_named=is_named) for each in chosen]
+        # What was said since: its agent may delete it before anybody goes on in it here.
+        grown = [done async for done in _caught_up(project, held)]
+        kept = [await done_to(each, keep, is_named=is_named) for each in chosen]
+        return len(held) - len(grown), [*grown, *kept]
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
     code = tell(call, around, kept, word=WORD, is_done=not is_dry_run, held=held)
     if not call.output.is_json:
         _next(call, kept, held=held, is_dry_run=is_dry_run)
     return code
+
+
+async def _caught_up(project: Project, held: list[SessionOutline]) -> AsyncIterator[Done]:
+    """Take in what sessions on record have by now; yields those that had more, or could not."""
+    added: list[int] = []
+
+    async def catch_up(each: Candidate) -> None:
+        added.append(await project.catch_up(each.outline.session_id))
+
+    for candidate in on_record(project, held):
+        done = await done_to(candidate, catch_up)
+        if done.fault or added.pop():
+            yield done
 
 
 def _require_found(filters: Filters, outlines: list[SessionOutline]) -> None:

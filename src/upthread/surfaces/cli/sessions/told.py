@@ -66,7 +66,8 @@ def tell(
             name = f"{one_line(outline.session_id)} of {outline.agent}"
             output.row((address, "cyan"), (f": {what} {name}", ""))
         if held:
-            output.note(f"{held} of them on record already: upthread ls", "dim")
+            said = "on record already; what was forgotten of them stays so"
+            output.note(f"{held} of them {said}: upthread ls", "dim")
     return NOT_ALL if any(each.fault for each in done) else 0
 
 
