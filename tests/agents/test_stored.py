@@ -22,11 +22,13 @@ from tests.agent_stores.opencode_database import OpenCodeDatabase
 from tests.agent_stores.transcripts import ClaudeTranscript, rollout, spoken
 from tests.support.by_hand import of_each
 
-from upthread.agents import stored
+from upthread.agents import registry, stored
+from upthread.agents.registry import part_of
 from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
 from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of, stored_histories
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
+from upthread.core.lazy_dataclass import replace
 from upthread.core.turns.hooked_call import CutOffCall, Sought, StoredSession, turn_of
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -276,6 +278,18 @@ def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path):
     session = UpstreamSessionId("ses_1")
     assert read_session({"HOME": str(tmp_path)}, agent, session) is None
     assert stamp_of({"HOME": str(tmp_path)}, agent, session) == ""
+
+
+def test_of_an_agent_with_a_folder_and_no_home_nothing_is_known(tmp_path, monkeypatch):
+    row = replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
+    monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
+    session, environment = UpstreamSessionId("ses_1"), {"HOME": str(tmp_path)}
+    assert part_of(row.name, "adapter") is not None
+    call = CutOffCall(agent=row.name, main_session="m", call_id="c", session=session)
+    assert read_stored(environment, call) is None
+    assert read_asked(environment, call) == ""
+    assert read_session(environment, row.name, session) is None
+    assert stamp_of(environment, row.name, session) == ""
 
 
 def fill_claude_code(home):
