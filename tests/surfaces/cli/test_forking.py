@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from upthread.core.decision.words import RESUME, done_in_words
+
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory, make_upthread):
@@ -69,7 +71,7 @@ def test_a_fork_at_the_end_is_the_agents_own_where_it_can_and_is_resumed(up):
     assert up("id", "w2/planner").out.strip() == made["upstream_session_id"]
 
     told = up("tell", "w2/planner", "What do you remember?")
-    assert f"RESUMED {made['upstream_session_id']}" in told.err
+    assert done_in_words(RESUME, made["upstream_session_id"]) in told.err
     ours, theirs = (
         (up.home / "sessions" / f"{session}.jsonl").read_text()
         for session in (made["upstream_session_id"], before)
