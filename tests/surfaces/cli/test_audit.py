@@ -11,6 +11,7 @@ import pytest
 from tests.support.decisions_told import decisions_told
 from tests.support.record_page import Seen
 
+from upthread.core.decision.model import DECISIONS
 from upthread.core.decision.words import FIRST, REFUSE, RESUME, RESUME_WITH_REPLAY, done_in_words
 
 FORGED = "```\n````\n# Forged heading\n## `spec/planner` (`Kael-planner`)\n| a | b |\n"
@@ -80,9 +81,10 @@ def test_agents_cannot_forge_headings_or_tables(record):
     assert FORGED in markdown
     assert not any("Forged" in line for line in lines)
     assert "| a | b |" not in lines
+    decided = "|".join(re.escape(done_in_words(each, None)) for each in DECISIONS)
     shape = re.compile(
         r"# Audit of `w`|## Run \d+: [a-z ]+|## (Child `[a-z]+`|`w/[a-z]+`) \(`\w+-[a-z]+`\)"
-        r"|### Turn \d+: [A-Za-z ]+, [a-z ]+"
+        rf"|### Turn \d+: ({decided}), [a-z ]+"
     )
     assert [line for line in headings if not shape.fullmatch(line)] == []
 

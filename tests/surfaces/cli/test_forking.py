@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.decisions_told import decisions_told
 
-from upthread.core.decision.words import RESUME, done_in_words
+from upthread.core.decision.words import RESUME, RESUME_WITH_REPLAY, done_in_words
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_a_fork_in_the_middle_replays_what_was_said_until_there(up):
     assert own["chain"] == []
 
     told = up("tell", "w1/planner", "[[rehearse: say and now?]]", "--agent", "rehearsal")
-    assert "with replay" in told.err
+    assert decisions_told(told.err) == [RESUME_WITH_REPLAY]
     _, found = messages(up, "w1")
     *_, context = (p["text"] for m in found for p in m["parts"] if p["kind"] == "context")
     assert "The word is heron." in context
