@@ -19,9 +19,11 @@ from pathlib import Path
 
 from measure import Row, Timing, compared, percentile, timing_of
 from scratch import scratch
+from tests.support.decisions_told import decisions_told
 from tests.support.default_turn import open_place
 from w6_writers import writing
 
+from upthread.core.decision.words import RESUME
 from upthread.store.sqlite import SqliteStore
 
 ROUNDS = 15
@@ -94,7 +96,7 @@ def _undecided(command: tuple[str, ...], environment: Mapping[str, str]) -> int:
         subprocess.run(command, env=environment, input=raw, capture_output=True, check=True).stdout
         for _ in range(CALLS_QUICK)
     ]
-    return sum(b"RESUMED" not in each for each in told)
+    return sum(decisions_told(each) != [RESUME] for each in told)
 
 
 def _row_of(undecided: int, meanwhile: str) -> Row:

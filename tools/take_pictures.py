@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.support.chromium import CHROMIUM, screenshot
+from tests.support.decisions_told import decisions_told
 from tools.record_demo import drawn
+
+from upthread.core.decision.words import RESUME
 
 PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORKSTREAM: Final = "spec-42"
@@ -117,7 +120,8 @@ def opened_turn(place: Place, browser: Path) -> Path:
     """Return the audit's page with one turn in it: one that resumed its session, unfolded."""
     whole = place.upthread("audit", WORKSTREAM, "--format", "html")
     (head, _, _), turns = whole.partition("<main"), whole.split('<details class="turn"')[1:]
-    turn = next(each for each in reversed(turns) if "RESUMED" in each and 'class="call"' in each)
+    resumed = (each for each in reversed(turns) if RESUME in decisions_told(each))
+    turn = next(each for each in resumed if 'class="call"' in each)
     page = browser / "turn.html"
     page.write_text(f'{head}<main><section class="role"><details class="turn" open{turn}', "utf-8")
     return page

@@ -20,12 +20,15 @@ import pytest
 from msgspec import structs
 from tests.agent_stores.opencode_database import OpenCodeDatabase
 from tests.agent_stores.transcripts import ClaudeTranscript, rollout, spoken
+from tests.support.by_hand import of_each
 
-from upthread.agents import stored
+from upthread.agents import registry, stored
+from upthread.agents.registry import part_of
 from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
 from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of, stored_histories
-from upthread.core.agents import WITH_A_STORE
+from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
+from upthread.core.lazy_dataclass import replace
 from upthread.core.turns.hooked_call import CutOffCall, Sought, StoredSession, turn_of
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -92,9 +95,14 @@ def codex(home: Path) -> Store:
     return Store(call, path, ("echo hi > ran.txt", "execute", "completed"))
 
 
-STORES = [claude_code, opencode, codex]
-EVERY_STORE = pytest.mark.parametrize("make", STORES)
-FILES = pytest.mark.parametrize("make", [claude_code, codex])
+STORES = of_each(WITH_A_STORE, {"claude-code": claude_code, "opencode": opencode, "codex": codex})
+EVERY_STORE = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+IN_A_DATABASE = frozenset({"opencode"})
+IN_FILES = {agent: make for agent, make in STORES.items() if agent not in IN_A_DATABASE}
+FILES = pytest.mark.parametrize("make", IN_FILES.values(), ids=IN_FILES)
+WITHOUT_A_STORE = pytest.mark.parametrize(
+    "agent", [*sorted(AGENTS.keys() - WITH_A_STORE), "nobody"]
+)
 
 
 def calls(found: StoredSession) -> dict[str, tuple[str, str, str]]:
@@ -157,8 +165,9 @@ def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
     assert [each.text for each in found.events] == ["plan it"]
 
 
-def test_an_agent_without_a_reader_gives_nothing(tmp_path: Path):
-    call = CutOffCall(agent="gemini", main_session="m", call_id="c", session="s")
+@WITHOUT_A_STORE
+def test_an_agent_without_a_reader_gives_nothing(agent: str, tmp_path: Path):
+    call = CutOffCall(agent=agent, main_session="m", call_id="c", session="s")
     assert read_stored({"HOME": str(tmp_path)}, call) is None
 
 
@@ -227,7 +236,17 @@ def in_main_of_codex(home: Path) -> CutOffCall:
     return CutOffCall(agent="codex", main_session="main-1", call_id="c")
 
 
-@pytest.mark.parametrize("make", [in_main_of_claude_code, in_main_of_opencode, in_main_of_codex])
+ASKED = of_each(
+    WITH_A_STORE,
+    {
+        "claude-code": in_main_of_claude_code,
+        "opencode": in_main_of_opencode,
+        "codex": in_main_of_codex,
+    },
+)
+
+
+@pytest.mark.parametrize("make", ASKED.values(), ids=ASKED)
 def test_what_was_asked_is_in_the_main_session_as_well(make, tmp_path: Path):
     call = make(tmp_path)
     environment = {"HOME": str(tmp_path)}
@@ -235,7 +254,7 @@ def test_what_was_asked_is_in_the_main_session_as_well(make, tmp_path: Path):
     assert read_asked(environment, structs.replace(call, call_id="another")) == ""
     assert read_asked(environment, structs.replace(call, main_session="no")) == ""
     assert read_asked({"HOME": str(tmp_path / "empty")}, call) == ""
-    assert read_asked(environment, structs.replace(call, agent="gemini")) == ""
+    assert read_asked(environment, structs.replace(call, agent="nobody")) == ""
 
 
 @EVERY_STORE
@@ -254,41 +273,70 @@ def test_a_main_session_is_known_by_a_stamp_and_read_where_its_agent_keeps_it(ma
         assert stamp_of(environment, store.call.agent, nobody) == ""
 
 
-def test_of_an_agent_that_nobody_reads_nothing_is_known(tmp_path):
+@WITHOUT_A_STORE
+def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path):
     session = UpstreamSessionId("ses_1")
-    assert read_session({"HOME": str(tmp_path)}, "gemini", session) is None
-    assert stamp_of({"HOME": str(tmp_path)}, "gemini", session) == ""
+    assert read_session({"HOME": str(tmp_path)}, agent, session) is None
+    assert stamp_of({"HOME": str(tmp_path)}, agent, session) == ""
+
+
+def test_of_an_agent_with_a_folder_and_no_home_nothing_is_known(tmp_path, monkeypatch):
+    row = replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
+    monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
+    session, environment = UpstreamSessionId("ses_1"), {"HOME": str(tmp_path)}
+    assert part_of(row.name, "adapter") is not None
+    call = CutOffCall(agent=row.name, main_session="m", call_id="c", session=session)
+    assert read_stored(environment, call) is None
+    assert read_asked(environment, call) == ""
+    assert read_session(environment, row.name, session) is None
+    assert stamp_of(environment, row.name, session) == ""
+
+
+def fill_claude_code(home):
+    transcript = ClaudeTranscript()
+    transcript.user("go")
+    transcript.write(home / "projects" / "-work" / "s1.jsonl")
+
+
+def fill_opencode(home):
+    database = OpenCodeDatabase(home / "opencode" / "opencode.db")
+    database.session()
+    database.close()
+
+
+def fill_codex(home):
+    rollout(home / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl", spoken("user", "x"))
+
+
+HOMES = of_each(
+    WITH_A_STORE,
+    {
+        "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", fill_claude_code),
+        "opencode": ("XDG_DATA_HOME", ".local/share", fill_opencode),
+        "codex": ("CODEX_HOME", ".codex", fill_codex),
+    },
+)
+"""Of each agent's store: the variable that says where it is, where it is else, and a session."""
 
 
 def filled(home):
-    transcript = ClaudeTranscript()
-    transcript.user("go")
-    transcript.write(home / ".claude" / "projects" / "-work" / "s1.jsonl")
-    rollout(
-        home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl", spoken("user", "x")
-    )
-    database = OpenCodeDatabase(home / ".local" / "share" / "opencode" / "opencode.db")
-    database.session()
-    database.close()
+    for _, below, fill in HOMES.values():
+        fill(home / below)
     return {"HOME": str(home)}
 
 
 def test_the_stores_of_all_agents_are_found_under_a_home(tmp_path):
     found = list(stored_histories(filled(tmp_path)))
-    assert [each.agent for each in found] == ["claude-code", "opencode", "codex"]
-    assert list(WITH_A_STORE) == ["claude-code", "opencode", "codex"]
+    assert [each.agent for each in found] == list(WITH_A_STORE)
 
 
 def test_one_agents_store_is_found_alone_and_elsewhere_when_told(tmp_path):
     filled(tmp_path)
-    environment = {
-        "HOME": "/nowhere",
-        "XDG_DATA_HOME": str(tmp_path / ".local" / "share"),
-        "CLAUDE_CONFIG_DIR": str(tmp_path / ".claude"),
-        "CODEX_HOME": str(tmp_path / ".codex"),
-    }
-    assert len(list(stored_histories(environment))) == 3
-    assert [each.agent for each in stored_histories(environment, agent="codex")] == ["codex"]
+    told = {variable: str(tmp_path / below) for variable, below, _ in HOMES.values()}
+    environment = {"HOME": "/nowhere", **told}
+    assert [each.agent for each in stored_histories(environment)] == list(WITH_A_STORE)
+    for agent in WITH_A_STORE:
+        assert [each.agent for each in stored_histories(environment, agent=agent)] == [agent]
 
 
 def test_a_store_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path):
@@ -296,7 +344,9 @@ def test_a_store_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path):
     (tmp_path / ".local" / "share" / "opencode" / "opencode.db").write_bytes(b"damaged" * 99)
     (tmp_path / ".claude" / "projects" / "-work" / "s2.jsonl").mkdir()
     found = list(stored_histories(environment))
-    assert [isinstance(each, StoreError) for each in found] == [False, True, True, False]
+    told = ["" if isinstance(each, StoreError) else each.agent for each in found]
+    damaged = {"claude-code": ["claude-code", ""], "opencode": [""]}
+    assert told == [each for agent in WITH_A_STORE for each in damaged.get(agent, [agent])]
 
 
 def read_rehearsed(home: Path, session: UpstreamSessionId) -> StoredSession | None:

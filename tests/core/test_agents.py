@@ -6,6 +6,7 @@ from upthread.core.agents import (
     ACP,
     AGENTS,
     NATIVE,
+    WITH_A_STORE,
     name_of,
     one_of,
     other_major,
@@ -26,7 +27,12 @@ def test_a_row_is_found_by_its_name_and_its_program_is_what_it_prefers(row):
 @ROWS
 def test_an_agent_with_an_interface_of_its_own_has_a_folder_and_no_other_has(row):
     assert bool(row.folder) == (row.ways[0].kind == NATIVE)
-    assert bool(row.folder) == (row.home is not None)
+
+
+@ROWS
+def test_a_store_is_read_by_the_agents_folder(row):
+    assert row.home is None or row.folder
+    assert (row.name in WITH_A_STORE) == (row.home is not None)
 
 
 def test_hooks_are_heard_of_the_agents_that_can_be_set_up():

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.support import hostile_agents
-from tests.support.hostile_agents import CASES, PROGRAM, Case, attack, attack_run
+from tests.support.hostile_agents import CASES, PROGRAM, WIRES, Case, attack, attack_run
 from tests.support.world import SMALL_SPECIFICATION, World
 
 import upthread
+from upthread.core.agents import ACP, AGENTS, NATIVE
 
 AGENT = f"acp:{sys.executable} -I {PROGRAM} acp"
 ALL = [
@@ -77,6 +78,11 @@ async def test_a_run_parks_with_the_limit_and_goes_on_with_a_healthy_agent(tmp_p
         view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
     assert view.parked is None or "past a limit" not in view.parked.detail
     world.check_histories()
+
+
+def test_every_agent_with_an_interface_of_its_own_has_a_wire_to_be_hostile_on() -> None:
+    kinds = {name: {way.kind for way in row.ways} for name, row in AGENTS.items()}
+    assert set(WIRES) == {ACP, *(name for name in kinds if NATIVE in kinds[name])}
 
 
 def test_what_the_suite_runs_is_what_its_program_can_do() -> None:

@@ -6,6 +6,7 @@ import pytest
 from tests.support.world import World
 
 import upthread
+from upthread.core.decision.words import FIRST, done_in_words
 from upthread.core.turns.effects import INTENT, Settlement
 from upthread.core.types import (
     PERMISSION,
@@ -123,7 +124,7 @@ async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_
     one, two, three = planner.turns()
     assert [turn.number for turn in (one, two, three)] == [1, 2, 3]
     assert one.decision is not None
-    assert one.decision.done == "STARTED"
+    assert (one.decision.decision, one.decision.done) == (FIRST, done_in_words(FIRST, None))
     assert [found.decision for found in two.decisions] == ["resume", "resume_with_replay"]
     assert one.spent is not None
     assert (one.spent.count, one.spent.is_estimate) == (1000, False)

@@ -160,7 +160,8 @@ class _Reader(_SessionReader, Protocol):
 
 
 def _reader_of(agent: str) -> _Reader | None:
-    return cast("_Reader | None", part_of(agent, "stored"))
+    # Whoever has a folder may still have a store that nobody reads.
+    return cast("_Reader", part_of(agent, "stored")) if agent in WITH_A_STORE else None
 
 
 def _session_reader_of(agent: str) -> _SessionReader | None:

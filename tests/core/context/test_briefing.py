@@ -1,4 +1,4 @@
-"""X"""
+"""A briefing tells what is known and nothing else: bounded, in its order, and forged by nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""X"""
+"""What has changed since a session worked: each change is found, counted, and told on its line.
+
+Nothing that could not be looked at is called changed.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +215,7 @@ def test_a_file_is_stale_exactly_when_its_content_differs(known, now, critical):
     assert found.critical_count == expected
 
 
-# --- core/decision/changes ------------------------------------------------------------------------
+# --- the words that say it ------------------------------------------------------------------------
 
 
 def test_an_agent_that_tells_the_instructions_itself_is_told_that_they_hold():

@@ -1,4 +1,4 @@
-"""X"""
+"""What a decision rests on: kept with it and read back, and taken from the record's own rows."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_what_the_record_lacked_is_read_back_with_the_decision():
     assert lacking_in({"turns_lacking": "2", "not_compared": 1}) == (0, "")
 
 
-# --- core/decision/record_facts -------------------------------------------------------------------
+# --- what the record's own rows say ---------------------------------------------------------------
 
 
 OWN = ConversationId("con_1")

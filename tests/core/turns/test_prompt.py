@@ -1,4 +1,4 @@
-"""X"""
+"""What a session is sent: what it has not heard and may have forgotten, each once, and no more."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_continuation_can_always_be_told_from_its_prompt(prompt: str, effects:
     assert continuation(prompt, effects) == continuation(prompt, effects)
 
 
-# --- core/decision/change_note --------------------------------------------------------------------
+# --- what has changed, to a resumed session -------------------------------------------------------
 
 
 STEPWISE = Role(name="planner", instructions="Plan in small steps.")

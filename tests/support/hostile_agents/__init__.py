@@ -15,11 +15,14 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.hostile_agents.wires import WIRES
+
+from upthread.core.agents import ACP, AGENTS
 from upthread.core.quotas import (
     CALLS_AT_ONCE,
     CALLS_OF_TURN,
@@ -32,9 +35,6 @@ from upthread.core.quotas import (
     VALUES,
     WHOLE_NUMBER,
 )
-
-WIRES: Final = ("acp", "claude-code", "codex", "opencode")
-"""The wires the shipped hostile agent speaks; each is an adapter's."""
 
 MEMORY_MIB_MAX: Final = 200
 """What upthread's process may hold at most, whatever an agent sends."""
@@ -49,11 +49,6 @@ CASE_S_MAX: Final = 300.0
 """How long one prompt may take, on a machine that does much else."""
 NEW_ID: Final = "ses_hostile"
 PROGRAM: Final = Path(__file__).parent / "program.py"
-_COMMANDS: Final[Mapping[str, str]] = {
-    "claude-code": "claude",
-    "codex": "codex",
-    "opencode": "opencode",
-}
 LOOK_EVERY_S: Final = 0.01
 _KIB_OF_MIB: Final = 1024
 SOUND_AGENT: Final = "rehearsal"
@@ -99,7 +94,7 @@ class Case:
     full: int = 1
     says: str = ""
     new_id: str = NEW_ID
-    wires: Sequence[str] = WIRES
+    wires: Sequence[str] = tuple(WIRES)
 
     @property
     def name(self) -> str:
@@ -107,8 +102,7 @@ class Case:
         return self.act if self.new_id == NEW_ID else f"{self.act}-{self.new_id[:12]!a}"
 
 
-_NAMING: Final = ("acp", "codex", "opencode")
-"""Wires on which the agent names a new session; Claude Code takes a name of ours."""
+_NAMING: Final = tuple(name for name, wire in WIRES.items() if wire.names_sessions)
 _NO_NAME: Final = "an id is one line that can be printed"
 
 CASES: Final = (
@@ -169,13 +163,13 @@ class Place:
 
     def _install(self, wire: str, new_id: str) -> str:
         """Put the agent where its name is looked for, and return that name."""
-        own_id = new_id if wire in {"acp", "opencode"} or new_id != NEW_ID else ""
+        own_id = new_id if WIRES[wire].takes_any_id or new_id != NEW_ID else ""
         words = (sys.executable, "-I", str(PROGRAM), wire, own_id)
-        name = _COMMANDS.get(wire, "hostile")
+        name = "hostile" if wire == ACP else AGENTS[wire].program
         command = self._commands / name
         command.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         command.chmod(0o700)
-        return f"acp:{command}" if wire == "acp" else wire
+        return f"acp:{command}" if wire == ACP else wire
 
     @property
     def database_mib(self) -> float:

@@ -351,4 +351,4 @@ def act(wire: Wire, prompt: str) -> None:
 
 
 if __name__ == "__main__":
-    WIRES[sys.argv[1]](sys.argv[2]).serve(act)
+    WIRES[sys.argv[1]].speaker(sys.argv[2]).serve(act)

@@ -14,6 +14,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -382,9 +383,23 @@ def _handler_of(agent: OpenCode) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-WIRES: Mapping[str, Callable[[str], Wire]] = {
-    "acp": Acp,
-    "claude-code": ClaudeCode,
-    "codex": Codex,
-    "opencode": OpenCode,
+@dataclass(frozen=True)
+class Spoken:
+    """One wire: who speaks it, once given the id that a new session is to have.
+
+    `names_sessions` where the agent names a new session; else it takes a name of ours.
+    `takes_any_id` where that name has no form; else the wire itself makes one that has it.
+    """
+
+    speaker: Callable[[str], Wire]
+    names_sessions: bool = True
+    takes_any_id: bool = True
+
+
+WIRES: Mapping[str, Spoken] = {
+    "acp": Spoken(Acp),
+    "claude-code": Spoken(ClaudeCode, names_sessions=False, takes_any_id=False),
+    "codex": Spoken(Codex, takes_any_id=False),
+    "opencode": Spoken(OpenCode),
 }
+"""The wires the shipped hostile agent speaks, by the name of the agent whose adapter hears it."""

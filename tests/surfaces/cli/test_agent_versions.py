@@ -7,8 +7,10 @@ import sys
 
 import pytest
 from tests.agents.conftest import SCRIPTED
+from tests.support.decisions_told import decisions_told
 
 import upthread
+from upthread.core.decision.words import FIRST
 
 LINE = (
     f"gemini {upthread.__version__} is older than 0.61.0, which this upthread was tested with; "
@@ -52,7 +54,7 @@ def test_run_says_it_once_for_all_its_steps(up):
     up.configure(TWO_STEPS)
     done = up("run", "c", "--spec", "spec.md", "--agent", "gemini")
     assert (done.out + done.err).count(LINE) == 1
-    assert done.out.count("STARTED") == 2
+    assert decisions_told(done.out) == [FIRST, FIRST]
 
 
 @pytest.mark.parametrize(

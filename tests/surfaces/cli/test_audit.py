@@ -8,7 +8,11 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.support.decisions_told import decisions_told
 from tests.support.record_page import Seen
+
+from upthread.core.decision.model import DECISIONS
+from upthread.core.decision.words import FIRST, REFUSE, RESUME, RESUME_WITH_REPLAY, done_in_words
 
 FORGED = "```\n````\n# Forged heading\n## `spec/planner` (`Kael-planner`)\n| a | b |\n"
 
@@ -25,7 +29,8 @@ def record(tmp_path_factory, make_upthread):
     up(*tell, "[[rehearse: say again]]")
     up.environment["UPTHREAD_CALLERS"] = up("show", "w/planner", "--json").json["conversation_id"]
     refused = up(*tell, "from inside", code=5)
-    assert "REFUSED: the call comes from inside this very conversation" in refused.err
+    assert "the call comes from inside this very conversation" in refused.err
+    assert decisions_told(refused.err) == [REFUSE]
     del up.environment["UPTHREAD_CALLERS"]
     up("run", "w", "--spec", "spec.md", "--agent", "rehearsal", code=4)
     return up
@@ -76,9 +81,10 @@ def test_agents_cannot_forge_headings_or_tables(record):
     assert FORGED in markdown
     assert not any("Forged" in line for line in lines)
     assert "| a | b |" not in lines
+    decided = "|".join(re.escape(done_in_words(each, None)) for each in DECISIONS)
     shape = re.compile(
         r"# Audit of `w`|## Run \d+: [a-z ]+|## (Child `[a-z]+`|`w/[a-z]+`) \(`\w+-[a-z]+`\)"
-        r"|### Turn \d+: [A-Za-z ]+, [a-z ]+"
+        rf"|### Turn \d+: ({decided}), [a-z ]+"
     )
     assert [line for line in headings if not shape.fullmatch(line)] == []
 
@@ -219,20 +225,23 @@ def test_what_was_forgotten_is_shown_as_erased(make_upthread, tmp_path):
 
 def test_the_tree_has_a_line_for_each_session_turn_and_sub_agent(record):
     lines = [line.strip() for line in record("show", "w", "--tree").out.splitlines()]
+    started, resumed, rolled_over = (
+        re.escape(done_in_words(each, None)) for each in (FIRST, RESUME, RESUME_WITH_REPLAY)
+    )
     shape = [
         r"w \(\w+\): waiting",
         "planner: done",
         "ses_.* · rehearsal · no session yet",
-        r"1 STARTED · .* · ~\d+ tokens · .*",
-        r"2 RESUMED · .* · 1 call · \[\[rehearse: child .*",
+        rf"1 {started} · .* · ~\d+ tokens · .*",
+        rf"2 {resumed} · .* · 1 call · \[\[rehearse: child .*",
         r"sub-agent explorer · \d part.*",
-        r"3 RESUMED.* · .* · the agent failed · .* · 2 calls · .*",
+        rf"3 {resumed}.* · .* · the agent failed · .* · 2 calls · .*",
         r"ses_.* · rehearsal · the agent no longer has the session",
-        r"4 ROLLED OVER to a new session with replay · .*",
-        r"5 RESUMED · .*",
+        rf"4 {rolled_over} · .*",
+        rf"5 {resumed} · .*",
         "clarifier: .*",
         "ses_.* · rehearsal · no session yet",
-        r"1 STARTED · .*",
+        rf"1 {started} · .*",
     ]
     assert len(lines) == len(shape), lines
     assert [line for line, form in zip(lines, shape, strict=True) if not re.match(form, line)] == []

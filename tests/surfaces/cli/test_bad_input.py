@@ -9,6 +9,9 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import RESUME
 
 REHEARSAL = ("--agent", "rehearsal")
 
@@ -109,7 +112,7 @@ def test_names_are_data_and_never_a_path(shared):
     again = shared("tell", f"{composed}/planner", "[[rehearse: say hi]]")
     names = [each["workstream"] for each in shared("ls", "--json").json["workstreams"]]
 
-    assert "RESUMED" in again.err, "both spellings are one name"
+    assert decisions_told(again.err) == [RESUME], "both spellings are one name"
     assert odd in names
     assert names.count(composed) == 1
     assert shared("show", odd).out.startswith(odd)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from upthread.core.decision.words import RESUME, done_in_words
+
 
 def test_open_becomes_the_agent_in_the_sessions_directory(shared):
     shared("tell", "o1/planner", "[[rehearse: say hi]]")
@@ -33,7 +35,7 @@ def test_adopted_session_is_resumed_and_a_foreign_one_is_refused(shared):
     unknown = shared("adopt", "a2/planner", "ses_nowhere", "--agent", "rehearsal", code=1)
 
     assert f"ADOPTED {session} of rehearsal" in adopted.out
-    assert f"RESUMED {session}" in resumed.err
+    assert done_in_words(RESUME, session) in resumed.err
     assert "belongs to a1/planner" in taken.err
     assert "rehearsal has no session 'ses_nowhere'" in unknown.err
 

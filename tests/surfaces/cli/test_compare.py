@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import RESUME
 
 FIRST = "[[rehearse: tokens 900 100]] [[rehearse: read README.md]] [[rehearse: say planned]]"
 THEN = "[[rehearse: tokens 50 20]] [[rehearse: read README.md]] [[rehearse: say the tests]]"
@@ -43,7 +46,7 @@ def test_nothing_of_the_persons_is_touched_and_no_tree_stays(up):
     up("tell", "spec/planner", "[[rehearse: say mine]]", *AGENT)
     before = (git(up, "status", "--short"), git(up, "rev-parse", "HEAD"), up("id", "spec/planner"))
     shown = up("compare", "planner", FIRST, THEN, *AGENT, *LIMIT, "--yes")
-    assert "RESUMED" in shown.out
+    assert RESUME in decisions_told(shown.out)
     assert "git branch -d upthread/compare-" in shown.out
     assert len(git(up, "worktree", "list").splitlines()) == 1
     after = (git(up, "status", "--short"), git(up, "rev-parse", "HEAD"), up("id", "spec/planner"))

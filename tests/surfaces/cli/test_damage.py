@@ -9,7 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.support.decisions_told import decisions_told
 
+from upthread.core.decision.words import RESUME
 from upthread.store.sqlite import SqliteStore
 
 
@@ -180,7 +182,7 @@ def test_a_damaged_database_is_cured_by_its_backup(up, damage):
     damage(up)
     assert "is now the backup" in up("restore", str(up.home / "mine.db"), "--yes").out
     assert lines_of(up) == before
-    assert "RESUMED" in up("tell", "w/planner", "And now?").err
+    assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
     up("doctor", "upthread")
 
 
@@ -236,7 +238,7 @@ def test_a_damaged_record_is_salvaged_restored_and_gone_on_with(up):
     assert (done["lost"], done["notes"]) == ([], [])
     up("restore", done["salvaged"], "--yes")
     assert lines_of(up) == before
-    assert "RESUMED" in up("tell", "w/planner", "And now?").err
+    assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
 
 
 def test_salvage_says_what_is_lost_by_conversation_and_message(up):

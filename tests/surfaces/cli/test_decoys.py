@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.support.decoys import Decoys
 
+from upthread.core.decision.words import UNDECIDED
+
 PATIENCE_S = 60
 INSTALLED = """\
 #!{python}
@@ -266,7 +268,7 @@ def test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, agen
         for entry in entries:
             for each in entry["hooks"]:
                 told = clone.hook(each["command"], request)
-                assert "UNDECIDED" not in json.dumps(told)
+                assert UNDECIDED not in json.dumps(told)
     assert drained(clone) == []
     clone.decoys.assert_nothing_ran()
     assert f"spec-42/{role}" in clone.addresses, "the drain has taken it in"

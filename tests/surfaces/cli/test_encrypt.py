@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import RESUME
 
 
 @pytest.fixture
@@ -40,12 +43,12 @@ def test_a_record_goes_under_a_key_and_on_and_out_again(up):
     key = up.home / "keys" / "upthread"
     assert (len(key.read_bytes()), key.stat().st_mode & 0o777) == (32, 0o600)
 
-    assert "RESUMED" in up("tell", "w/planner", "And now?").err
+    assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
     assert holding(up, "And now") == []
 
     assert "config.toml" in up("encrypt", "--remove", "--yes").out
     (up.home / "upthread" / "config.toml").unlink()
-    assert "RESUMED" in up("tell", "w/planner", "Once more").err
+    assert decisions_told(up("tell", "w/planner", "Once more").err) == [RESUME]
 
 
 def test_a_new_record_is_encrypted_from_its_first_word(up):

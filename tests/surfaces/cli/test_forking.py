@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import RESUME, RESUME_WITH_REPLAY, done_in_words
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,7 @@ def test_a_fork_in_the_middle_replays_what_was_said_until_there(up):
     assert own["chain"] == []
 
     told = up("tell", "w1/planner", "[[rehearse: say and now?]]", "--agent", "rehearsal")
-    assert "with replay" in told.err
+    assert decisions_told(told.err) == [RESUME_WITH_REPLAY]
     _, found = messages(up, "w1")
     *_, context = (p["text"] for m in found for p in m["parts"] if p["kind"] == "context")
     assert "The word is heron." in context
@@ -69,7 +72,7 @@ def test_a_fork_at_the_end_is_the_agents_own_where_it_can_and_is_resumed(up):
     assert up("id", "w2/planner").out.strip() == made["upstream_session_id"]
 
     told = up("tell", "w2/planner", "What do you remember?")
-    assert f"RESUMED {made['upstream_session_id']}" in told.err
+    assert done_in_words(RESUME, made["upstream_session_id"]) in told.err
     ours, theirs = (
         (up.home / "sessions" / f"{session}.jsonl").read_text()
         for session in (made["upstream_session_id"], before)

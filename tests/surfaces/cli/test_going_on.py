@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from tests.support.decisions_told import decisions_told
 
+from upthread.core.decision.words import FIRST
 from upthread.core.states import State
 
 REHEARSAL = ("--agent", "rehearsal")
@@ -175,7 +177,7 @@ def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: st
 def test_a_role_that_is_running_goes_on_by_itself(shared):
     child = shared.start("tell", "running/planner", WAITS, *REHEARSAL)
     assert child.stderr
-    assert b"STARTED" in child.stderr.readline()
+    assert decisions_told(child.stderr.readline()) == [FIRST]
     shown = shared("show", "running").out
     assert ": running" in shown
     assert commands_in(shown) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support.decisions_told import decisions_told
 from tests.support.dumps import Dump, dump
 from tests.support.postgres_server import (
     database_at,
@@ -16,6 +17,7 @@ from tests.support.postgres_server import (
     migrated_database_at,
 )
 
+from upthread.core.decision.words import RESUME
 from upthread.core.types import TextPart
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
@@ -85,7 +87,7 @@ def test_a_project_goes_to_postgresql_and_back_and_is_the_same(rich, address, tm
     assert of_the_file(dump(back)) == before == dump(own_file(rich))
 
     rich.environment["UPTHREAD_DB"] = address
-    assert "RESUMED" in rich("tell", "w/planner", "Go on there.").err
+    assert decisions_told(rich("tell", "w/planner", "Go on there.").err) == [RESUME]
     assert "answered" in rich("answer", "spec-42", "stranger", "friend").out
 
 
@@ -228,7 +230,7 @@ def test_an_encrypted_record_is_moved_and_the_copy_is_encrypted_as_well(up, tmp_
     copy = up.home / "upthread" / "copy.db"
     up("migrate", "--from", "sqlite", "--to", str(copy), "--yes")
     assert b"Quixotic" not in copy.read_bytes()
-    assert "RESUMED" in up("tell", "w/planner", "Go on.", "--db", str(copy)).err
+    assert decisions_told(up("tell", "w/planner", "Go on.", "--db", str(copy)).err) == [RESUME]
     assert (copy.stat().st_mode & 0o777, copy.with_name("copy.db.key").stat().st_mode & 0o777) == (
         0o600,
         0o600,

@@ -235,14 +235,14 @@ def on_terminal(act: Any, monkeypatch) -> str:
 def test_each_line_of_a_reply_on_a_terminal_is_behind_a_bar(monkeypatch):
     def act() -> None:
         output = Output()
-        output.note("ours: STARTED")
+        output.note("ours: the beginning")
         for piece in re.findall(r"(?s).{1,7}", f"{HOSTILE_TEXT}\n{'word ' * 40}{FORGED}"):
             output.reply(piece)
         output.end_line()
         output.note("ours: the end")
 
     first, *reply, last, rest = on_terminal(act, monkeypatch).split("\n")
-    assert (first, last, rest) == ("ours: STARTED", "ours: the end", "")
+    assert (first, last, rest) == ("ours: the beginning", "ours: the end", "")
     assert all(line.startswith("│") and width(line) <= COLUMNS for line in reply)
     assert len(reply) > HOSTILE_TEXT.count("\n") + 4
     assert "\u0301" * 5 not in "".join(reply)

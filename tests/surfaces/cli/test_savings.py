@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from upthread.core.decision.words import FIRST, RESUME, START_FRESH, done_in_words
+
 PRICES = "read=3,cached=0.3,cache_written=3.75,written=15"
 
 
@@ -42,10 +44,10 @@ def test_a_workstream_has_its_sums_and_a_row_for_each_delegation(up):
     assert "not compared: no agent told what a first request read" in told
     rows = [re.split(r"  +", line) for line in lines[-4:]]
     assert [(row[0], row[1], row[2], row[6]) for row in rows] == [
-        ("w/planner", "1", "STARTED", "1k"),
-        ("w/planner", "2", "RESUMED", "2k"),
-        ("w/planner", "3", "STARTED FRESH with a briefing", "99"),
-        ("w/clarifier", "1", "STARTED", "not told"),
+        ("w/planner", "1", done_in_words(FIRST, None), "1k"),
+        ("w/planner", "2", done_in_words(RESUME, None), "2k"),
+        ("w/planner", "3", done_in_words(START_FRESH, None), "99"),
+        ("w/clarifier", "1", done_in_words(FIRST, None), "not told"),
     ]
 
 

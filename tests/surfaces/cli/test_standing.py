@@ -8,6 +8,10 @@ import signal
 import struct
 import termios
 
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import FIRST
+
 REHEARSAL = ("--agent", "rehearsal")
 ONE_STEP = '[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n'
 
@@ -18,7 +22,7 @@ def interrupted(up, *arguments: str) -> None:
     assert child.stderr
     assert child.stdout
     stream = child.stdout if arguments[0] == "run" else child.stderr
-    while b"STARTED" not in (line := stream.readline()):
+    while FIRST not in decisions_told(line := stream.readline()):
         assert line, "it ended before its turn had a session"
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=30)
@@ -28,7 +32,7 @@ def interrupted(up, *arguments: str) -> None:
 def killed(up, *arguments: str) -> None:
     child = up.start(*arguments)
     assert child.stderr
-    assert b"STARTED" in child.stderr.readline()
+    assert decisions_told(child.stderr.readline()) == [FIRST]
     child.kill()
     child.communicate(timeout=30)
 
@@ -146,7 +150,7 @@ def test_a_run_that_was_killed_is_not_running_in_the_audit(shared):
     shared.configure(ONE_STEP)
     killed_run = shared.start("run", "gone", "Do it.", *REHEARSAL)
     assert killed_run.stdout
-    while b"STARTED" not in (line := killed_run.stdout.readline()):
+    while FIRST not in decisions_told(line := killed_run.stdout.readline()):
         assert line
     killed_run.kill()
     killed_run.communicate(timeout=30)

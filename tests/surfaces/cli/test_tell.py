@@ -9,6 +9,9 @@ import sys
 import time
 
 from inline_snapshot import snapshot
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import FIRST, REFUSE, RESUME, done_in_words
 
 REHEARSAL = ("--agent", "rehearsal")
 
@@ -79,7 +82,7 @@ def test_unanswered_permission_parks_and_continue_goes_on(shared):
     )
     assert "upthread tell t4/planner --continue" in parked.err
     assert "parked" in listed.out
-    assert "RESUMED" in went_on.err
+    assert decisions_told(went_on.err) == [RESUME]
     assert "the turn was cut off; it goes on from there" in went_on.err
     assert "the last one has ended" in nothing_left.err
 
@@ -88,7 +91,7 @@ def test_busy_is_refused_or_a_sibling_and_ctrl_c_ends_the_turn_as_cancelled(shar
     opencode = ("--agent", "opencode")
     running = shared.start("tell", "t5/planner", "[[rehearse: hang]]", *opencode)
     assert running.stderr is not None
-    assert b"STARTED" in running.stderr.readline()
+    assert decisions_told(running.stderr.readline()) == [FIRST]
     refused = shared("tell", "t5/planner", "hi", code=6)
     as_json = shared("tell", "t5/planner", "hi", "--json", code=6)
     opened = shared("open", "t5/planner", code=6)
@@ -97,7 +100,7 @@ def test_busy_is_refused_or_a_sibling_and_ctrl_c_ends_the_turn_as_cancelled(shar
     _, err = running.communicate(timeout=30)
     shown = shared("show", "t5", "--json").json
 
-    words = f"t5/planner: REFUSED: busy — pid {running.pid} on "
+    words = f"t5/planner: {done_in_words(REFUSE, None)}: busy — pid {running.pid} on "
     assert refused.err.startswith(words)
     assert "--wait" in refused.err
     assert as_json.json["error"]["kind"] == "busy"
@@ -171,7 +174,7 @@ def test_terminal_has_colour_unless_no_color_and_asks_for_permission(shared):
     assert "\x1b[36mt9/planner (" in terminal.seen
     assert "answered by `the person at the terminal`" in shared("audit", "t9").out
     assert plain_code == 0
-    assert "RESUMED" in plain.seen
+    assert decisions_told(plain.seen) == [RESUME]
     assert "\x1b[3" not in plain.seen, "a colour"
 
 

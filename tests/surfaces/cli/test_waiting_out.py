@@ -5,6 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import RESUME
+
 AGENT = ("--agent", "rehearsal")
 LIMITED_S = 3
 LIMITED = f"[[rehearse: once rate_limit {LIMITED_S}]]"
@@ -20,7 +24,7 @@ def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
     assert (
         "nothing is lost by Ctrl-C, go on with: upthread tell past/planner --continue" in done.err
     )
-    assert "RESUMED" in done.err.partition("waiting: ")[2]
+    assert decisions_told(done.err.partition("waiting: ")[2]) == [RESUME]
     (role,) = shared("show", "past", "--json").json["roles"]
     last = role["last_turn"]
     assert (role["turns"], last["outcome"], last["is_finished"]) == (1, "ok", True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.support.by_hand import of_each
 from tests.support.default_turn import (
     MESSAGES,
     commits_of,
@@ -167,10 +168,13 @@ async def test_what_goes_on_is_told_later_and_what_a_newer_turn_followed_at_once
 
 
 async def test_the_provider_of_an_agent_is_said_in_the_words_of_the_conventions():
-    assert {name: provider_of(name) for name in AGENTS} == {
-        "claude-code": "anthropic",
-        "opencode": "opencode",
-        "codex": "openai",
-        "gemini": "gcp.gemini",
-    }
+    assert {name: provider_of(name) for name in AGENTS} == of_each(
+        AGENTS,
+        {
+            "claude-code": "anthropic",
+            "opencode": "opencode",
+            "codex": "openai",
+            "gemini": "gcp.gemini",
+        },
+    )
     assert provider_of("acp:mine") == "acp:mine"

@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import FIRST, RESUME, done_in_words
 
 TOKENS_MAX = 300
 CHARACTERS_OF_A_TOKEN = 4
@@ -61,7 +64,8 @@ def test_a_session_without_a_workstream_is_told_the_last_one_and_when(place, cla
 
 
 def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(place, claude):
-    assert "STARTED" in claude("PreToolUse", **delegation("Plan it."))["systemMessage"]
+    line = claude("PreToolUse", **delegation("Plan it."))["systemMessage"]
+    assert decisions_told(line) == [FIRST]
     done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
     assert claude("PostToolUse", **delegation("Plan it.", tool_response=done)) == {}
     place.wait_for_words()
@@ -70,7 +74,8 @@ def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(p
     assert context(claude("UserPromptSubmit", prompt="Go on.", session_id="main-2")) == ""
     written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
     written["tool_input"] = {"to": "a1", "message": "What was it?"}
-    assert "RESUMED a1 · 2nd turn" in claude("PreToolUse", **written)["systemMessage"]
+    resumed = f"{done_in_words(RESUME, 'a1')} · 2nd turn"
+    assert resumed in claude("PreToolUse", **written)["systemMessage"]
     claude("PostToolUse", **written, tool_response={"content": "It was a plan."})
     place.wait_for_words()
     assert place.upthread("drain")["calls"] == 2

@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import FIRST, RESUME, START_FRESH, done_in_words
 
 CHILD = "01a1ffcd-b1df-7510-ac01-aa4c3f66f4d9"
 
@@ -67,7 +70,7 @@ def worked(place, codex):
 
 
 def test_any_main_session_is_told_whom_to_open_and_write_to(place, codex, worked):
-    assert "STARTED" in codex("PreToolUse", **spawning("Plan it."))["systemMessage"]
+    assert decisions_told(codex("PreToolUse", **spawning("Plan it."))["systemMessage"]) == [FIRST]
     answered = json.dumps({"agent_id": CHILD, "nickname": "Noether"})
     assert codex("PostToolUse", **spawning("Plan it.", tool_response=answered)) == {}
     assert context(codex("UserPromptSubmit", prompt="Go on.")) == "", "it is at work"
@@ -76,7 +79,7 @@ def test_any_main_session_is_told_whom_to_open_and_write_to(place, codex, worked
         told = context(codex("SessionStart", session_id=session, source="startup"))
         assert f"- spec-42/planner: resume_agent with id '{CHILD}', then send_input to it" in told
     line = codex("PreToolUse", **writing("What was it?"), session_id="main-2")["systemMessage"]
-    assert f"RESUMED {CHILD} · 2nd turn" in line
+    assert f"{done_in_words(RESUME, CHILD)} · 2nd turn" in line
     assert "another role" not in line, "a message names no role: it keeps the one it finds"
     worked(said("What was it?"), last="It was a plan.", session_id="main-1")
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
@@ -99,7 +102,7 @@ def test_one_that_spawns_anew_gets_the_briefing_and_its_other_arguments_stay(pla
         last="Planned.",
     )
     answer = codex("PreToolUse", **spawning("And now?", tool_use_id="call_3"))
-    assert "STARTED FRESH with a briefing" in answer["systemMessage"]
+    assert decisions_told(answer["systemMessage"]) == [START_FRESH]
     updated = answer["hookSpecificOutput"]["updatedInput"]
     assert {name: updated[name] for name in ("agent_type", "fork_context")} == {
         "agent_type": "planner",

@@ -10,6 +10,9 @@ import sys
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text, tool
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import RESUME_WITH_REPLAY, START_FRESH, UNDECIDED
 
 PROMPT = "Make the file, KIWI-9."
 CHILD = "a1b2c3"
@@ -129,7 +132,7 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
     assert "KIWI-9" in prompt
     assert "made.txt: done" in prompt
     assert "git push origin main: outcome unknown" in prompt
-    assert "ROLLED OVER" in answer["systemMessage"]
+    assert decisions_told(answer["systemMessage"]) == [RESUME_WITH_REPLAY]
     assert "the last turn was cut off" in answer["systemMessage"]
 
 
@@ -145,7 +148,7 @@ def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_
     killed.place.upthread("drain")
     answer = killed.before("And now.", "c3")
     prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
-    assert "STARTED FRESH" in answer["systemMessage"]
+    assert decisions_told(answer["systemMessage"]) == [START_FRESH]
     assert "an earlier turn was cut off" in prompt
     assert "it was asked: Make the file, KIWI-9." in prompt
 
@@ -154,7 +157,7 @@ def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_
     killed.begin()
     killed.leave_transcript()
     answer = killed.before("Go on.", "c2")  # its drain takes nothing in
-    assert "UNDECIDED" in answer["systemMessage"]
+    assert UNDECIDED in answer["systemMessage"]
     assert "its last call was cut off" in answer["systemMessage"]
 
 
@@ -176,7 +179,7 @@ def begin_and_end(killed: Killed) -> None:
 def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, last_call):
     last_call(killed)
     answer = in_opencode(killed)  # its drain takes nothing in
-    assert answer["line"].startswith("upthread: UNDECIDED")
+    assert answer["line"].startswith(f"upthread: {UNDECIDED}")
     assert "its last call" in answer["line"]
     assert "replay" not in answer["line"]
 
@@ -186,7 +189,7 @@ def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(kil
     last_call(killed)
     killed.place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     answer = in_opencode(killed)
-    assert "ROLLED OVER to a new session with replay" in answer["line"]
+    assert decisions_told(answer["line"]) == [RESUME_WITH_REPLAY]
     assert "KIWI-9" in answer["prompt"]
     assert answer["prompt"].endswith("\n\nGo on.")
 

@@ -9,17 +9,27 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.decisions_told import decisions_told
 from tests.surfaces.hook.conftest import PROGRAM
+
+from upthread.core.decision.words import (
+    FIRST,
+    RESUME,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+    done_in_words,
+)
 
 
 def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place):
     first = place.call("c1", "ses_1").answer
     assert first["task_id"] == ""
-    assert first["line"] == "upthread: spec-42/planner: STARTED"
+    assert first["line"] == f"upthread: spec-42/planner: {done_in_words(FIRST, None)}"
     (place.home / "upthread.db").unlink()
     second = place.hook(place.request("before", "c2", prompt="Go on.")).answer
     assert second["task_id"] == "ses_1"
-    assert second["line"] == "upthread: spec-42/planner: RESUMED ses_1 · 2nd turn"
+    resumed = done_in_words(RESUME, "ses_1")
+    assert second["line"] == f"upthread: spec-42/planner: {resumed} · 2nd turn"
     assert second["prompt"] == "Go on."
 
 
@@ -117,7 +127,7 @@ def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     place.upthread("reset", "spec-42/planner", "--yes")
     answer = place.hook(place.request("before", "c2", prompt="Plan it.")).answer
     assert answer["task_id"] == ""
-    assert answer["line"].endswith("STARTED")
+    assert answer["line"].endswith(f": {done_in_words(FIRST, None)}")
 
 
 def test_a_drain_does_not_go_by_the_clock(place):
@@ -249,7 +259,7 @@ def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
     (place.project / names[1]).unlink()
     update = place.call("c2", "ses_1", files=read).answer
     assert update["task_id"] == "ses_1"
-    assert "with an update" in update["line"]
+    assert decisions_told(update["line"]) == [RESUME_WITH_UPDATE]
     assert f"- `{names[0]}`: changed" in update["prompt"]
     assert f"- `{names[1]}`: deleted" in update["prompt"]
     assert update["prompt"].endswith("\n\nPlan it.")
@@ -258,7 +268,7 @@ def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
         (place.project / name).write_text("three")
     fresh = place.hook(place.request("before", "c3", prompt="Plan it.")).answer
     assert fresh["task_id"] == ""
-    assert "STARTED FRESH" in fresh["line"]
+    assert decisions_told(fresh["line"]) == [START_FRESH]
     assert "# Briefing" in fresh["prompt"]
 
 
@@ -268,7 +278,7 @@ def test_a_touched_file_with_the_same_content_has_not_changed(place):
     os.utime(place.project / "a.txt", (1, 1))
     answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
     assert answer["prompt"] == "Go on."
-    assert answer["line"].endswith("RESUMED ses_1 · 2nd turn")
+    assert answer["line"].endswith(f"{done_in_words(RESUME, 'ses_1')} · 2nd turn")
 
 
 def test_another_branch_is_told(place):

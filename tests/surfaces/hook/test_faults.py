@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.decisions_told import decisions_told
 from tests.surfaces.hook.conftest import HookPlace, Said
+
+from upthread.core.decision import words
 
 CALLS = (400, pytest.param(1_000, marks=pytest.mark.soak))
 AT_ONCE = 20
@@ -31,7 +34,7 @@ WALL_S_MAX = 1.0
 HANGING_S = 5.0
 """No call takes this long: the longest of a thousand is as much the machine's as the hook's."""
 
-UNDECIDED = "upthread: UNDECIDED"
+UNDECIDED = f"upthread: {words.UNDECIDED}"
 
 
 def disk_is_full() -> None:
@@ -116,7 +119,7 @@ def test_a_damaged_binding_is_told_once_and_written_again(seen, damage):
         time.sleep(0.05)
     line = line_of(seen.hook(seen.request("before", "c2")))
     assert line.startswith("upthread: spec-42/planner")
-    assert "RESUMED" in line
+    assert decisions_told(line) == [words.RESUME]
 
 
 def test_a_spool_that_is_no_directory_is_an_error_that_names_it(seen):
@@ -173,10 +176,10 @@ def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
     with locked(seen):
         seen.hook(seen.request("before", "c1", prompt="Go on."))
     told = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
-    assert "RESUMED ses_1" in told
-    assert "UNDECIDED before this: 1, the last because" in told
+    assert words.done_in_words(words.RESUME, "ses_1") in told
+    assert f"{words.UNDECIDED} before this: 1, the last because" in told
     again = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
-    assert "UNDECIDED" not in again
+    assert words.UNDECIDED not in again
 
 
 def test_a_program_that_takes_too_long_ends_by_itself(seen):

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from tests.surfaces.hook.conftest import PROGRAM, HookPlace
 
+from upthread.core.decision.words import UNDECIDED
+
 EVENTS = 90
 EVENTS_SOAK = 1_000
 ROLES = ("planner", "builder", "checker")
@@ -112,7 +114,7 @@ class Storm:
         if hook.wait(60) != 0:
             return {}
         answer = json.loads(out) if out else {}
-        if "UNDECIDED" not in str(answer.get("line", "")):
+        if UNDECIDED not in str(answer.get("line", "")):
             call.confirmed.add(event)
         return answer
 

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.decisions_told import decisions_told
 from tests.support.world import eventually
+
+from upthread.core.decision.words import FIRST, RESUME, RESUME_WITH_REPLAY
 
 HOST = Path(__file__).resolve().parents[2] / "support" / "opencode2" / "host.mjs"
 pytestmark = [
@@ -104,13 +107,13 @@ def child(told: Any) -> str:
 def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     opencode = place.opencode()
     first = opencode.call("ses_a", "Plan it.", reads=["README.md"])
-    assert "STARTED" in first["input"]["description"]
+    assert decisions_told(first["input"]["description"]) == [FIRST]
     assert "sessionID" not in first["input"]
     place.wait_until_taken_in()
     again = opencode.call("ses_a", "And the tests?")
     assert again["input"]["sessionID"] == child(first) == child(again)
     assert again["input"]["prompt"].endswith("And the tests?")
-    assert "RESUMED" in again["result"]["metadata"]["upthread"]
+    assert decisions_told(again["result"]["metadata"]["upthread"]) == [RESUME]
     assert again["input"]["description"].startswith("do it · upthread: ")
     shown = place.up("show", "spec-1/planner").out
     assert child(first) in shown
@@ -123,7 +126,7 @@ def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session
     assert "sessionID" not in there["input"]
     assert child(there) != child(first)
     assert "KIWI-42" in there["input"]["prompt"]
-    assert "ROLLED OVER" in there["input"]["description"]
+    assert decisions_told(there["input"]["description"]) == [RESUME_WITH_REPLAY]
     place.wait_until_taken_in()
     assert "opens only inside its main session" in there["result"]["metadata"]["upthread"]
     # What is newest goes on from then on.
@@ -146,7 +149,7 @@ def test_a_session_that_is_gone_is_told_anew(place: Place):
     opencode.play(forget=first)
     told = opencode.call("ses_a", "What did we agree on?")
     assert "KIWI-42" in told["input"]["prompt"]
-    assert "ROLLED OVER" in told["input"]["description"]
+    assert decisions_told(told["input"]["description"]) == [RESUME_WITH_REPLAY]
 
 
 def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(place: Place):

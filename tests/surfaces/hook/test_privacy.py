@@ -10,6 +10,8 @@ import pytest
 from tests.core.redaction.secrets_of import planted
 from tests.surfaces.hook.conftest import HookPlace
 
+from upthread.core.decision.words import UNDECIDED
+
 SECRETS_PLANTED = 200
 
 
@@ -124,7 +126,7 @@ def test_a_drain_that_cannot_be_started_is_told_and_the_call_is_kept(place):
     place.hook(place.request("before", "c1", prompt="Plan it."))
     end = {"child": "ses_1", "outcome": "ok", "reply": "Planned.", "prompt": "Plan it."}
     told = place.hook(place.request("ended", "c1", **end)).answer["line"]
-    assert told.startswith("upthread: UNDECIDED")
+    assert told.startswith(f"upthread: {UNDECIDED}")
     assert place.upthread("drain")["calls"] == 1
 
 

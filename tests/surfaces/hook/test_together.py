@@ -10,7 +10,16 @@ import sys
 import time
 
 import pytest
+from tests.support.decisions_told import decisions_told
 from tests.surfaces.hook.conftest import TIMEOUT_S, HookPlace
+
+from upthread.core.decision.words import (
+    FIRST,
+    RESUME_WITH_REPLAY,
+    START_FRESH,
+    UNDECIDED,
+    done_in_words,
+)
 
 SLOW = "[[rehearse: slow 40 100]]"
 
@@ -53,7 +62,7 @@ def test_a_call_finds_a_turn_under_way_and_works_beside_it(ours):
     told = tell(ours, SLOW)
     wait_for_claim(ours)
     line = ours.hook(ours.request("before", "c1", prompt="Plan it.")).answer["line"]
-    assert line.startswith("upthread: spec-42/planner~2: STARTED")
+    assert line.startswith(f"upthread: spec-42/planner~2: {done_in_words(FIRST, None)}")
     assert f"spec-42/planner is in use by `upthread tell spec-42/planner` (pid {told.pid})" in line
     assert result_of(told)[-1]["status"] == "done"
     ours.hook(ours.request("started", "c1", child="ses_1"))
@@ -111,13 +120,13 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
     os.killpg(told.pid, signal.SIGKILL)
     told.communicate()
     line = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer["line"]
-    assert line.startswith("upthread: UNDECIDED")
+    assert line.startswith(f"upthread: {UNDECIDED}")
     assert "cut off" in line
     ours.wait_for_words()
     ours.upthread("drain")
     line = ours.hook(ours.request("before", "c2", prompt="Go on.")).answer["line"]
-    assert "UNDECIDED before this: 1" in line
-    assert "STARTED:" not in line, "it is not as if there had been nothing"
+    assert f"{UNDECIDED} before this: 1" in line
+    assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
 
 
 def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours):
@@ -133,8 +142,8 @@ def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours
     os.killpg(told.pid, signal.SIGKILL)
     told.communicate()
     line = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer["line"]
-    assert "UNDECIDED" not in line
-    assert "STARTED:" not in line, "it is not as if there had been nothing"
+    assert UNDECIDED not in line
+    assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
 
 
 def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(place):
@@ -143,7 +152,7 @@ def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(plac
     place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     (place.project / "upthread.toml").write_text('[roles.planner]\ncontinuity = "fresh"\n')
     line = place.hook(place.request("before", "c1", prompt="Go on.")).answer["line"]
-    assert "STARTED FRESH" in line
+    assert decisions_told(line) == [START_FRESH]
     assert "the role starts fresh every time" in line
 
 
@@ -153,7 +162,7 @@ def test_settings_that_cannot_be_read_are_told_and_the_agent_goes_on(place):
     place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     (place.project / "upthread.toml").write_text("[roles\n")
     said = place.hook(place.request("before", "c1", prompt="Go on."))
-    assert said.answer["line"].startswith("upthread: UNDECIDED")
+    assert said.answer["line"].startswith(f"upthread: {UNDECIDED}")
     assert "upthread.toml has changed and could not be taken in" in said.answer["line"]
 
 
@@ -193,5 +202,5 @@ def test_a_hook_says_what_why_says_of_a_session_that_is_nearly_full(ours):
     published = json.loads(binding.read_text())["decided"]["unknown"]
     assert published["reasons"] == now["reasons"]
     # The hook speaks for OpenCode, which another agent's session is not.
-    assert "ROLLED OVER to a new session with replay" in line
+    assert decisions_told(line) == [RESUME_WITH_REPLAY]
     assert "the session belongs to another agent" in line

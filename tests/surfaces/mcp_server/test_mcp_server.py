@@ -20,6 +20,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 from tests.support import trusting
+from tests.support.decisions_told import decisions_told
+
+from upthread.core.decision.words import FIRST, RESUME
 
 TOKEN = "a-token-of-the-tests"
 TOOLS = {"delegate", "wait", "status", "report", "answer", "why"}
@@ -121,13 +124,13 @@ async def drive_every_tool(client: Client) -> None:
         client, "delegate", address="spec-42/planner", prompt=f"[[rehearse: say {ENDS}]]"
     )
     assert first["status"] == "done"
-    assert "STARTED" in first["line"]
+    assert decisions_told(first["line"]) == [FIRST]
     found = await call(client, "report", address="spec-42/planner")
     assert found["report"]["summary"] == "planned"
     second = await call(
         client, "delegate", address="spec-42/planner", prompt="[[rehearse: say two]]"
     )
-    assert "RESUMED" in second["line"]
+    assert decisions_told(second["line"]) == [RESUME]
     assert second["upstream_session_id"] == first["upstream_session_id"]
     assert second["reply"].endswith("two")
     assert (await call(client, "wait", handle=second["handle"]))["status"] == "done"
@@ -246,7 +249,7 @@ async def test_a_person_is_asked_by_the_protocol_and_the_role_goes_on_with_the_a
     (message,) = asked
     assert message == "w/planner asks:\nWhich word?"
     assert stands["status"] == "done"
-    assert "RESUMED" in stands["line"]
+    assert decisions_told(stands["line"]) == [RESUME]
     told = json.loads(server.upthread("audit", "w", "--json").stdout)
     assert "Ahoy" in json.dumps(told)
     assert "A person has answered" not in json.dumps(told)

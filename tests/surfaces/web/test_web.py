@@ -20,11 +20,13 @@ import anyio
 import pytest
 from tests.support.axe import needs_axe, violations
 from tests.support.chromium import needs_chromium, opened
+from tests.support.decisions_told import decisions_told
 from tests.support.every_case import environment_of
 from tests.support.hostile_record import write_record
 from tests.support.record_page import ATTACKS, Saying, Seen
 
 from upthread.client import open_project
+from upthread.core.decision.words import RESUME
 from upthread.runtime.options import TellOptions
 
 TURNS = 30
@@ -145,7 +147,7 @@ def test_the_list_leads_to_each_workstream_and_it_to_its_turns(site: Site):
     page = site.ask("/workstream?name=feature%2Fx")[1]
     seen = Seen(page).text
     assert f"reply-{TURNS - 1}" in seen
-    assert "RESUMED" in seen
+    assert RESUME in decisions_told(seen)
     assert "reply-3\n" not in seen
 
 

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final, cast
 
+from upthread.core.decision.words import REFUSE, done_in_words
 from upthread.core.lazy_dataclass import dataclass, field, replace
 from upthread.errors import (
     ConfigError,
@@ -180,12 +181,12 @@ def _refused(error: UpthreadError) -> str:
     if isinstance(error, LeaseHeldError):
         # Leases have the project's id in their names, which no person has ever typed.
         name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
-        return f"{name}: REFUSED: busy — {error.holder}"
+        return f"{name}: {done_in_words(REFUSE, None)}: busy — {error.holder}"
     if isinstance(error, RefusedError):
         from upthread.core.decision.handshake import in_words  # a light verb decides nothing
 
         reason = error.reasons[0] if error.reasons else "refused"
-        return f"{one_line(where)}: REFUSED: {one_line(in_words(reason))}"
+        return f"{one_line(where)}: {done_in_words(REFUSE, None)}: {one_line(in_words(reason))}"
     return ""
 
 

@@ -126,9 +126,10 @@ def _undecided(
     except Exception as second:  # noqa: BLE001  # told beside the first
         why += f"; and it could not be kept: {_why(second)}"
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)  # what is left is to say it
+    from upthread.core.decision.words import UNDECIDED
     from upthread.surfaces.hook.decision_line import one_line
 
-    line = one_line(f"upthread: UNDECIDED, the agent goes on without it: {why}")
+    line = one_line(f"upthread: {UNDECIDED}, the agent goes on without it: {why}")
     return {last_run.LINE_FIELDS.get(agent, "systemMessage"): line}
 
 

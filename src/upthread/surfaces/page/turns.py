@@ -122,7 +122,7 @@ def _facts(html: Html, branch: Branch) -> Iterator[Markup]:
         when = moment(refusal.decided_at_ms)
         yield html.element(
             "p",
-            html.element("span", "REFUSED", class_="pill refused"),
+            html.element("span", found.done, class_="pill refused"),
             f" {when}: ",
             html.line(found.because),
             class_="note",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
+
+from upthread.core.decision.words import RESUME, done_in_words
 
 SECONDS_MAX = 20.0
 """Of processor time, which the neighbours do not change; most of it is waiting."""
@@ -36,7 +39,7 @@ def test_a_role_is_killed_and_goes_on_in_its_session_within_twenty_seconds(tmp_p
     out, seconds = shown(tmp_path)
     assert seconds < SECONDS_MAX
     assert out.count("kill -9") == 1
-    assert "RESUMED ses_" in out
+    assert re.search(done_in_words(RESUME, r"ses_\w+"), out)
     assert "the turn was cut off; it goes on from there" in out
     assert "went on in the session it had" in out
     assert len(out.splitlines()) <= 25
@@ -53,5 +56,5 @@ def test_for_programs_it_says_the_session_and_what_was_told(tmp_path):
     out, _ = shown(tmp_path, "--json")
     told = json.loads(out)
     assert told["session"].startswith("ses_")
-    assert "RESUMED" in told["line"]
+    assert done_in_words(RESUME, told["session"]) in told["line"]
     assert any("kill -9" in line for line in told["told"])
