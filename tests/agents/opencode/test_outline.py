@@ -68,6 +68,22 @@ def test_a_message_that_is_no_json_leaves_its_session_listed(tmp_path, database)
     assert [each.ending for each in found(tmp_path)] == ["unknown"]
 
 
+def test_a_database_that_version_2_has_made_alone_is_listed(tmp_path, database):
+    for table in ("part", "message", "session"):
+        database.connection.execute(f"DROP TABLE {table}")
+    database.connection.execute(
+        "CREATE TABLE session_v2 (id text, parent_id text, directory text, title text,"
+        " agent text, time_created integer, time_updated integer)"
+    )
+    database.connection.execute(
+        "INSERT INTO session_v2 VALUES ('ses_1', NULL, '/new', 'Newer', 'build', 1, 5)"
+    )
+    database.close()
+    assert [(each.session_id, each.unredacted_title) for each in found(tmp_path)] == [
+        ("ses_1", "Newer")
+    ]
+
+
 def test_of_a_session_that_version_2_has_too_its_row_counts(tmp_path, database):
     session = database.session()
     database.connection.execute(

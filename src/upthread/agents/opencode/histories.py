@@ -167,15 +167,20 @@ def _state_of_call(path: Path, session_id: str, call_id: str) -> JsonObject:
 
 
 @contextmanager
-def opened(path: Path) -> Generator[Database]:
-    """Open a database of OpenCode's for reading; no byte of it or beside it changes."""
+def opened(path: Path, *, has_messages: bool = True) -> Generator[Database]:
+    """Open a database of OpenCode's for reading; no byte of it or beside it changes.
+
+    Without `has_messages` one is taken that version 2 has made alone, of which only rows of
+    sessions are read. StoreError for one of another form.
+    """
     try:
         os.close(through_links(str(path)))  # SQLite would wait for a pipe
         with (
             tempfile.TemporaryDirectory(prefix="upthread-") as copies,
             closing(connected(*_source(path, Path(copies)))) as connection,
         ):
-            _check(connection, path)
+            if has_messages or not _has_sessions_of_version_2(connection):
+                _check(connection, path)
             yield connection
     except (apsw.Error, OSError) as error:
         raise StoreError(
@@ -203,6 +208,10 @@ def _source(path: Path, copies: Path) -> tuple[str, int]:
 
 def _uri(path: Path, query: str) -> str:
     return f"file:{quote(str(path.absolute()))}?{query}"
+
+
+def _has_sessions_of_version_2(connection: Database) -> bool:
+    return bool(list(connection.execute("SELECT 1 FROM pragma_table_info('session_v2')")))
 
 
 def _check(connection: Database, path: Path) -> None:

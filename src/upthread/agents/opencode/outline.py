@@ -53,7 +53,7 @@ def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
         if not is_read(path, look):
             continue
         try:
-            with opened(path) as database:
+            with opened(path, has_messages=False) as database:
                 _end_in_time(database, look)
                 yield from outlines_in(database, path, look)
         except StoreError:
@@ -120,6 +120,9 @@ def outline_of(database: Database, path: Path, row: Row) -> SessionOutline:
 
 
 def _newest(database: Database, session_id: str) -> Iterator[Mapping[str, Any]]:
+    # A database that version 2 has made has none of version 1's messages.
+    if not list(database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'message'")):
+        return
     for (data,) in database.execute(_NEWEST, (session_id,)):
         yield read_object(str(data or "{}").encode("utf-8", "surrogatepass"))[0]
 

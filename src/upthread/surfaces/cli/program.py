@@ -243,7 +243,7 @@ def _load_decoders() -> None:
     """
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        import msgspec  # noqa: F401
+        import_module("msgspec")
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 

@@ -111,8 +111,8 @@ def _asked(found: list[Candidate], around: Surroundings) -> list[Candidate]:
         use_jk_keys=False,
         pointer=">",
     )
-    marked = cast("list[int] | None", asked.ask())  # None: Ctrl-C
-    return [found[number] for number in marked or []]
+    marked = cast("list[int]", asked.unsafe_ask())  # Ctrl-C ends it as it ends any verb
+    return [found[number] for number in marked]
 
 
 def _line(candidate: Candidate, around: Surroundings) -> str:
