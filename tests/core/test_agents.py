@@ -106,3 +106,10 @@ def test_another_major_version_is_known_by_its_number_and_the_tested_one_is_none
     assert other_major("opencode", "1.18.33") is None
     assert other_major("opencode", "") is None
     assert other_major("nobody", "2.0") is None
+
+
+def test_an_archived_session_is_fetched_first_where_its_agent_asks_for_that():
+    thread = "01a20601-8661-7d90-8014-80c2410a5e75"
+    assert AGENTS["codex"].unarchive_command(thread) == ("codex", "unarchive", thread)
+    assert AGENTS["codex"].unarchive_command("-x") is None
+    assert AGENTS["opencode"].unarchive_command("ses_1") is None

@@ -120,8 +120,7 @@ class _Written:
             names += ["__setattr__", "__delattr__", "__getstate__", "__setstate__"]
         if self._options.get("order"):
             names += ["__lt__", "__le__", "__gt__", "__ge__"]
-        if sys.version_info >= (3, 13):
-            names.append("__replace__")
+        names += ["__replace__"] * (sys.version_info >= (3, 13))
         return [name for name in names if name not in self._members]
 
     def _options_of(self, name: str) -> Mapping[str, Any]:
