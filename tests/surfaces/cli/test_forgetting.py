@@ -63,6 +63,16 @@ def test_a_wrong_forget_says_what_is_wrong(up, arguments, code, says):
     assert says in up("forget", *arguments, "--yes", code=code).err
 
 
+def test_a_session_that_begins_without_what_was_forgotten_says_so(up):
+    session = up("tell", "w/planner", "Quixotic zebra", "--json").stream[-1]["upstream_session_id"]
+    up("forget", "w", "--yes")
+    for path in up.home.rglob(f"*{session}*"):
+        path.unlink()
+    lines = up("tell", "w/planner", "[[rehearse: say hi]]", "--json").stream
+    assert lines[-1]["decision"] == "resume_with_replay"
+    assert "nothing_to_replay" in [each.get("kind") for each in lines if each["type"] == "notice"]
+
+
 def test_only_what_is_older_is_forgotten(up):
     up("tell", "w/planner", "Quixotic zebra")
     nothing = up("forget", "--before", "2020-01-31", "--yes", "--json").json

@@ -6,7 +6,7 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 from msgspec import Struct, structs
@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.context.prior_context import PriorContext
+from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.core.events import AgentEvent, PromptSent, UsageReported
 from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import RESET_S_MAX, require_tokens
@@ -25,6 +26,7 @@ from upthread.errors import UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.progress import Notice
 from upthread.runtime.turns.recorder import Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
@@ -38,6 +40,8 @@ from upthread.runtime.turns.turn_history import (
 )
 from upthread.store.base import Store
 from upthread.tasks import task_group
+
+NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -74,7 +78,10 @@ class Sender:
         begun = await live.read(lambda store: self._begun(store, live))
         if begun is None:
             return None
-        text, beforehand = begun
+        text, beforehand, is_past_told = begun
+        if live.telling == RESUME_WITH_REPLAY and not is_past_told:
+            said = "nothing of what was said is left on record: the new session begins without it"
+            live.request.listener.notice(Notice(kind=NOTHING_TO_REPLAY, text=said))
         return await self._stream(live, connection, text, beforehand)
 
     async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
@@ -82,19 +89,23 @@ class Sender:
         beforehand = await live.read(lambda store: _beforehand(store, live))
         return await self._stream(live, connection, text, beforehand)
 
-    def _begun(self, store: Store, live: LiveTurn) -> tuple[str, _Beforehand] | None:
-        """Commit the prompt as it will leave, and read what is known by then. Blocking."""
+    def _begun(self, store: Store, live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
+        """Commit the prompt as it will leave, and read what is known by then. Blocking.
+
+        With it whether the session is told anything of the past.
+        """
         # Without what redaction took from it, it would be another prompt than the person's.
         if not live.messages.has_whole_prompt():
             return None
         # Also where it is not told: what a session could have been told is on record (ADR 13).
         prior = prior_of(store, live)
         is_injected = live.must_inject
+        past = past_of(store, live, prior, is_prior_injected=is_injected)
         context = context_for(
             role=live.request.claim.role,
             task=live.request.task,
             decision=live.telling,
-            past=past_of(store, live, prior, is_prior_injected=is_injected),
+            past=past,
         )
         message, writes = _prompt_message(live, context)
         sent = sent_event(
@@ -104,7 +115,7 @@ class Sender:
         # became of it, and never sends a prompt a second time that may have arrived.
         live.log.commit_here(sent, writes=writes)
         live.messages.advance_past(writes)
-        return message.sent_text, _beforehand(store, live)
+        return message.sent_text, _beforehand(store, live), bool(past)
 
     async def _stream(
         self, live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
