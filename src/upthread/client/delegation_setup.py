@@ -20,7 +20,7 @@ from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.actors import CALLERS_VARIABLE
-from upthread.core.agents import AGENTS, one_of
+from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.names import Address, key_of
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
@@ -114,7 +114,9 @@ class Preparing:
         # A person's word, then the role's: a session
         # follows them, and is rolled over if it must be.
         known = named or self._settings.role(address.role).agent or held or otherwise
-        return known or self._settings.agent or self._only_installed()
+        chosen = known or self._settings.agent or self._only_installed()
+        # Also by its program's name, unless somebody has configured one that is called so.
+        return chosen if chosen in self._settings.agents else name_of(chosen)
 
     def _only_installed(self) -> str:
         names = registry.agents_on_path(self._environment.get("PATH"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -62,3 +63,13 @@ def test_the_configured_agent_is_taken_without_asking(two):
     two("tell", "configured/planner", "hello")
     (two.directory / "upthread.toml").unlink()
     assert two("show", "configured", "--json").json["roles"][0]["agent"] == "gemini"
+
+
+def test_an_agent_is_called_by_its_program_too_but_for_one_a_person_has_called_so(two):
+    said = two("tell", "alias/planner", "hello", "--agent", "claude", code=None)
+    assert "was not found on PATH" in said.err, "known, and not installed here"
+    command = [sys.executable, "-I", "-m", "upthread.agents.rehearsal"]
+    two.configure(f"[agents.claude]\ncommand = {json.dumps(command)}\n")
+    two("tell", "own/planner", "[[rehearse: say hi]]", "--agent", "claude")
+    assert two("show", "own", "--json").json["roles"][0]["agent"] == "claude"
+    (two.directory / "upthread.toml").unlink()
