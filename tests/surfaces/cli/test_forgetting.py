@@ -56,6 +56,7 @@ def test_forget_shows_asks_and_leaves_the_outline(up):
         (("nowhere",), 3, "there is no workstream 'nowhere'"),
         (("--before", "yesterday"), 2, "'yesterday' is no date (like 2026-01-31"),
         (("w", "--role", "No Role"), 2, "role"),
+        (("w", "--role", "plannr"), 3, "'w' has no role 'plannr'. Did you mean 'planner'?"),
     ],
 )
 def test_a_wrong_forget_says_what_is_wrong(up, arguments, code, says):

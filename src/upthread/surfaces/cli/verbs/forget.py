@@ -19,9 +19,9 @@ from upthread.client.file_permissions import Log, day_of, logs, remove_logs
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.config_file import Keep
 from upthread.core.lazy_dataclass import dataclass
-from upthread.core.names import parse_role, parse_workstream
+from upthread.core.names import did_you_mean, parse_role, parse_workstream, shown
 from upthread.core.states import effects_command
-from upthread.errors import StoreError, UsageError
+from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
@@ -77,6 +77,8 @@ def forget(
         await project.hooks.catch_up()
         if workstream is not None:
             await project.show(workstream)  # NotFoundError for one there never was
+            if role is not None:
+                await anyio.to_thread.run_sync(lambda: _require_role(project, workstream, role))
         held = await project.forgetting.held(selection)
         kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
         if before is not None:  # of one that has nothing so old there is nothing to forget
@@ -90,6 +92,16 @@ def forget(
         return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
 
     return _carry_out(call, call.with_project(look), "Forget it?", is_yes=is_yes, is_dry=is_dry_run)
+
+
+def _require_role(project: Project, workstream: str, role: str) -> None:
+    """Raise NotFoundError for a role that was never in a workstream. Blocking."""
+    known = {each.key.role for each in project.store.conversations(project.project_id, workstream)}
+    if role not in known:
+        raise NotFoundError(
+            f"{shown(workstream)} has no role {shown(role)}{did_you_mean(role, known)}",
+            hint=f"its roles: {', '.join(sorted(map(one_line, known)))}",
+        )
 
 
 def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
