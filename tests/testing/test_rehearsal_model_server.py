@@ -242,16 +242,20 @@ def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
 def test_a_client_that_goes_while_the_model_hangs_leaves_no_thread(model):
     body = json.dumps(chat("[[HANG]]")).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-    before = threading.active_count()
+    before = set(threading.enumerate())
+
+    def added() -> set[threading.Thread]:
+        return set(threading.enumerate()) - before
+
     with raw_connection(model) as connection:
         connection.sendall(head + body)
         while not model.requests:
             time.sleep(0.01)
-        assert threading.active_count() > before
+        assert added()
     deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
+    while added() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert not added()
 
 
 def test_closing_leaves_no_port_and_keeps_the_requests():

@@ -173,7 +173,7 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
         (("--json", "id", "w/planner"), 245, 18),
         (("ls",), 258, 20),
         (("show", "w"), 270, 20),
-        (("why", "w/planner"), 400, 42),
+        (("why", "w/planner"), 400, 50),
     ],
 )
 def test_a_look_loads_so_many_modules_reads_so_many_files_and_starts_nothing(
