@@ -104,6 +104,18 @@ def test_what_one_asks_of_it_is_answered_as_the_standard_library_does(options):
     assert (ours.__hash__ is None) == (theirs.__hash__ is None)
 
 
+@pytest.mark.parametrize("options", [FROZEN, {"frozen": True}, {}])
+def test_a_class_without_fields_has_a_value_like_any_other(options):
+    @dataclass(slots=True, **options)
+    class Nothing:
+        """Says no more than that it is there."""
+
+    assert Nothing() == Nothing()
+    assert repr(Nothing()).endswith("Nothing()")
+    assert asdict(Nothing()) == {}
+    assert signature(Nothing).parameters == {}
+
+
 def test_a_list_that_a_value_is_given_is_its_own():
     _, ours = both()
     assert ours("a").seen is not ours("a").seen

@@ -70,7 +70,7 @@ class _Written:
     def _init(self, made: type[Any]) -> Mapping[str, Any]:
         """Make the function that fills the slots."""
         scope: dict[str, Any] = {"no_value": object()}
-        takes = ["self", *(["*"] if self._options.get("kw_only") else [])]
+        takes = ["self", *["*"] * bool(self._names and self._options.get("kw_only"))]
         fills: list[str] = []
         for name in self._names:
             scope[f"set_{name}"] = getattr(made, name).__set__
