@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from upthread.agents.opencode.search import said_in
+import json
+from contextlib import ExitStack
+
+import pytest
+from tests.agent_stores.opencode_database import OpenCodeDatabase, text
+
+from upthread.agent_stores.outline import look
+from upthread.agent_stores.text_search import Words
+from upthread.agents.opencode.search import said_by_version_2, said_in, sessions
+
+
+@pytest.fixture
+def database(tmp_path):
+    (tmp_path / "opencode").mkdir()
+    return OpenCodeDatabase(tmp_path / "opencode" / "opencode.db")
 
 
 def told(part):
@@ -15,3 +29,75 @@ def test_texts_and_what_a_tool_took_and_gave_are_said():
     assert told({"type": "tool", "state": state}) == [("tool", "make\nmade")]
     for part in ({}, {"type": "step-start"}, {"type": "tool", "state": 3}):
         assert told(part) == []
+
+
+def test_what_version_2_stores_in_one_row_is_said_by_whom_it_is_from():
+    """In the form of its public source; not tried on the real one."""
+
+    def said(kind, message):
+        return [(each.speaker, each.text) for each in said_by_version_2(kind, message, 1)]
+
+    state = {
+        "status": "completed",
+        "input": {"command": "make"},
+        "content": [{"type": "text", "text": "made"}],
+    }
+    content = [
+        {"type": "reasoning", "text": "hm"},
+        {"type": "tool", "id": "c1", "name": "bash", "state": state},
+        {"type": "text", "text": "done"},
+    ]
+    assert said("user", {"text": "go", "files": []}) == [("user", "go")]
+    assert said("assistant", {"content": content}) == [
+        ("assistant", "hm"),
+        ("tool", "make\nmade"),
+        ("assistant", "done"),
+    ]
+    assert said("shell", {"command": "ls", "output": "a"}) == [("tool", "ls\na")]
+    assert said("compaction", {"summary": "so far"}) == [("assistant", "so far")]
+    for kind, message in (
+        ("idle", {"outcome": "succeeded"}),
+        ("martian", {"text": "x"}),
+        ("user", {"nope": 1}),
+        ("assistant", {"content": "text"}),
+    ):
+        assert said(kind, message) == []
+
+
+def test_of_a_session_of_both_versions_the_words_of_the_second_are_found(tmp_path, database):
+    both, first = database.session(), database.session()
+    for session in (both, first):
+        database.message(session, "user", text("zebra of the first"))
+    database.connection.execute(
+        "CREATE TABLE session_v2 (id text, directory text, title text, time_updated integer)"
+    )
+    database.connection.execute("INSERT INTO session_v2 VALUES (?, '/w', 'T', 9)", (both,))
+    database.connection.execute(
+        "CREATE TABLE session_message (id text, session_id text, type text, seq integer,"
+        " time_created integer, time_updated integer, data text)"
+    )
+    answer = {
+        "content": [{"type": "text", "text": "the answer"}],
+        "time": {"created": 1, "completed": 2},
+        "finish": "stop",
+        "model": {"id": "glm-6"},
+        "tokens": {"input": 90, "output": 10, "cache": {"read": 5, "write": 0}},
+    }
+    for seq, (kind, message) in enumerate(
+        (("user", {"text": "zebra of the second"}), ("assistant", answer), ("idle", {}))
+    ):
+        database.connection.execute(
+            "INSERT INTO session_message VALUES (?, ?, ?, ?, 1, 1, ?)",
+            (f"m{seq}", both, kind, seq, json.dumps(message)),
+        )
+    database.close()
+    words, found = Words(["zebra"]), {}
+    with ExitStack() as held:
+        for each in sessions(tmp_path, look(), held):
+            outline = each.outline()
+            assert outline is not None
+            found[outline.session_id] = (outline, [said.text for said in each.said(words)])
+    assert found[both][1] == ["zebra of the second"]
+    assert found[first][1] == ["zebra of the first"]
+    outline = found[both][0]
+    assert (outline.model, outline.tokens, outline.ending) == ("glm-6", 105, "ended")

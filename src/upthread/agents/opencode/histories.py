@@ -211,7 +211,13 @@ def _uri(path: Path, query: str) -> str:
 
 
 def _has_sessions_of_version_2(connection: Database) -> bool:
-    return bool(list(connection.execute("SELECT 1 FROM pragma_table_info('session_v2')")))
+    return "session_v2" in tables_of(connection)
+
+
+def tables_of(connection: Database) -> frozenset[str]:
+    """Return the names of a database's tables: version 2 leaves those of version 1 beside its."""
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    return frozenset(str(name) for (name,) in names)
 
 
 def _check(connection: Database, path: Path) -> None:

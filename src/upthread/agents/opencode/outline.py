@@ -8,13 +8,13 @@ not tried on the real OpenCode 2. Seen in 1.18.33.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from upthread.agent_stores.lines import read_object
 from upthread.agent_stores.outline import Ending, Look, SessionOutline, title_of
-from upthread.agents.opencode.histories import AGENT, Database, find_histories, opened
+from upthread.agents.opencode.histories import AGENT, Database, find_histories, opened, tables_of
 from upthread.core.history.rules import object_of, text_of
 from upthread.errors import StoreError
 
@@ -39,6 +39,16 @@ _NEWEST: Final = """
                'tokens', json_extract(data, '$.tokens'),
                'model', json_extract(data, '$.modelID')) END
     FROM message WHERE session_id = ?1 ORDER BY time_created DESC, id DESC LIMIT 2"""
+_NEWEST_OF_2: Final = """
+    SELECT CASE WHEN json_valid(data) THEN json_object(
+               'role', type,
+               'finish', json_extract(data, '$.finish'),
+               'error', json_type(data, '$.error'),
+               'completed', json_extract(data, '$.time.completed'),
+               'tokens', json_extract(data, '$.tokens'),
+               'model', json_extract(data, '$.model.id')) END
+    FROM session_message WHERE session_id = ?1 AND type IN ('user', 'assistant')
+    ORDER BY seq DESC LIMIT 2"""
 
 
 class _Interruptible(Protocol):
@@ -120,10 +130,13 @@ def outline_of(database: Database, path: Path, row: Row) -> SessionOutline:
 
 
 def _newest(database: Database, session_id: str) -> Iterator[Mapping[str, Any]]:
-    # A database that version 2 has made has none of version 1's messages.
-    if not list(database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'message'")):
-        return
-    for (data,) in database.execute(_NEWEST, (session_id,)):
+    tables, found = tables_of(database), list[Sequence[Any]]()
+    if "session_message" in tables:
+        found = list(database.execute(_NEWEST_OF_2, (session_id,)))
+    # What version 1 said of a session that version 2 has gone on with is older.
+    if not found and "message" in tables:
+        found = list(database.execute(_NEWEST, (session_id,)))
+    for (data,) in found:
         yield read_object(str(data or "{}").encode("utf-8", "surrogatepass"))[0]
 
 
