@@ -194,8 +194,8 @@ _OPENCODE: Final = Agent(
     other_majors=(
         OtherMajor(
             major=2,
-            works="its sessions are listed, and setup writes its plug-in",
-            works_not="what is said in them is not read, and tell and run do not drive it",
+            works="its sessions are listed, searched and kept, and setup writes its plug-in",
+            works_not="tell and run do not drive it",
         ),
     ),
 )

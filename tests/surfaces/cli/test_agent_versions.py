@@ -85,8 +85,8 @@ def test_an_agent_that_calls_itself_nothing_known_is_not_judged(up):
 
 OF_2 = (
     "opencode 2.1.4 is of another major version than 1.18.33, which this upthread was tested with "
-    "(not tried on the real opencode 2): its sessions are listed, and setup writes its "
-    "plug-in; what is said in them is not read, and tell and run do not drive it"
+    "(not tried on the real opencode 2): its sessions are listed, searched and kept, and "
+    "setup writes its plug-in; tell and run do not drive it"
 )
 
 

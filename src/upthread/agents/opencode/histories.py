@@ -114,7 +114,9 @@ class StoredMessages:
 
 def read_messages(path: Path, session_id: str) -> StoredMessages | None:
     """Return a session's messages, None for a session that is not there. StoreError as above."""
-    with opened(path) as connection:
+    with opened(path, has_messages=False) as connection:
+        if not tables_of(connection).issuperset(_COLUMNS):
+            return None  # version 2 has made it alone
         if not list(connection.execute(_SESSIONS, (session_id,))):
             return None
         reading = _Reading(None)
@@ -141,7 +143,9 @@ def session_stamp(path: Path, session_id: str) -> str:
 
     One more message gives another; what is written to one of them later does not.
     """
-    with opened(path) as connection:
+    with opened(path, has_messages=False) as connection:
+        if not tables_of(connection).issuperset(_COLUMNS):
+            return ""
         ((stamp,),) = connection.execute(_STAMP, (session_id,))
     return stamp or ""
 

@@ -6,19 +6,22 @@ has what the call asked for as well, from before there is a session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from upthread.agent_stores.homes import require_own
 from upthread.agents._json_lines import as_object, text_at
+from upthread.agents.opencode import version_2
 from upthread.agents.opencode.histories import (
     DATABASE_BYTES_MAX,
     called_session,
     called_with,
     find_histories,
+    opened,
     read_messages,
     session_stamp,
+    tables_of,
 )
 from upthread.agents.opencode.parts import history, usage
 from upthread.core.events import AgentEvent
@@ -43,17 +46,29 @@ def read_session(data_home: Path, session: UpstreamSessionId) -> StoredSession |
     """Return a session as the store holds it, None for one that is not there. StoreError."""
     for path in find_histories(data_home):
         require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
-        found = _in_database(path, session)
+        found = _in_database_of_2(path, session) or _in_database(path, session)
         if found is not None:
             return found
     return None
+
+
+def _in_database_of_2(path: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """What version 2 has said in a session is what it holds by now."""
+    with opened(path, has_messages=False) as database:
+        if version_2.TABLE not in tables_of(database):
+            return None
+        messages, written_at_ms = version_2.messages_in(database, session)
+    return _stored(session, messages, written_at_ms) if messages else None
 
 
 def stamp_of(data_home: Path, session: UpstreamSessionId) -> str:
     """Return what a session's messages are known by, empty where there are none. StoreError."""
     for path in find_histories(data_home):
         require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
-        stamp = session_stamp(path, session)
+        with opened(path, has_messages=False) as database:
+            is_of_2 = version_2.TABLE in tables_of(database)
+            stamp = version_2.stamp_in(database, session) if is_of_2 else ""
+        stamp = stamp or session_stamp(path, session)
         if stamp:
             return stamp
     return ""
@@ -63,11 +78,17 @@ def _in_database(path: Path, session: UpstreamSessionId) -> StoredSession | None
     found = read_messages(path, session)
     if found is None:
         return None
+    return _stored(session, found.messages, found.written_at_ms)
+
+
+def _stored(
+    session: UpstreamSessionId, messages: Sequence[Mapping[str, Any]], written_at_ms: int
+) -> StoredSession:
     return StoredSession(
         upstream_session_id=session,
-        events=tuple(event for each in found.messages for event in _events(each, session)),
+        events=tuple(event for each in messages for event in _events(each, session)),
         # It counts in whole milliseconds: the whole of its last one is its own.
-        written_at_ns=(found.written_at_ms + 1) * NS_PER_MS,
+        written_at_ns=(written_at_ms + 1) * NS_PER_MS,
     )
 
 

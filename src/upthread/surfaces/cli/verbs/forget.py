@@ -78,7 +78,7 @@ def forget(
         if workstream is not None:
             await project.show(workstream)  # NotFoundError for one there never was
             if role is not None:
-                await anyio.to_thread.run_sync(lambda: _require_role(project, workstream, role))
+                await anyio.to_thread.run_sync(_require_role, project, workstream, role)
         held = await project.forgetting.held(selection)
         kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
         if before is not None:  # of one that has nothing so old there is nothing to forget
