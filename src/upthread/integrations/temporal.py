@@ -8,6 +8,7 @@ is an ApplicationError that Temporal does not try again. Written for temporalio 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -15,7 +16,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from upthread.client.project_opener import open_project
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UpthreadError
 from upthread.integrations.durable_tell import Told, is_final, tell_once
 from upthread.runtime.options import TellOptions
