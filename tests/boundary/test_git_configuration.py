@@ -46,6 +46,8 @@ def told_by_git(path: Path) -> list[tuple[str, str | None]] | None:
 )
 @given(text=st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example('[core]\n\tfilemode = true\n[remote "origin"]\n\turl = git@x:y.git # why\n')
+@example("[]")
+@example('[ "x"]a=1')
 @example('[a]b=c d  \n[a] e = " f "g ;x\n')
 def test_a_configuration_is_read_as_git_reads_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"

@@ -14,7 +14,12 @@ from upthread.core.lazy_regex import regex
 BYTES_MAX = 1 << 20
 """How large a configuration may be that is read. Each branch adds about a hundred bytes."""
 
-_SECTION = regex(r'\[(?P<name>[A-Za-z0-9.-]*)(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*)")?\]')
+_SECTION = regex(
+    r'\[(?P<name>[A-Za-z0-9.-]+|(?=[ \t]+"))'  # without a name there must be one in quotes
+    r'(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*)")?\]'
+)
+    r'\[(?P<name>[A-Za-z0-9.-]+|(?=[ \t]+"))(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*)")?\]'
+)
 _KEY = regex(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<equals>=)?")
 _SPACE = regex(r"\s*(?:[#;][^\n]*\s*)*")
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"', "\n": ""}

@@ -47,7 +47,11 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
             {
                 "agent": agent,
                 "version": probed.capabilities.version,
-                "can": [name[4:] for name, can in capabilities.items() if can is True],
+                "can": [
+                    name[4:]
+                    for name, can in capabilities.items()
+                    if can is True and name.startswith(("can_", "has_"))
+                ],
                 "quirks": len(quirks),
                 "findings": findings,
             }
