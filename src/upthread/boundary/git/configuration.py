@@ -18,8 +18,6 @@ _SECTION = regex(
     r'\[(?P<name>[A-Za-z0-9.-]+|(?=[ \t]+"))'  # without a name there must be one in quotes
     r'(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*)")?\]'
 )
-    r'\[(?P<name>[A-Za-z0-9.-]+|(?=[ \t]+"))(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*)")?\]'
-)
 _KEY = regex(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<equals>=)?")
 _SPACE = regex(r"\s*(?:[#;][^\n]*\s*)*")
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"', "\n": ""}
