@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,16 @@ import pytest
 from tests.support.world import World
 
 import upthread
+from upthread.core.lazy_dataclass import replace
+from upthread.core.roles.role import Role
 from upthread.core.types import ConversationKey
-from upthread.runtime.hooked.publication import WORKSTREAMS_MAX, WRITTEN_AT_ONCE_MAX
+from upthread.runtime.bindings.files import BusyError
+from upthread.runtime.hooked.publication import (
+    ATTEMPTS_MAX,
+    WORKSTREAMS_MAX,
+    WRITTEN_AT_ONCE_MAX,
+    publish,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +41,9 @@ async def published(world: World, workstreams: int) -> AsyncGenerator[upthread.P
         yield project
 
 
-def open_one(project: upthread.Project, workstream: str, role: str) -> None:
+def open_one(project: upthread.Project, workstream: str, role: str, *, generation: int = 1) -> None:
     key = ConversationKey(project_id=project.project_id, workstream=workstream, role=role)
-    project._conversations.mint(key)
+    project._conversations.mint(key, generation=generation)
 
 
 def bindings(project: upthread.Project) -> dict[tuple[str, str], Path]:
@@ -92,3 +102,71 @@ async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_
         assert ("spec-0", "role-0") in left
         assert not {("spec-0", "role-1"), ("spec-0", "role-2")} & set(left)
         assert len(left) == (WORKSTREAMS_MAX - 1) * ROLES + 2
+
+
+async def test_what_was_read_earlier_is_not_written_over_what_was_read_later(world: World) -> None:
+    """A drain that had read the record before a `reset` wrote after it: the old one went on."""
+    async with published(world, 1) as project:
+        for generation in (1, 2):
+            await project.hooks.publish()
+            open_one(project, "spec-0", "planner", generation=generation)
+        moved = partial(open_one, project, "spec-0", "planner", generation=3)
+        publish_while(project, lambda: (moved(), publish_now(project)))
+        (*_, newest) = project.store.conversations(project.project_id, "spec-0")
+        told = json.loads(bindings(project)["spec-0", "planner"].read_text())
+        assert told["conversation_id"] == newest.conversation_id
+
+
+@pytest.mark.parametrize("workstreams", [None, {"spec-0"}], ids=["all", "one"])
+async def test_what_is_published_while_another_publishes_stays(
+    world: World, workstreams: Collection[str] | None
+) -> None:
+    async with published(world, 1) as project:
+        open_one(project, "spec-0", "planner")
+        moved = partial(open_one, project, "spec-new", "role-0")
+        publish_while(project, lambda: (moved(), publish_now(project)), workstreams)
+        assert {("spec-new", "role-0"), ("spec-0", "planner")} <= set(bindings(project))
+        assert listed(project) == ["spec-0", "spec-new"]
+
+
+async def test_who_is_never_alone_says_so(world: World) -> None:
+    async with published(world, 1) as project:
+        open_one(project, "spec-0", "planner")
+        generations = count(2)
+
+        def move() -> None:
+            for is_published in (True, False):
+                open_one(project, "spec-0", "planner", generation=next(generations))
+                if is_published:
+                    publish_now(project)
+
+        with pytest.raises(BusyError, match="spec-0"):
+            publish_while(project, move, times=10 * ATTEMPTS_MAX)
+
+
+def publish_now(project: upthread.Project) -> None:
+    publish_while(project, lambda: None)
+
+
+def publish_while(
+    project: upthread.Project,
+    work: Callable[[], object],
+    workstreams: Collection[str] | None = None,
+    *,
+    times: int = 1,
+) -> None:
+    """Publish; while the record is read for it, another process does some work."""
+    settings, source = project.settings, project.hooks._source
+    left = [work] * times
+
+    def condition_of(workstream: str, role: Role) -> str:
+        if left:
+            left.pop()()
+        return source.condition_of(workstream, role)
+
+    publish(
+        replace(source, condition_of=condition_of),
+        home=Path(settings.home),
+        root=Path(settings.working_directory),
+        workstreams=workstreams,
+    )

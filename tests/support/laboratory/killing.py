@@ -88,7 +88,8 @@ class Killer:
     def kill_after(self, command: Command, delay_s: float) -> None:
         """Kill upthread alone, that long after its start."""
         time.sleep(delay_s)
-        os.kill(command.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have been quicker
+            os.kill(command.pid, signal.SIGKILL)
         if command.was_killed:
             self.hits.append(Hit(victim=Victim.UPTHREAD, state="answering"))
 
@@ -115,7 +116,8 @@ class Killer:
             with suppress(ProcessLookupError):
                 (os.killpg if kill.takes_group else os.kill)(pid, signal.SIGKILL)
         if kill.victim is not Victim.AGENT:
-            os.kill(command.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(command.pid, signal.SIGKILL)
             if not command.was_killed:
                 return False
         self.hits.append(Hit(victim=kill.victim, state=state))

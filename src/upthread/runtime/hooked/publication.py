@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
@@ -34,6 +34,7 @@ from upthread.core.types import (
 from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
+from upthread.runtime.bindings.files import BusyError
 from upthread.runtime.bindings.index import write_index
 from upthread.runtime.bindings.light_json import number_in, object_in, objects_in, text_in
 from upthread.runtime.bindings.places import Place, read_binding
@@ -54,6 +55,9 @@ from upthread.store.base import Store
 
 WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
+
+ATTEMPTS_MAX: Final = 8
+"""How often the record is read again because others wrote meanwhile: each of them got on."""
 
 FORMAT: Final = 1
 """Raised with what a binding holds, so that those of earlier versions are written anew."""
@@ -113,15 +117,36 @@ def publish(
     With `workstreams` only these have moved, and the others are not read; all are where what every
     binding rests on is not as it was published. What is written is put together before the lock is
     taken, which hooks wait for, and of many files a few at a time; a conversation that has not
-    moved since it was last published is not read again.
+    moved since it was last published is not read again. What another process wrote since the record
+    was read is left, and the record read again: that one may have read it later.
     """
     place = Place(str(home), str(root))
     place.known = {"project_id": source.project_id}
+    left = workstreams
+    for _ in range(ATTEMPTS_MAX):
+        left = _publish_as_read(source, place, left)
+        if left is not None and not left:
+            return
+    others = ", ".join(sorted(left or ())) or "all of it"
+    raise BusyError(f"{place.project}: others write each time before what was read of {others} is")
+
+
+def _publish_as_read(
+    source: Published, place: Place, workstreams: Collection[str] | None
+) -> Collection[str] | None:
+    """Write what one look into the record says; returns what is to be published again, None: all.
+
+    That is what is not as it was before the look.
+    """
+    published = read_binding(place.path)
+    bindings_before = _binding_paths(place)
     known = [each.workstream for each in source.store.workstreams(source.project_id)]
     names = known[-WORKSTREAMS_MAX:]
     fields = _place_fields(source, place)
-    listed = None if workstreams is None else _listed(place, fields, set(names) - {*workstreams})
+    others = set(names) - {*(workstreams or ())}
+    listed = None if workstreams is None else _listed(published, fields, others)
     moved = names if listed is None else [name for name in names if name not in listed]
+    before = _read_before(source, place, moved)
     views = [
         view
         for name in moved
@@ -133,9 +158,37 @@ def publish(
     fields["workstreams"] = [
         listed[name] for name in names if name in listed and name != UNASSIGNED
     ]
-    read = _newer_than(place, source)
+    read = _newer_than(before, place, source)
     stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
-    _write_place(place, fields)
+    if not _write_place(place, fields, published):
+        return workstreams
+    overtaken = _write_bindings(place, stale, before)
+    # What hooks look for among all bindings is found without reading them.
+    write_index(place)
+    if moved is names:
+        keys = (role.conversation.key for view in views for role in _roles(view))
+        current = {place.binding_path(k.workstream, k.role, k.slot) for k in keys}
+        _remove_old(place, bindings_before - current)
+    return overtaken
+
+
+def _binding_paths(place: Place) -> Set[str]:
+    return {*map(str, Path(place.project, "bindings").glob("*.json"))}
+
+
+def _read_before(source: Published, place: Place, names: Collection[str]) -> Before:
+    """Return the bindings of some workstreams as they are before the record is read for them."""
+    found = (
+        each.key for name in names for each in source.store.conversations(source.project_id, name)
+    )
+    keys = {key for key in found if key.slot != CHILD_SLOT}
+    paths = (place.binding_path(key.workstream, key.role, key.slot) for key in keys)
+    return {path: read_binding(path) for path in paths}
+
+
+def _write_bindings(place: Place, stale: Sequence[Stale], before: Before) -> Set[str]:
+    """Write bindings, a few under one lock; returns the workstreams of those that are overtaken."""
+    overtaken: set[str] = set()
     for first in range(0, len(stale), WRITTEN_AT_ONCE_MAX):
         if first:
             time.sleep(BETWEEN_WRITES_S)
@@ -143,19 +196,15 @@ def publish(
             # Under the lock too: hooks keep an event and its claim under it.
             pending = _pending(place)
             for key, binding in stale[first : first + WRITTEN_AT_ONCE_MAX]:
-                _publish_binding(place, key, binding, pending)
-    # What hooks look for among all bindings is found without reading them.
-    write_index(place)
-    if moved is names:
-        keys = (role.conversation.key for view in views for role in _roles(view))
-        _remove_old(place, {place.binding_path(k.workstream, k.role, k.slot) for k in keys})
+                if not _publish_binding(place, key, binding, pending, before):
+                    overtaken.add(key.workstream)
+    return overtaken
 
 
 def _listed(
-    place: Place, fields: dict[str, Any], others: Collection[str]
+    published: dict[str, Any], fields: dict[str, Any], others: Collection[str]
 ) -> dict[str, dict[str, Any]] | None:
     """Return what is published of the workstreams that have not moved; None where that is old."""
-    published = read_binding(place.path)
     if any(published.get(name) != field for name, field in fields.items()):
         return None
     listed = {text_in(each, "name"): each for each in objects_in(published, "workstreams")}
@@ -163,19 +212,23 @@ def _listed(
     return found if len(found) == len({*others} - {UNASSIGNED}) else None
 
 
-def _write_place(place: Place, fields: dict[str, Any]) -> None:
+def _write_place(place: Place, fields: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Write the place's file; returns whether it was still what it was before, or needed none."""
     with place.lock(wait_s=LOCK_WAIT_S):
         # Read again under the lock: `use` may have written it while this was put together.
         published = read_binding(place.path)
-        place.known = {**fields, "used": object_in(published, "used")}
-        if {**place.known, "schema": files.SCHEMA} != published:
-            files.replace(place.path, place.known)
+        used = {"used": object_in(published, "used")}
+        place.known = {**fields, **used}
+        if {**place.known, "schema": files.SCHEMA} == published:
+            return True
+        if published != ({**before, **used} if before else before):
+            return False
+        files.replace(place.path, place.known)
+        return True
 
 
-def _remove_old(place: Place, current: Set[str]) -> None:
+def _remove_old(place: Place, old: Set[str]) -> None:
     """Take away the bindings of what is published no more, unless a call works with one."""
-    found = map(str, Path(place.project, "bindings").glob("*.json"))
-    old = [path for path in found if path not in current]
     if not old:
         return
     with place.lock(wait_s=LOCK_WAIT_S):
@@ -328,18 +381,19 @@ def _roles(view: WorkstreamView) -> Iterator[RoleView]:
     return (role for role in view.roles if role.conversation.key.slot != CHILD_SLOT)
 
 
+Before: TypeAlias = Mapping[str, dict[str, Any]]
 Stale: TypeAlias = tuple[ConversationKey, dict[str, Any]]
 Newer: TypeAlias = Callable[[WorkstreamView, RoleView], Stale | None]
 
 
-def _newer_than(place: Place, source: Published) -> Newer:
+def _newer_than(before: Before, place: Place, source: Published) -> Newer:
     """Return what gives a conversation's new binding, None for one that has not moved."""
     of_settings = _basis(source.settings)
 
     def fields(workstream: WorkstreamView, view: RoleView) -> Stale | None:
         key, run = view.conversation.key, workstream.run
         stamp = _digest(of_settings, run.events if run else 0, _facts(source, view))
-        old = read_binding(place.binding_path(key.workstream, key.role, key.slot))
+        old = before.get(place.binding_path(key.workstream, key.role, key.slot), {})
         # A dead process's claim has to go, and moves nothing in the record (ADR 44).
         is_left = bool(object_in(old, "claim")) and not is_claimed_by_another(old, "")
         # No decision: its words were forgotten, or a call has moved it since.
@@ -381,16 +435,27 @@ def _digest(*values: object) -> str:
 
 
 def _publish_binding(
-    place: Place, key: ConversationKey, fields: dict[str, Any], pending: set[tuple[str, str, int]]
-) -> None:
+    place: Place,
+    key: ConversationKey,
+    fields: dict[str, Any],
+    pending: set[tuple[str, str, int]],
+    before: Before,
+) -> bool:
+    """Write a binding, or leave it to a call; returns False where another process wrote it since.
+
+    Locks alone do not keep a writer that read the record earlier from coming later: what it wrote
+    would let a session go on that was reset in between, until something else is published.
+    """
     if (key.workstream, key.role, key.slot) in pending:
-        return
+        return True
     path = place.binding_path(key.workstream, key.role, key.slot)
     old = read_binding(path)
     held = object_in(old, "claim") if is_claimed_by_another(old, "") else {}
     # A turn of ours writes to the record, and so its conversation is published with its claim.
     if held and text_in(held, "agent") != OURS:
-        return
+        return True
+    if old != before.get(path, {}):
+        return False
     # What hooks know of a session, and the record does not, is of that session alone.
     same = text_in(old, "session") == fields["session"]
     kept = {
@@ -401,6 +466,7 @@ def _publish_binding(
     new = {**fields, **kept, "claim": held or None}
     if {**new, "schema": files.SCHEMA} != old:
         files.replace(path, new)
+    return True
 
 
 def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:
