@@ -48,6 +48,11 @@ def test_a_title_is_one_short_line():
     assert len(called("x" * 10_000).title(str)) == TITLE_CHARACTERS_MAX
 
 
+@pytest.mark.parametrize("text", [" " * 5_000, "x" + " " * 5_000], ids=["all", "after a letter"])
+def test_a_long_title_of_blanks_is_none(text):
+    assert called(text).title(str) == text.strip()
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_no_secret_is_cut_before_it_is_known(form):
     secret = sample_of(form).text

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from upthread.core.history.rules import items_of, text_of
 from upthread.core.lazy_dataclass import dataclass, field
+from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 
 Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]
@@ -65,6 +66,11 @@ class SessionOutline:
         """Whether another session started it."""
         return bool(self.parent_session_id)
 
+    @property
+    def is_of_a_role(self) -> bool:
+        """Whether its role has a past: the agents' own begin anew by what they are for."""
+        return bool(self.role) and self.role.casefold() not in BUILT_IN_ROLES
+
     def title(self, redact: Callable[[str], str]) -> str:
         """Return what it is called, without its secrets, on one line and cut.
 
@@ -108,8 +114,10 @@ def title_of(text: str) -> str:
     """Return so much of a title, or of a prompt, that what is shown of it has no half of a word."""
     if len(text) <= TITLE_SOURCE_CHARACTERS:
         return text
-    *whole, _ = text[:TITLE_SOURCE_CHARACTERS].rsplit(maxsplit=1)
-    return "".join(whole) or text[:TITLE_SOURCE_CHARACTERS]
+    cut = text[:TITLE_SOURCE_CHARACTERS]
+    whole = cut.rsplit(maxsplit=1)
+    # One word that is longer than all that is kept has no end to be cut at.
+    return whole[0] if len(whole) == 2 else cut
 
 
 def text_in(content: JsonValue) -> str:

@@ -197,7 +197,7 @@ def test_where_claude_code_keeps_its_settings_is_said_as_it_is(up, monkeypatch):
     transcript(up, "old", "Make the export", at_ms=now_ms() - 40 * DAY_MS)
     told = up().out
     assert "in ~/.claude/settings.json" in told
-    assert "some any time now" in told
+    assert "the first at any time now" in told
 
 
 def test_what_will_be_deleted_is_told_with_what_keeps_it(up):

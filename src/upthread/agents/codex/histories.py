@@ -52,19 +52,16 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
 def _rollouts(home: Path, name: str, *, is_ordinary: bool) -> Iterator[Path]:
     for place in (("sessions", "*", "*", "*"), ("archived_sessions",)):
         top, *between = place
-        plain, packed = (
-            set(
-                matched(
-                    str(home / top),
-                    *between,
-                    f"rollout-{name}.jsonl{suffix}",
-                    is_ordinary=is_ordinary,
-                )
-            )
-            for suffix in ("", SUFFIX)
+        found = matched(
+            str(home / top), *between, f"rollout-{name}.jsonl*", is_ordinary=is_ordinary
         )
-        packed = {path for path in packed if path.removesuffix(SUFFIX) not in plain}
-        yield from map(Path, sorted(plain | packed))
+        paths = {path for path in found if path.removesuffix(SUFFIX).endswith(".jsonl")}
+        # Plain before packed, by name: the one without a suffix is the newer.
+        yield from (
+            Path(path)
+            for path in sorted(paths)
+            if not (path.endswith(SUFFIX) and path.removesuffix(SUFFIX) in paths)
+        )
 
 
 def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from upthread.agent_stores.homes import home_of
@@ -19,7 +18,7 @@ from upthread.surfaces.cli.sessions.opening import Opening, can_be_adopted, open
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import counted, standing_in_words
+from upthread.surfaces.cli.terminal.phrases import counted, short_path, standing_in_words
 from upthread.surfaces.cli.terminal.times import ago
 
 if TYPE_CHECKING:
@@ -194,13 +193,11 @@ class Lines:
         """Write what will be deleted soon, what is damaged, and what was not reached."""
         for agent, soon in totals.soon.items():
             day = time.strftime("%Y-%m-%d", time.localtime(soon.first_at_ms // 1000))
-            first = (
-                f"the first on {day}" if soon.first_at_ms > self._now_ms else "some any time now"
-            )
+            when = f"on {day}" if soon.first_at_ms > self._now_ms else "at any time now"
             here = f", {soon.here} of them here and not kept" if soon.here else ""
             self._output.line(
                 f"{agent} deletes {counted(soon.sessions, 'session')} within {SOON_DAYS} days"
-                f"{here}, {first}",
+                f"{here}, the first {when}",
                 "yellow",
             )
             ways = ["upthread keep --soon copies those here"] if soon.here else []
@@ -259,9 +256,7 @@ _KEPT_BY: Final[Mapping[str, str]] = {
 
 
 def _shown_home(agent: str) -> str:
-    home, own = home_of(agent, os.environ), Path.home()
-    is_below = home.is_relative_to(own)
-    return one_line(f"~/{home.relative_to(own)}" if is_below else str(home))
+    return one_line(short_path(home_of(agent, os.environ)))
 
 
 def _both(numbers: Numbers) -> str:

@@ -12,7 +12,6 @@ from typing import Final
 
 from upthread.agent_stores.outline import DAY_MS, SessionOutline
 from upthread.core.lazy_dataclass import dataclass, field
-from upthread.core.roles.role import BUILT_IN_ROLES
 
 SOON_DAYS: Final = 7
 DIRECTORIES_MAX: Final = 10_000
@@ -139,8 +138,7 @@ class Totals:
             self.sessions_here.add(outline)
             if outline.ending == "interrupted":
                 self.interrupted_here.add(outline)
-        # Built-in ones begin anew by what they are for: nobody asks for their session again.
-        elif outline.role and outline.role.casefold() not in BUILT_IN_ROLES:
+        elif outline.is_of_a_role:
             self._add_role(outline)
 
     def _add_role(self, outline: SessionOutline) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from upthread.client.surroundings import surroundings
-from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import (
     Candidate,
@@ -74,8 +73,7 @@ def pick(call: Call, filters: Filters, *, is_yes: bool) -> int:
 
 def _is_offered(outline: SessionOutline) -> bool:
     """Return whether it is one to go on in: no sub-agent of a kind that begins anew each time."""
-    is_of_a_role = outline.role and outline.role.casefold() not in BUILT_IN_ROLES
-    return can_be_adopted(outline) and bool(is_of_a_role or not outline.is_sub_agent)
+    return can_be_adopted(outline) and (outline.is_of_a_role or not outline.is_sub_agent)
 
 
 def _listed(call: Call, around: Surroundings, found: list[Candidate], held: int) -> int:

@@ -27,6 +27,7 @@ from upthread.surfaces.cli.setup.changes import (
     is_of_repository,
 )
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.phrases import short_path
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -178,18 +179,13 @@ def _show(call: Call, agent: str, changes: tuple[Change, ...], asked: Asked) -> 
         return
     for change in changes:
         how = "new" if change.before is None else "gone" if change.after is None else "changed"
-        output.row((f"{_short(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
+        output.row((f"{short_path(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
         for line in change.diff() if asked.has_diff else ():
             output.line(line, DIFF_STYLES.get(line[:1], ""))
     if not asked.has_diff:
         again = f"upthread setup {agent}{' --remove' if asked.is_removing else ''} --diff"
         undo = "" if asked.is_removing else f"; to undo it: upthread setup {agent} --remove"
         output.line(f"line by line: {again} --dry-run{undo}", "dim")
-
-
-def _short(path: Path) -> str:
-    home = os.environ.get("HOME", "")
-    return f"~/{path.relative_to(home)}" if home and path.is_relative_to(home) else str(path)
 
 
 def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from upthread.core.decision import words
@@ -15,6 +17,12 @@ from upthread.surfaces.cli.terminal.times import until
 
 if TYPE_CHECKING:  # who only reads loads nothing of a turn
     from upthread.runtime.turns.progress import TurnResult
+
+
+def short_path(path: Path) -> str:
+    """`~/.claude/settings.json`; whole where it is not below the home."""
+    home = os.environ.get("HOME", "")
+    return f"~/{path.relative_to(home)}" if home and path.is_relative_to(home) else str(path)
 
 
 def conversation_name(conversation: Conversation) -> str:
