@@ -30,6 +30,7 @@ import w12_turn
 import w13_tell
 import w14_first_contact
 import w15_web
+import w16_hooks
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -49,6 +50,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W13": w13_tell.measure,
     "W14": w14_first_contact.measure,
     "W15": w15_web.measure,
+    "W16": w16_hooks.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -40,7 +40,9 @@ class _Took(NamedTuple):
     cpu_ms: float
 
 
-class _Project(NamedTuple):
+class Project(NamedTuple):
+    """A repository, and what a process in it finds in its environment."""
+
     directory: Path
     environment: Mapping[str, str]
 
@@ -49,19 +51,19 @@ def measure(*, is_quick: bool) -> list[Row]:
     """Return what `tell` takes, what it adds, and how it grows."""
     rounds = ROUNDS_QUICK if is_quick else ROUNDS
     with scratch() as directory:
-        plain = _project(directory / "plain")
-        long = _project(directory / "long", commits=COMMITS_QUICK if is_quick else COMMITS)
-        many = _project(directory / "many")
-        _set_up(many)
+        plain = make_project(directory / "plain")
+        long = make_project(directory / "long", commits=COMMITS_QUICK if is_quick else COMMITS)
+        many = make_project(directory / "many")
+        publish_many(many)
         projects = {"ours": plain, "in a long history": long, "with many published": many}
         session = _new_session(plain)
         took: dict[str, list[_Took]] = {"raw": [], **{name: [] for name in projects}}
         for project in projects.values():
-            _tell(project)
+            tell(project)
         for _ in range(rounds):
             took["raw"].append(_timed(lambda: _driven(plain, session)))
             for name, project in projects.items():
-                took[name].append(_timed(lambda project=project: _tell(project)))
+                took[name].append(_timed(lambda project=project: tell(project)))
     best = {name: _best(each) for name, each in took.items()}
     return [*_added(best), *(_grown(best, name) for name in list(projects)[1:])]
 
@@ -122,15 +124,15 @@ def _timed(run: Any) -> _Took:
 # --- the sides ---------------------------------------------------------------------------------
 
 
-def _tell(project: _Project) -> None:
+def tell(project: Project) -> None:
     command = [*UPTHREAD, "tell", ADDRESS, "Go on.", "--agent", "rehearsal"]
-    _run(command, project)
+    run_in(command, project)
 
 
 class _Client:
     """A client of ACP that asks one thing after the other."""
 
-    def __init__(self, project: _Project) -> None:
+    def __init__(self, project: Project) -> None:
         self._process = subprocess.Popen(
             AGENT,
             cwd=project.directory,
@@ -158,14 +160,14 @@ class _Client:
         self._process.communicate()
 
 
-def _new_session(project: _Project) -> str:
+def _new_session(project: Project) -> str:
     client = _Client(project)
     session: str = client.ask("session/new", cwd=str(project.directory), mcpServers=[])["sessionId"]
     client.close()
     return session
 
 
-def _driven(project: _Project, session: str) -> None:
+def _driven(project: Project, session: str) -> None:
     client = _Client(project)
     client.ask("session/resume", sessionId=session, cwd=str(project.directory), mcpServers=[])
     prompt = [{"type": "text", "text": "Go on."}]
@@ -176,7 +178,7 @@ def _driven(project: _Project, session: str) -> None:
 # --- what is there before ----------------------------------------------------------------------
 
 
-def _project(directory: Path, *, commits: int = 1) -> _Project:
+def make_project(directory: Path, *, commits: int = 1) -> Project:
     directory.mkdir()
     tree, home = directory / "tree", directory / "home"
     environment = {
@@ -187,9 +189,9 @@ def _project(directory: Path, *, commits: int = 1) -> _Project:
     }
     tree.mkdir()
     home.mkdir()
-    project = _Project(tree, environment)
-    _run(["git", "init", "-q", "-b", "main"], project)
-    _run(["git", "fast-import", "--quiet"], project, given=_history(commits))
+    project = Project(tree, environment)
+    run_in(["git", "init", "-q", "-b", "main"], project)
+    run_in(["git", "fast-import", "--quiet"], project, given=_history(commits))
     return project
 
 
@@ -202,13 +204,16 @@ def _history(commits: int) -> bytes:
     return "".join(lines).encode()
 
 
-def _set_up(project: _Project) -> None:
+def publish_many(project: Project) -> None:
     """Publish many conversations for hooks, as after `upthread setup`."""
-    _run([sys.executable, str(Path(__file__).with_name("many_conversations.py"))], project)
-    _run([*UPTHREAD, "setup", "claude", "--yes"], project)
+    here = Path(__file__).resolve().parent
+    # It stands in for nobody's turn, and so may import what the tests share.
+    filling = project._replace(environment={**project.environment, "PYTHONPATH": str(here.parent)})
+    run_in([sys.executable, str(here / "many_conversations.py")], filling)
+    run_in([*UPTHREAD, "setup", "claude", "--yes"], project)
 
 
-def _run(command: list[str], project: _Project, given: bytes | None = None) -> None:
+def run_in(command: list[str], project: Project, given: bytes | None = None) -> None:
     done = subprocess.run(
         command,
         cwd=project.directory,

@@ -23,6 +23,7 @@ from tests.support.decisions_told import decisions_told
 from tests.support.default_turn import open_place
 from w6_writers import writing
 
+from upthread.client.remembered_opening import SETTLED_NS
 from upthread.core.decision.words import RESUME
 from upthread.store.sqlite import SqliteStore
 
@@ -59,9 +60,14 @@ def measure(*, is_quick: bool) -> list[Row]:
         environment |= {"UPTHREAD_HOME": str(directory), "UPTHREAD_DB": str(database)}
         commands = _commands()
         commands[HOOK] = _hook(directory, environment)
-        program = (sys.executable, "-m", "upthread")
+        program = _installed()
         commands |= {name: (*program, *words) for name, (words, _) in LOOKS.items()}
         with contextlib.chdir(_told(directory, environment)):
+            time.sleep(
+                2 * SETTLED_NS / 1e9
+            )  # an opening of what was just written is not remembered
+            for name, (words, _) in LOOKS.items():
+                commands |= _loading(name, words, environment)
             timings = _timings(commands, environment, ROUNDS_QUICK if is_quick else ROUNDS)
         calls = CALLS_QUICK if is_quick else CALLS
         walls = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
@@ -75,6 +81,38 @@ def measure(*, is_quick: bool) -> list[Row]:
     ]
     busy = f"while {WRITERS} writers commit to the record"
     return [*rows, _slow(walls, ""), _slow(beside, busy), _row_of(undecided, busy)]
+
+
+def _loading(
+    name: str, words: tuple[str, ...], environment: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    """Return commands that load what a look loads and do nothing with it.
+
+    What others wrote, alone, is what no program on the same libraries can do without.
+    """
+    listing = (sys.executable, "-X", "importtime", "-m", "upthread", *words)
+    for _ in range(2):  # the second time it remembers what the first one has looked up
+        told = subprocess.run(listing, env=environment, capture_output=True, check=True, text=True)
+    lines = (line.rpartition("|")[2].strip() for line in told.stderr.splitlines())
+    loaded = [
+        each for each in lines if each and not each.startswith(("imported", "_frozen", "site"))
+    ]
+    theirs = [each for each in loaded if each.partition(".")[0] != "upthread"]
+    return {
+        f"{name}, {what}": (sys.executable, "-c", _LOAD, *modules)
+        for what, modules in (("its libraries alone", theirs), ("all its modules", loaded))
+    }
+
+
+_LOAD = """
+import importlib, sys
+sys.argv, names = sys.argv[:1], sys.argv[1:]
+for name in names:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass  # some are looked for and are of another platform
+"""
 
 
 def _slow(walls: list[float], meanwhile: str) -> Row:
@@ -128,6 +166,12 @@ def _commands() -> dict[str, tuple[str, ...]]:
         commands["upthread --version"] = (*cli, "--version")
         commands["upthread id, no such address"] = (*cli, "id", "spec-42/planner")
     return commands
+
+
+def _installed() -> tuple[str, ...]:
+    """Return the program as people and scripts start it, which has nothing to look up first."""
+    script = Path(sys.executable).with_name("upthread")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "upthread")
 
 
 def _told(directory: Path, environment: Mapping[str, str]) -> Path:

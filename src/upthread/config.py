@@ -37,6 +37,7 @@ from upthread.core.names import did_you_mean, shown
 from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
+    BUILT_IN_ROLES,
     Role,
     overlaid,
     read_markdown_role,
@@ -118,6 +119,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Return whether a resumed session of an agent that answers nothing is given up."""
         known = self.agents.get(agent)
         return known is not None and known.roll_over_when_empty
+
+    @property
+    def continued_roles(self) -> Mapping[str, Role]:
+        """The roles that hooks go on with: the agents' own only if they are configured."""
+        return {
+            name: role
+            for name, role in self.native_roles.items()
+            if role.name not in BUILT_IN_ROLES or role.continuity != "fresh"
+        }
 
     @property
     def alike(self) -> Mapping[str, frozenset[str]]:

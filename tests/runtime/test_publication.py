@@ -21,9 +21,9 @@ from upthread.runtime.bindings.files import BusyError
 from upthread.runtime.hooked.publication import (
     ATTEMPTS_MAX,
     WORKSTREAMS_MAX,
-    WRITTEN_AT_ONCE_MAX,
     publish,
 )
+from upthread.runtime.hooked.published_files import WRITTEN_AT_ONCE_MAX
 
 pytestmark = pytest.mark.anyio
 

@@ -59,15 +59,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
 from upthread.core.events import AgentEvent
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 from upthread.core.shell.expected_call import Foreseen, Told, foreseen
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 

@@ -174,7 +174,7 @@ class Hooks:
         None is every workstream. What hooks saw is taken in before, so that nothing comes in
         afterwards; the files are written anew also where the work fails.
         """
-        from upthread.runtime.hooked.publication import forget
+        from upthread.runtime.hooked.published_files import forget
 
         place = await self.catch_up()
         if place is None:
@@ -300,7 +300,7 @@ class Hooks:
 
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""
-        from upthread.runtime.hooked.publication import use
+        from upthread.runtime.hooked.published_files import use
 
         name = None if workstream is None else parse_workstream(workstream)
         await self.publish()

@@ -20,7 +20,6 @@ from upthread.core.states import Standing, State
 from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue
-from upthread.runtime.hooked.publication import continued_roles
 from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
@@ -96,8 +95,7 @@ class Whys:
         somebody works with it: such a call gets a conversation beside it.
         """
         agent = view.chain[-1].agent if view.chain else ""
-        served = {each.name: each for each in continued_roles(self._settings)}
-        role = served.get(view.conversation.key.role)
+        role = self._settings.continued_roles.get(view.conversation.key.role)
         if role is None or view.holder is not None or not self._preparing.has_hooks(agent):
             return None
         known = self._known(view, role, agent)

@@ -14,7 +14,6 @@ other character.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -219,6 +218,8 @@ def _is_or_has_non_finite(plain: object) -> bool:
 
 
 def _encode_leniently(value: object) -> bytes:
+    import json  # noqa: PLC0415  # seldom: of what msgspec does not take
+
     plain = msgspec.to_builtins(value, enc_hook=_plain)
     return encode_text(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
 
@@ -248,6 +249,8 @@ def _decode_as(decoder: _Decoder, content: bytes, what: str) -> Any:
 
 
 def _decode_leniently(shape: Any, content: bytes, what: str) -> Any:
+    import json  # noqa: PLC0415  # seldom: of what msgspec does not take
+
     try:
         return msgspec.convert(json.loads(decode_text(content)), shape)
     except msgspec.ValidationError as error:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 Value = TypeVar("Value")
 
@@ -26,10 +26,14 @@ _NAMES: Final = "__lazy_names__"
 _OF_NO_SLOTS: Final = frozenset({"__dict__", "__weakref__"})
 
 
-class _Default(NamedTuple):
+class _Default:
     """What `field` was given, until `dataclasses` is asked for one of its own."""
 
-    options: Mapping[str, Any]
+    # No named tuple: of those each compiles code, too.
+    __slots__ = ("options",)
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
 
 
 def _dataclass(**options: bool) -> Callable[[type[Any]], type[Any]]:

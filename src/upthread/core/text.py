@@ -142,6 +142,9 @@ LEVELS_TAKEN: Final = 2
 
 CUT: Final = "\n[… cut]\n"
 
+PARAGRAPH: Final = "\n\n"
+"""Between two texts of one speaker that something else came between: a report begins a line."""
+
 _HEADING: Final = regex(r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)")
 _UNDERLINE: Final = regex(r"^[ \t]*(?P<mark>=+|-+)[ \t]*$")
 _HTML_HEADING: Final = regex(r"<(?=/?h[1-6]\b)", re.IGNORECASE)

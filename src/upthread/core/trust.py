@@ -25,7 +25,6 @@ from msgspec import Struct
 from upthread.core.config_file import ConfigFile
 from upthread.core.lazy_regex import regex
 from upthread.core.names import shown
-from upthread.core.redaction.rules import RULES
 from upthread.core.types import STRICTNESS, RecordMode
 
 NAMES_SHOWN_MAX: Final = 5
@@ -159,6 +158,9 @@ _STARTS_IT: Final = frozenset({"command", "environment"})
 
 def _rule(own: Leaves, place: Place, said: Any) -> Verdict:
     """A rule more hides more; one of a name that is taken would stand in the other's place."""
+    # Late: they are many, and hardly a repository has rules.
+    from upthread.core.redaction.rules import RULES  # noqa: PLC0415
+
     is_taken = place in own or any(rule.family == place[-1] for rule in RULES)
     return _asks_if(is_taken and own.get(place) != said)
 

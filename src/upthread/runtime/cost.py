@@ -36,7 +36,6 @@ from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block
-from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     Counted,
@@ -54,6 +53,7 @@ from upthread.store.base import Store
 
 if TYPE_CHECKING:
     from upthread.agents.base import PromptResult
+    from upthread.core.turns.recorder import Recorder
 
 ESTIMATED_MESSAGES_MAX: Final = 256
 """How many of a session's messages an estimate of its tokens counts, the newest."""

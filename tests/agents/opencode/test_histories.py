@@ -28,10 +28,10 @@ from tests.agent_stores.opencode_database import (
 
 from upthread.agents.opencode.histories import find_histories, read_histories
 from upthread.agents.opencode.histories import repair as repair_database
+from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import faults, is_sound
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
-from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import TextPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
 

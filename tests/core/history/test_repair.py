@@ -12,6 +12,7 @@ import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
 from tests.support.thoroughness import IS_THOROUGH
 
+from upthread.core.events import INTERRUPTED
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History, faults, is_sound
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
@@ -32,7 +33,6 @@ from upthread.core.history.repair import (
 )
 from upthread.core.history.rules import violations
 from upthread.core.text import unicode_text
-from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart, UnknownPart
 from upthread.testing.rehearsal_model.history_rules import (
     CHAT_COMPLETIONS_RULES,

@@ -12,13 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.redaction.secrets_of import planted
 
-from upthread.core.redaction.redactor import (
-    PASSES_MAX,
-    PLACEHOLDER,
-    Redactor,
-    has_placeholder,
-    placeholder,
-)
+from upthread.core.redaction.placeholder import PLACEHOLDER, has_placeholder, placeholder
+from upthread.core.redaction.redactor import PASSES_MAX, Redactor
 from upthread.core.redaction.rules import rules_of
 from upthread.errors import ConfigError
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from upthread.core.commands import OpenConversation, OpenLink, RecordParts, RecordQuarantine, Write
 from upthread.core.events import (
+    INTERRUPTED,
     AgentEvent,
     ChildEnded,
     ChildStarted,
@@ -25,7 +26,7 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.turns.recorder import CHILDREN_MAX, Recorder
-from upthread.core.turns.stream import INTERRUPTED, Sheet, Stream
+from upthread.core.turns.stream import Sheet, Stream
 from upthread.core.turns.sub_agents import ALARM, child_conversation, child_named
 from upthread.core.types import (
     Conversation,

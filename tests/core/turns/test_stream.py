@@ -3,11 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.commands import RecordParts
-from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.events import INTERRUPTED, TextReceived, ToolCallAnnounced, ToolCallUpdated
 from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX
+from upthread.core.text import PARAGRAPH
 from upthread.core.turns.stream import (
-    INTERRUPTED,
-    PARAGRAPH,
     TEXT_CHARACTERS_BUFFERED_MAX,
     Sheet,
     Stream,

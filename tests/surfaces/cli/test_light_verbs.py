@@ -48,8 +48,14 @@ OF_CONFIGURATION = {"upthread.config", "yaml", "tomllib", "platformdirs"}
 OF_JUDGING = {"upthread.core.turns.effects", "upthread.core.outward.calls"}
 OF_WRITING = {"upthread.core.redaction.redactor", "upthread.runtime.record.record_filter"}
 NOT_FOR_A_GLANCE = {"msgspec", "json", "dataclasses", "argparse", "upthread.client.project"}
-NEVER_TO_LOOK = {"dataclasses", "secrets", "socket", "traceback", "importlib.resources"}
-"""Of the standard library, each a tenth of a bare interpreter and more."""
+NEVER_TO_LOOK = {
+    *("dataclasses", "secrets", "socket", "traceback", "importlib.resources"),
+    "typing_extensions",
+}
+"""Each a tenth of a bare interpreter and more."""
+
+ONLY_TO_SHOW_JSON = {"json", "inspect"}
+OF_REDACTION = {"re2", "upthread.core.redaction.rules", "upthread.core.redaction.redactor"}
 
 OF_PARSERS = {
     "typer",
@@ -140,6 +146,7 @@ def age(up) -> None:
             | OF_JUDGING
             | OF_WRITING
             | NEVER_TO_LOOK
+            | ONLY_TO_SHOW_JSON
             | {"rich"},
         ),
         ((), HEAVY | OF_AGENTS | OF_A_LOOP | {"rich", "backports.zstd"}),
@@ -152,9 +159,11 @@ def age(up) -> None:
             | OF_CONFIGURATION
             | OF_JUDGING
             | OF_WRITING
+            | NEVER_TO_LOOK
+            | ONLY_TO_SHOW_JSON
             | {"rich", "upthread.client.delegation_setup", "upthread.core.decision.model"},
         ),
-        (("why", "w/planner"), HEAVY | NEVER_TO_LOOK - {"dataclasses"}),
+        (("why", "w/planner"), HEAVY | OF_REDACTION | NEVER_TO_LOOK - {"dataclasses"}),
         (("status",), HEAVY | NEVER_TO_LOOK - {"dataclasses"}),
     ],
 )
@@ -170,10 +179,10 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
         (("--help",), 120, 0),
         (("id", "w/planner"), 104, 6),
         (("id", "w/planner", "--json"), 104, 6),
-        (("--json", "id", "w/planner"), 245, 18),
-        (("ls",), 258, 20),
-        (("show", "w"), 270, 20),
-        (("why", "w/planner"), 400, 50),
+        (("--json", "id", "w/planner"), 235, 18),
+        (("ls",), 235, 20),
+        (("show", "w"), 245, 20),
+        (("why", "w/planner"), 370, 50),
     ],
 )
 def test_a_look_loads_so_many_modules_reads_so_many_files_and_starts_nothing(
@@ -258,3 +267,13 @@ def test_the_second_directory_is_seen_from_the_first(shared):
     above, own = str(shared.directory.parent), shared.directory.name
     told = shared("-C", above, "ls", "-C", own, "--json").json
     assert told == shared("ls", "--json").json
+
+
+def test_what_is_kept_from_msgspec_is_there_for_everybody_else():
+    program = (
+        "from upthread.surfaces.cli import program; program._load_decoders();"
+        "import msgspec, sys; assert 'typing_extensions' not in sys.modules;"
+        "import typing_extensions; assert typing_extensions.TypedDict"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

@@ -32,6 +32,7 @@ from upthread.agents._json_lines import member
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.agents.base import OnEvent
 from upthread.core.events import (
+    CALL_ENDED,
     AgentEvent,
     ChildEnded,
     ChildStarted,
@@ -42,7 +43,6 @@ from upthread.core.events import (
 )
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
-from upthread.core.turns.stream import CALL_ENDED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 

@@ -15,8 +15,7 @@ from msgspec import Struct
 from upthread.agents._json_lines import Unreadable, as_object, member
 from upthread.agents._outcomes import did_run
 from upthread.core import events
-from upthread.core.events import AgentEvent
-from upthread.core.turns.stream import CALL_FAILED
+from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.types import UpstreamSessionId
 
 SILENT_UPDATES: Final = frozenset(

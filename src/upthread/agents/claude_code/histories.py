@@ -24,10 +24,10 @@ from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
 from upthread.core.codec import encode_json
+from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.lazy_dataclass import dataclass, field
-from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 
 AGENT: Final = "claude-code"

@@ -47,9 +47,8 @@ from upthread.agents.claude_code.tools import (
 )
 from upthread.boundary.files import streamed
 from upthread.core import events, types
-from upthread.core.events import AgentEvent
+from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
-from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

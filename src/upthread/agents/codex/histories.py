@@ -19,11 +19,11 @@ from upthread.agent_stores.lines import Line, read_lines, read_object
 from upthread.boundary.directories import matched
 from upthread.core import types
 from upthread.core.codec import encode_json
+from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.lazy_dataclass import dataclass, field
-from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 
 AGENT: Final = "codex"

@@ -29,10 +29,10 @@ from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
 from upthread.boundary.files import through_links
 from upthread.core import types
 from upthread.core.codec import encode_json
+from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.lazy_dataclass import dataclass, field
-from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 

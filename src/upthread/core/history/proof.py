@@ -20,7 +20,7 @@ from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.rules import Violation, sendable, violations
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.lazy_regex import regex
-from upthread.core.text import unicode_text
+from upthread.core.text import PARAGRAPH, unicode_text
 from upthread.core.types import (
     ContextPart,
     FilePart,
@@ -59,7 +59,6 @@ def proof(history: History) -> Mapping[str, tuple[Violation, ...]]:
 # --- a repaired history as the messages of a provider's request -----------------------------------
 
 
-PARAGRAPH: Final = "\n\n"
 NO_OUTPUT: Final = "(no output)"
 NAMELESS: Final = "tool"
 

@@ -22,13 +22,13 @@ from typing import Final, TypeAlias, cast
 from msgspec import Struct, field
 
 from upthread.core import types
+from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
 from upthread.core.history.rules import made_unicode
 from upthread.core.lazy_dataclass import replace
-from upthread.core.turns.stream import INTERRUPTED
+from upthread.core.text import PARAGRAPH
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
-PARAGRAPH: Final = "\n\n"
 CHANGES_TOLD_MAX: Final = 20
 NOBODYS: Final = -1
 

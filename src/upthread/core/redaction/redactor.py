@@ -1,9 +1,8 @@
 """The redactor: a text in, the same text out but for its secrets.
 
-In place of a secret stands `[redacted:FAMILY:DIGEST]`. The digest is keyed and short: under one key
-equal secrets look equal, and without the key nobody can try candidates. A placeholder is safe
-within JSON, URLs and shell words. All else comes back as it was, byte for byte, and a text without
-secrets is the very same object. What was redacted once does not change when it is redacted again.
+In place of a secret stands a placeholder (core/redaction/placeholder.py). All else comes back as it
+was, byte for byte, and a text without secrets is the very same object. What was redacted once does
+not change when it is redacted again.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import is_real, looks_random
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
+from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
     RULES,
     SECRET_NAME,
@@ -24,27 +23,6 @@ from upthread.core.redaction.rules import (
     Rule,
 )
 from upthread.core.types import JsonValue
-
-DIGEST_BYTES: Final = 4
-PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
-
-_COMPILED: Final = regex(PLACEHOLDER)
-
-
-def placeholder(family: str, secret: bytes, key: bytes) -> bytes:
-    """Return `[redacted:FAMILY:DIGEST]`; under one key equal secrets have equal ones."""
-    # Short and keyed: enough to see that two are one, and nothing to try candidates on.
-    digest = hashlib.blake2b(secret, key=key, digest_size=DIGEST_BYTES).hexdigest()
-    return f"[redacted:{family}:{digest}]".encode()
-
-
-def has_placeholder(text: str) -> bool:
-    """Return whether something was taken out of a text."""
-    return _COMPILED.search(text) is not None
-
-
-# --- the redactor ---------------------------------------------------------------------------------
-
 
 PASSES_MAX: Final = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""

@@ -9,12 +9,14 @@ one then gives what redacting them whole would have, as is done for what an agen
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.expressions import unpainted
 from upthread.core.redaction.key_blocks import is_key_line
-from upthread.core.redaction.redactor import Redactor
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 HELD_CHARACTERS_MAX: Final = 24 * 1024
 """What is held back at most; a longer secret may be cut in two. The longest key behind gutters."""

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from upthread.core.events import (
+    CALL_ENDED,
+    CALL_FAILED,
     AgentEvent,
     ChildStarted,
     ReasoningReceived,
@@ -22,10 +24,9 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.lazy_dataclass import dataclass
-from upthread.core.redaction.redactor import has_placeholder
+from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.roles.reports import ends_with_report
-from upthread.core.text import one_line
-from upthread.core.turns.stream import CALL_ENDED, CALL_FAILED, PARAGRAPH
+from upthread.core.text import PARAGRAPH, one_line
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import UpstreamSessionId
 

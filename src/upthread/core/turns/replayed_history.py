@@ -17,17 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
 from upthread.core import events, types
 from upthread.core.codec import encode_json
-from upthread.core.redaction.redactor import Redactor
+from upthread.core.events import CALL_ENDED
 from upthread.core.turns.effects import answered_permissions
 from upthread.core.turns.hooked_call import StoredTurn, stored_turns
 from upthread.core.turns.recognition import FoldedPrompt, children_of, folded_prompt
-from upthread.core.turns.stream import CALL_ENDED
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 PAIRS_MAX: Final = 1_000_000
 """How many pairs of prompts are compared at most; beyond, nobody can tell in good time."""

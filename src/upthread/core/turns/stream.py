@@ -11,9 +11,17 @@ from typing import Final, TypeAlias
 
 from upthread.core import types
 from upthread.core.commands import RecordParts, Write
-from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.events import (
+    CALL_ENDED,
+    CALL_UNKNOWN,
+    INTERRUPTED,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+)
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.redaction.running_text import settled_length
+from upthread.core.text import PARAGRAPH
 from upthread.core.turns.effects import INTENT
 
 # A part is written when it is whole: a reply without end must not wait in memory for that.
@@ -23,14 +31,7 @@ TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
 COMPACTED_BELOW: Final = 0.5
 """A session that holds less than this share of what it held has been compacted."""
 
-CALL_FAILED: Final = "failed"
-CALL_UNKNOWN: Final = "unknown"
-CALL_ENDED: Final = frozenset({"completed", CALL_FAILED})
 Spoken: TypeAlias = types.TextPart | types.ReasoningPart
-
-INTERRUPTED: Final = "interrupted; outcome unknown"
-PARAGRAPH: Final = "\n\n"
-"""Between two texts of a reply that something else came between: a report begins a line."""
 
 
 @dataclass(slots=True, kw_only=True)

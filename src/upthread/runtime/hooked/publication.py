@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from upthread.config import Settings
 from upthread.core.context.briefing import build_briefing
@@ -21,24 +20,28 @@ from upthread.core.decision.model import HandshakeInputs, RecordFacts, worth_kee
 from upthread.core.decision.price import CacheState, cache_of
 from upthread.core.decision.words import cost_in_words
 from upthread.core.lazy_dataclass import asdict, dataclass, replace
-from upthread.core.redaction.redactor import Redactor
-from upthread.core.roles.role import BUILT_IN_ROLES, Role
+from upthread.core.roles.role import Role
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
     ConversationId,
-    ConversationKey,
     Link,
     ProjectId,
 )
 from upthread.core.workstreams import UNASSIGNED
-from upthread.runtime.bindings import files, spool
-from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
+from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.files import BusyError
 from upthread.runtime.bindings.index import write_index
-from upthread.runtime.bindings.light_json import number_in, object_in, objects_in, text_in
+from upthread.runtime.bindings.light_json import object_in, objects_in, text_in
 from upthread.runtime.bindings.places import Place, read_binding
-from upthread.runtime.hooked import unread
+from upthread.runtime.hooked.published_files import (
+    Before,
+    Stale,
+    binding_paths,
+    remove_old,
+    write_bindings,
+    write_place,
+)
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.record.replay import replay_of
@@ -53,6 +56,9 @@ from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
 from upthread.runtime.working_tree.repository import default_branch
 from upthread.store.base import Store
 
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
+
 WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
 
@@ -61,23 +67,6 @@ ATTEMPTS_MAX: Final = 8
 
 FORMAT: Final = 1
 """Raised with what a binding holds, so that those of earlier versions are written anew."""
-
-LOCK_WAIT_S: Final = 10.0
-
-WRITTEN_AT_ONCE_MAX: Final = 16
-"""How many bindings are written under one lock: no hook waits for more."""
-
-BETWEEN_WRITES_S: Final = 2 * files.LOCK_LOOK_S
-"""How long the lock is left to hooks that wait for it, and look at it now and then."""
-
-FORGOTTEN: Final[dict[str, Any]] = {
-    "briefing": "",
-    "replay": "",
-    "files": [],
-    "stamp": "",
-    "decided": None,
-}
-"""What is left of what was said, in a binding whose words are forgotten."""
 
 STATE_CHARACTERS_MAX: Final = 1_000
 """Of a workstream's state as a session is told it at its start: some 300 tokens."""
@@ -139,7 +128,7 @@ def _publish_as_read(
     That is what is not as it was before the look.
     """
     published = read_binding(place.path)
-    bindings_before = _binding_paths(place)
+    bindings_before = binding_paths(place)
     known = [each.workstream for each in source.store.workstreams(source.project_id)]
     names = known[-WORKSTREAMS_MAX:]
     fields = _place_fields(source, place)
@@ -160,45 +149,28 @@ def _publish_as_read(
     ]
     read = _newer_than(before, place, source)
     stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
-    if not _write_place(place, fields, published):
+    if not write_place(place, fields, published):
         return workstreams
-    overtaken = _write_bindings(place, stale, before)
+    overtaken = write_bindings(place, stale, before)
     # What hooks look for among all bindings is found without reading them.
     write_index(place)
     if moved is names:
         keys = (role.conversation.key for view in views for role in _roles(view))
         current = {place.binding_path(k.workstream, k.role, k.slot) for k in keys}
-        _remove_old(place, bindings_before - current)
+        remove_old(place, bindings_before - current)
     return overtaken
-
-
-def _binding_paths(place: Place) -> Set[str]:
-    return {*map(str, Path(place.project, "bindings").glob("*.json"))}
 
 
 def _read_before(source: Published, place: Place, names: Collection[str]) -> Before:
     """Return the bindings of some workstreams as they are before the record is read for them."""
-    found = (
-        each.key for name in names for each in source.store.conversations(source.project_id, name)
-    )
-    keys = {key for key in found if key.slot != CHILD_SLOT}
+    keys = {
+        each.key
+        for name in names
+        for each in source.store.conversations(source.project_id, name)
+        if each.key.slot != CHILD_SLOT
+    }
     paths = (place.binding_path(key.workstream, key.role, key.slot) for key in keys)
     return {path: read_binding(path) for path in paths}
-
-
-def _write_bindings(place: Place, stale: Sequence[Stale], before: Before) -> Set[str]:
-    """Write bindings, a few under one lock; returns the workstreams of those that are overtaken."""
-    overtaken: set[str] = set()
-    for first in range(0, len(stale), WRITTEN_AT_ONCE_MAX):
-        if first:
-            time.sleep(BETWEEN_WRITES_S)
-        with place.lock(wait_s=LOCK_WAIT_S):
-            # Under the lock too: hooks keep an event and its claim under it.
-            pending = _pending(place)
-            for key, binding in stale[first : first + WRITTEN_AT_ONCE_MAX]:
-                if not _publish_binding(place, key, binding, pending, before):
-                    overtaken.add(key.workstream)
-    return overtaken
 
 
 def _listed(
@@ -212,65 +184,6 @@ def _listed(
     return found if len(found) == len({*others} - {UNASSIGNED}) else None
 
 
-def _write_place(place: Place, fields: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Write the place's file; returns whether it was still what it was before, or needed none."""
-    with place.lock(wait_s=LOCK_WAIT_S):
-        # Read again under the lock: `use` may have written it while this was put together.
-        published = read_binding(place.path)
-        used = {"used": object_in(published, "used")}
-        place.known = {**fields, **used}
-        if {**place.known, "schema": files.SCHEMA} == published:
-            return True
-        if published != ({**before, **used} if before else before):
-            return False
-        files.replace(place.path, place.known)
-        return True
-
-
-def _remove_old(place: Place, old: Set[str]) -> None:
-    """Take away the bindings of what is published no more, unless a call works with one."""
-    if not old:
-        return
-    with place.lock(wait_s=LOCK_WAIT_S):
-        pending = _pending(place)
-        for path in old:
-            binding = read_binding(path)
-            whose = (text_in(binding, "workstream"), text_in(binding, "role"))
-            slot = number_in(binding, "slot")
-            is_in_use = (*whose, slot) in pending or is_claimed_by_another(binding, "")
-            # What is only recorded has no key, and goes with its call.
-            if slot != CHILD_SLOT and not is_in_use:
-                files.remove(path)
-
-
-def forget(place: Place, workstream: str | None) -> None:
-    """Take what was said out of a workstream's bindings, None: of all; `publish` fills them again.
-
-    Also those that are published no more. An event nobody could read may be anybody's, and goes.
-    """
-    with place.lock(wait_s=LOCK_WAIT_S):
-        for path in Path(place.project, "bindings").glob("*.json"):
-            binding = read_binding(str(path))
-            if workstream in {None, text_in(binding, "workstream")}:
-                files.replace(str(path), {**binding, **FORGOTTEN})
-        for path in Path(spool.directory(place)).glob(f"*{spool.SET_ASIDE}"):
-            path.unlink(missing_ok=True)
-        files.remove_half_written(str(Path(place.project, "bindings")))
-        files.remove_half_written(spool.directory(place))
-        unread.forget(place, workstream)
-
-
-def use(place: Place, workstream: str | None) -> None:
-    """Note what a working tree works on, None for nothing. Of a place that is published."""
-    place.read()
-    with place.lock(wait_s=LOCK_WAIT_S):
-        known = place.read() or {}
-        used = {name: each for name, each in object_in(known, "used").items() if name != place.root}
-        if workstream is not None:
-            used[place.root] = workstream
-        files.replace(place.path, {**known, "used": used})
-
-
 def _place_fields(source: Published, place: Place) -> dict[str, Any]:
     """Return what a place's file says that no conversation changes."""
     return {
@@ -281,7 +194,8 @@ def _place_fields(source: Published, place: Place) -> dict[str, Any]:
         "stamps": dict(source.settings.stamps),
         "default_branch": default_branch(Path(place.root)),
         "roles": {
-            role.name: _role_fields(source, role) for role in continued_roles(source.settings)
+            name: _role_fields(source, role)
+            for name, role in source.settings.continued_roles.items()
         },
     }
 
@@ -303,13 +217,6 @@ def _entry(source: Published, view: WorkstreamView) -> dict[str, Any]:
 def _basis(settings: Settings) -> str:
     """Return what every binding rests on, as a digest."""
     return _digest(FORMAT, settings.limits, settings.window_tokens, settings.redaction)
-
-
-def continued_roles(settings: Settings) -> Iterator[Role]:
-    """Yield the roles that hooks go on with: the agents' own only if they are configured."""
-    for role in settings.native_roles.values():
-        if role.name not in BUILT_IN_ROLES or role.continuity != "fresh":
-            yield role
 
 
 def _role_fields(source: Published, role: Role) -> dict[str, Any]:
@@ -368,21 +275,10 @@ def state_of(view: WorkstreamView) -> str:
     return "\n".join(lines)[:STATE_CHARACTERS_MAX]
 
 
-def _pending(place: Place) -> set[tuple[str, str, int]]:
-    """Return the conversations of which something is in the spool."""
-    found = [read_binding(path) for path in spool.names(place)]
-    return {
-        (text_in(each, "workstream"), text_in(each, "role"), number_in(each, "slot"))
-        for each in found
-    }
-
-
 def _roles(view: WorkstreamView) -> Iterator[RoleView]:
     return (role for role in view.roles if role.conversation.key.slot != CHILD_SLOT)
 
 
-Before: TypeAlias = Mapping[str, dict[str, Any]]
-Stale: TypeAlias = tuple[ConversationKey, dict[str, Any]]
 Newer: TypeAlias = Callable[[WorkstreamView, RoleView], Stale | None]
 
 
@@ -432,41 +328,6 @@ def _facts(source: Published, view: RoleView) -> tuple[object, ...]:
 
 def _digest(*values: object) -> str:
     return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _publish_binding(
-    place: Place,
-    key: ConversationKey,
-    fields: dict[str, Any],
-    pending: set[tuple[str, str, int]],
-    before: Before,
-) -> bool:
-    """Write a binding, or leave it to a call; returns False where another process wrote it since.
-
-    Locks alone do not keep a writer that read the record earlier from coming later: what it wrote
-    would let a session go on that was reset in between, until something else is published.
-    """
-    if (key.workstream, key.role, key.slot) in pending:
-        return True
-    path = place.binding_path(key.workstream, key.role, key.slot)
-    old = read_binding(path)
-    held = object_in(old, "claim") if is_claimed_by_another(old, "") else {}
-    # A turn of ours writes to the record, and so its conversation is published with its claim.
-    if held and text_in(held, "agent") != OURS:
-        return True
-    if old != before.get(path, {}):
-        return False
-    # What hooks know of a session, and the record does not, is of that session alone.
-    same = text_in(old, "session") == fields["session"]
-    kept = {
-        name: old.get(name)
-        for name in ("main_session", "transcript")
-        if same and old.get(name) is not None
-    }
-    new = {**fields, **kept, "claim": held or None}
-    if {**new, "schema": files.SCHEMA} != old:
-        files.replace(path, new)
-    return True
 
 
 def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:

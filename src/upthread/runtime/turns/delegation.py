@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -11,7 +12,6 @@ from upthread.core.commands import Write
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.price import Tokens
 from upthread.core.events import TurnEnded, TurnParked
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.prompt import Task
 from upthread.core.types import (
     Durability,
@@ -25,6 +25,9 @@ from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.handshake_inputs import USUAL_FRESHNESS, FreshnessSettings
 from upthread.runtime.turns.older_record import NO_SESSIONS, OwnSessions
 from upthread.runtime.turns.progress import SILENT, Listener
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 
 class SeenVersion(Struct, frozen=True, kw_only=True):

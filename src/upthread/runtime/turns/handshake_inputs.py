@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -19,7 +19,7 @@ from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundi
 from upthread.core.decision.model import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
 from upthread.core.decision.price import CacheState, cache_state
 from upthread.core.decision.rules import RELAYED
-from upthread.core.lazy_dataclass import replace
+from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
@@ -233,7 +233,9 @@ def _agent_limit(views: NewestTurns, agent: str, subject: Subject) -> AgentLimit
 def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
     if worked is None or worked.ended is None:
         return None
-    was = msgspec.convert(worked.ended.surroundings, Surroundings)
+    told: dict[str, Any] = msgspec.convert(worked.ended.surroundings, dict[str, str | int | None])
+    # By hand: for a class msgspec asks `dataclasses`, whose import takes longer than all of this.
+    was = Surroundings(**{name: told[name] for name in field_names(Surroundings) if name in told})
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
     return replace(was, configuration=subject.role.configuration) if is_alike else was

@@ -24,7 +24,7 @@ from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.handshake import FIRST, START_FRESH, HandshakeInputs
 from upthread.core.decision.model import freshness_in
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
-from upthread.core.redaction.redactor import has_placeholder
+from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS

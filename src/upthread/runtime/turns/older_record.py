@@ -9,7 +9,7 @@ missing is recorded as turns, in order, as what they did. Blocking.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
@@ -23,7 +23,6 @@ from upthread.core.events import (
     TurnEvent,
     TurnIntended,
 )
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.hooked_call import StoredSession, StoredTurn
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -47,6 +46,9 @@ from upthread.errors import StoreError
 from upthread.runtime.hooked.retrieval import Destination, Retrieved, found_writes
 from upthread.runtime.turns.conversation import Claim
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 UNFINISHED: Final = "the agent's own session has no end of it"
 

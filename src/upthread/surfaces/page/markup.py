@@ -14,7 +14,8 @@ from html import escape
 from typing import ClassVar, Final, TypeAlias
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.redactor import PLACEHOLDER, Redactor
+from upthread.core.redaction.placeholder import PLACEHOLDER
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
 from upthread.core.types import JsonValue
 from upthread.surfaces.cli.terminal.output import plain

@@ -11,7 +11,6 @@ without a word, since a turn under way is worth more than its listener.
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import sys
@@ -129,9 +128,10 @@ class Output:
 
     def json(self, shape: Mapping[str, object]) -> None:
         """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
-        self._write(
-            self._out, json.dumps(plain({"schema": SCHEMA, **shape, **self.beside()})) + "\n"
-        )
+        from json import dumps
+
+        shown = plain({"schema": SCHEMA, **shape, **self.beside()})
+        self._write(self._out, dumps(shown) + "\n")
 
     def document(self, text: str) -> None:
         """Write a text of our own making, whose foreign parts are set apart in it already."""

@@ -1,0 +1,131 @@
+"""W16: calls of sub-agents over a thousand conversations, while the record is at work.
+
+Each call is three hooks, as an agent runs them: before it, when its session begins, and when it
+ends, which starts a drain. Beside them one process tells a role without end, one drains. Raw: what
+a person may wait for, whatever else the machine does. No call may be left undecided: each has a
+session by then that the hook before it has to know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from many_conversations import ROLES, WORKSTREAMS
+from measure import Row, percentile
+from scratch import scratch
+from tests.support.decisions_told import decisions_told
+from w13_tell import UPTHREAD, Project, make_project, publish_many, run_in, tell
+
+CALLS = 1_000
+CALLS_QUICK = 60
+WAIT_MS_MAX = 100.0
+WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
+
+
+def measure(*, is_quick: bool) -> list[Row]:
+    """Return how many calls were not decided, and how long the hooks before them took."""
+    with scratch() as directory:
+        project = make_project(directory / "many")
+        roles = "\n".join(f'[roles.role-{number}]\ncontinuity = "auto"' for number in range(ROLES))
+        (project.directory / "upthread.toml").write_text(roles)
+        run_in([*UPTHREAD, "trust", "--yes"], project)
+        tell(project)
+        publish_many(project)
+        with _without_end(lambda: tell(project)), _without_end(lambda: _drain(project)):
+            calls = list(_calls(project, CALLS_QUICK if is_quick else CALLS))
+        run_in([*UPTHREAD, "drain"], project)
+    walls = [wall_ms for wall_ms, _ in calls]
+    undecided = sum(not told for _, told in calls)
+    what = f"beside drains and tell, {WORKSTREAMS * ROLES:,} conversations"
+    return [
+        Row(
+            workload="W16",
+            what=f"calls left undecided, of {len(calls):,}, {what}",
+            raw=None,
+            ours=undecided,
+            unit="calls",
+            limit=0,
+        ),
+        *(
+            Row(
+                workload="W16",
+                what=f"hook before a call, p{share:.0%}".removesuffix("%") + f", {what}",
+                raw=WAIT_MS_MAX,
+                ours=percentile(walls, share),
+                unit="ms",
+                limit=1.0 if share > 0.5 else None,
+                note="raw: the most it may be",
+            )
+            for share in (0.5, 0.95)
+        ),
+    ]
+
+
+def _calls(project: Project, number: int) -> Iterator[tuple[float, list[str]]]:
+    """Call roles in turn; yields what the hook before each took, in ms, and what it decided."""
+    for call in range(number):
+        workstream, role = f"many-{call % WORKSTREAMS}", f"role-{call // WORKSTREAMS % ROLES}"
+        request = {
+            "cwd": str(project.directory),
+            "session": "ses_main",
+            "call_id": f"call-{call}",
+            "role": role,
+            "pid": os.getpid(),
+            "prompt": "Go on.",
+        }
+        wall_ms, told = _hook(project, workstream, {**request, "event": "before"})
+        yield wall_ms, decisions_told(told)
+        child = {"child": f"ses_{call}", "outcome": "ok", "reply": "Gone on."}
+        for event in ("started", "ended"):
+            _hook(project, workstream, {**request, **child, "event": event})
+
+
+def _hook(project: Project, workstream: str, request: dict[str, object]) -> tuple[float, bytes]:
+    """Run the hook program to its end; returns its wall in ms, and what it said."""
+    program = files("upthread").joinpath("surfaces/hook/__main__.py")
+    started_s = time.perf_counter()
+    done = subprocess.run(
+        [str(Path(sys.executable).resolve()), "-I", "-S", str(program), "opencode"],
+        cwd=project.directory,
+        env={**project.environment, WORKSTREAM_VARIABLE: workstream},
+        input=json.dumps(request).encode(),
+        capture_output=True,
+        check=True,
+    )
+    return (time.perf_counter() - started_s) * 1e3, done.stdout
+
+
+def _drain(project: Project) -> None:
+    run_in([*UPTHREAD, "drain"], project)
+
+
+@contextmanager
+def _without_end(work: Callable[[], None]) -> Iterator[None]:
+    """Do something over and over meanwhile. What fails in it fails here."""
+    is_over, faults = threading.Event(), list[Exception]()
+
+    def repeat() -> None:
+        try:
+            while not is_over.is_set():
+                work()
+        except Exception as fault:  # noqa: BLE001  # told by whoever waits for it
+            faults.append(fault)
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    if faults:
+        raise faults[0]
