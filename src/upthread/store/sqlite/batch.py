@@ -17,7 +17,7 @@ from upthread.core.commands import EnqueueTransition
 from upthread.store._rules import must_exist, seal_of
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Tail, from_columns
 from upthread.store.sql.statements import read_queries
-from upthread.store.sqlite.database import Connection, Database, to_column
+from upthread.store.sqlite.database import Connection, Database, first_of, to_column
 
 ROWS_MAX: Final = 4096
 """How many ids of one table a store remembers the rows of."""
@@ -130,7 +130,7 @@ class Batch:
         return None if found is None else from_columns(found)
 
     def content_row(self, query: str, values: Sequence[Column]) -> Row | None:
-        return self._connection.execute(_QUERIES[query], tuple(values)).fetchone()
+        return first_of(self._connection.execute(_QUERIES[query], tuple(values)))
 
     def content_rows(self, query: str, values: Sequence[Column]) -> list[Row]:
         return self._connection.execute(_QUERIES[query], tuple(values)).fetchall()

@@ -16,7 +16,7 @@ from upthread.core.runs.stops import SALVAGED
 from upthread.core.types import Speaker
 from upthread.store._rules import FIRST_CHAIN, PartHeader, chained, digest_of
 from upthread.store.sql.batch import from_columns
-from upthread.store.sqlite.database import Connection
+from upthread.store.sqlite.database import Connection, first_of
 from upthread.store.sqlite.pages import Value, Values
 from upthread.store.sqlite.row_types import Found, PartPosition, integer
 
@@ -124,7 +124,7 @@ class Rechaining:
     def some_turn(self, conversation: int) -> int:
         """Return a turn of a conversation; one is made where none is left."""
         statement = "SELECT min(id) FROM turn WHERE conversation = ?"
-        found = self._connection.execute(statement, (conversation,)).fetchone()
+        found = first_of(self._connection.execute(statement, (conversation,)))
         if found is not None and found[0] is not None:
             return int(found[0])
         # A part cannot be without a turn.

@@ -187,7 +187,7 @@ class Database:
     def row(self, statement: str, bindings: Row = ()) -> Row | None:
         """Return the first row of one statement, None without one."""
         with self.worded("read"):
-            return self.connection.execute(statement, bindings).fetchone()
+            return first_of(self.connection.execute(statement, bindings))
 
     def transaction(self, *, is_synced: bool) -> Transaction:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
@@ -314,7 +314,7 @@ class Database:
         """Refuse a newer or foreign database before anything of it is touched."""
         version = self._schema_version()
         is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (
-            version != 0 or self.connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+            version != 0 or first_of(self.connection.execute("SELECT 1 FROM sqlite_schema"))
         )
         # Asked again: another process may have made the schema between the two questions.
         if is_foreign and self.connection.pragma("application_id") != APPLICATION_ID:
@@ -366,6 +366,19 @@ class Database:
                 f"the schema of {self.path} was made by other migrations than this version's",
                 hint="a development version wrote it: export it there, or name another file",
             )
+
+
+def first_of(rows: Cursor) -> Row | None:
+    """Return the first row, None without one, and end the statement.
+
+    Not by letting the cursor go: apsw 3.54 keeps each that was open while another statement was
+    executed, as a heartbeat's is in a thread of its own. One that has more rows keeps its read
+    transaction, too, and once another process has committed this connection can write no more.
+    """
+    try:
+        return rows.fetchone()
+    finally:
+        rows.close()
 
 
 class Transaction:

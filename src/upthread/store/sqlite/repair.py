@@ -30,7 +30,7 @@ from upthread.core.turns.turn import TRANSITIONS, TurnState, TurnView, apply
 from upthread.core.types import Outcome
 from upthread.errors import StoreError
 from upthread.store.sql.batch import Row, from_columns
-from upthread.store.sqlite.database import Connection
+from upthread.store.sqlite.database import Connection, first_of
 from upthread.store.sqlite.pages import Value, Values
 from upthread.store.sqlite.row_types import Found, integer
 
@@ -236,7 +236,7 @@ class Mender:
         return {row for (row,) in self._rows(statement)}
 
     def _row(self, statement: str, bindings: Row) -> Row | None:
-        return self._connection.execute(statement, bindings).fetchone()
+        return first_of(self._connection.execute(statement, bindings))
 
     def _rows(self, statement: str) -> list[Row]:
         return self._connection.execute(statement).fetchall()

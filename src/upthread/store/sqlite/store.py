@@ -31,6 +31,7 @@ from upthread.store.sqlite.database import (
     Connection,
     Database,
     damaged_file,
+    first_of,
     to_column,
     to_columns,
 )
@@ -103,9 +104,11 @@ class SqliteStore(Reads):
     def resolve(self, key: ConversationKey) -> Resolved | None:
         # The hot read: no helper that can be spared, and no conversion for text that needs none.
         try:
-            row = self.database.connection.execute(
-                _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
-            ).fetchone()
+            row = first_of(
+                self.database.connection.execute(
+                    _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
+                )
+            )
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
         except UnicodeEncodeError:
@@ -136,9 +139,8 @@ class SqliteStore(Reads):
                     upstreams=self._upstreams,
                 )
                 return newest_exchanges(said, newest)
-            except BaseException:
-                rows.close()
-                raise
+            finally:
+                rows.close()  # not at its end, as in `first_of`
 
     def message_count(self, conversation_id: ConversationId) -> int:
         row = self._row("message_count", self._conversation_row(conversation_id))
@@ -149,7 +151,10 @@ class SqliteStore(Reads):
         with self.database.worded("verify"):
             # Streamed: a conversation may be larger than memory should hold.
             rows = self.database.connection.execute(QUERIES["chained_parts"], (conversation,))
-            damaged = first_damaged(chained_parts(conversation_id, rows))
+            try:
+                damaged = first_damaged(chained_parts(conversation_id, rows))
+            finally:
+                rows.close()
         if damaged is None:  # The message says more than the file does.
             self._must_be_sound()
         return damaged
@@ -237,7 +242,7 @@ def _check_fences(connection: Connection, fences: Sequence[Fence], left: Left) -
         lease = (fence.name, fence.token)
         if lease not in left.held:
             held = connection.execute(QUERIES["is_held"], (to_column(fence.name), fence.token))
-            if held.fetchone() is None:
+            if first_of(held) is None:
                 raise lost_lease(fence.name, fence.token)
             left.held.add(lease)
 
@@ -246,7 +251,7 @@ def _acquire(
     connection: Connection, name: str, holder: Holder, *, seen: Lease | None
 ) -> Lease | None:
     """Take a lease that is free, released, or has not moved since it was seen (S13)."""
-    row = connection.execute(QUERIES["lease"], to_columns(name)).fetchone()
+    row = first_of(connection.execute(QUERIES["lease"], to_columns(name)))
     if row is not None:
         stands = lease_of(name, row)
         # No time is compared: clocks differ. How long it has stood still, who asks has measured
