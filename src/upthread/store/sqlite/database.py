@@ -40,6 +40,7 @@ from upthread.store.sqlite.write_queue import WriteQueue
 class Cursor(Protocol):
     """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
 
+    def execute(self, statements: str, /) -> Cursor: ...
     def fetchone(self) -> Row | None: ...
     def fetchall(self) -> list[Row]: ...
     def __iter__(self) -> Iterator[Row]: ...
@@ -314,7 +315,7 @@ class Database:
         """Refuse a newer or foreign database before anything of it is touched."""
         version = self._schema_version()
         is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (
-            version != 0 or first_of(self.connection.execute("SELECT 1 FROM sqlite_schema"))
+            version != 0 or first_of(self.connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"))
         )
         # Asked again: another process may have made the schema between the two questions.
         if is_foreign and self.connection.pragma("application_id") != APPLICATION_ID:
@@ -369,16 +370,19 @@ class Database:
 
 
 def first_of(rows: Cursor) -> Row | None:
-    """Return the first row, None without one, and end the statement.
+    """Return the first of a few rows, None without one, and end the statement.
 
-    Not by letting the cursor go: apsw 3.54 keeps each that was open while another statement was
-    executed, as a heartbeat's is in a thread of its own. One that has more rows keeps its read
-    transaction, too, and once another process has committed this connection can write no more.
+    A cursor that is let go does not always end it: apsw 3.54 keeps each that was open while another
+    statement was executed, as a heartbeat's is in a thread of its own. Its read transaction stays
+    open, and once another process has committed this connection can write no more.
     """
-    try:
-        return rows.fetchone()
-    finally:
-        rows.close()
+    found = rows.fetchall()  # to its end; it takes no longer than to close the cursor
+    return found[0] if found else None
+
+
+def end(rows: Cursor) -> None:
+    """End a statement of which not all rows were read. For why see `first_of`."""
+    rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
 
 
 class Transaction:

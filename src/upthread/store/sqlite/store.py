@@ -31,6 +31,7 @@ from upthread.store.sqlite.database import (
     Connection,
     Database,
     damaged_file,
+    end,
     first_of,
     to_column,
     to_columns,
@@ -140,7 +141,7 @@ class SqliteStore(Reads):
                 )
                 return newest_exchanges(said, newest)
             finally:
-                rows.close()  # not at its end, as in `first_of`
+                end(rows)
 
     def message_count(self, conversation_id: ConversationId) -> int:
         row = self._row("message_count", self._conversation_row(conversation_id))
@@ -154,7 +155,7 @@ class SqliteStore(Reads):
             try:
                 damaged = first_damaged(chained_parts(conversation_id, rows))
             finally:
-                rows.close()
+                end(rows)
         if damaged is None:  # The message says more than the file does.
             self._must_be_sound()
         return damaged
@@ -216,9 +217,8 @@ class SqliteStore(Reads):
                     upstreams=self._upstreams,
                 )
             except BaseException:
-                # Else an error that somebody keeps would keep the read transaction open, too. Only
-                # then: apsw 3.54 keeps 200 bytes of a cursor that was closed and not let go.
-                rows.close()
+                # Else an error that somebody keeps would keep the read transaction open, too.
+                end(rows)
                 raise
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
