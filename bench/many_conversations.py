@@ -5,6 +5,7 @@ A process of its own, since a project is found, and its store opened, by the env
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import cast
 
@@ -22,15 +23,15 @@ ROLES = 20
 """A thousand conversations in as many workstreams as hooks know."""
 
 
-async def fill() -> None:
+async def fill(workstreams: int, roles: int) -> None:
     """Open the project that the process is in, and write them."""
     async with upthread.open_project() as project:
         store = cast("WholeStore", cast("ProjectStore", project.store).behind)
-        for number in range(WORKSTREAMS):
+        for number in range(workstreams):
             first = open_place(store, f"many-{number}", project=project.project_id)
-            for role in range(ROLES):
+            for role in range(roles):
                 place = first if role == 0 else _beside(store, first, f"role-{role}")
-                for writes in commits_of(place, prepare_turn(place, number * ROLES + role)):
+                for writes in commits_of(place, prepare_turn(place, number * roles + role)):
                     store.commit(writes)
 
 
@@ -51,4 +52,5 @@ def _beside(store: WholeStore, first: Place, role: str) -> Place:
 
 
 if __name__ == "__main__":
-    anyio.run(fill)
+    counts = [int(each) for each in sys.argv[1:]] or [WORKSTREAMS, ROLES]
+    anyio.run(fill, *counts)

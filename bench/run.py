@@ -31,6 +31,7 @@ import w13_tell
 import w14_first_contact
 import w15_web
 import w16_hooks
+import w17_looks
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -51,6 +52,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W14": w14_first_contact.measure,
     "W15": w15_web.measure,
     "W16": w16_hooks.measure,
+    "W17": w17_looks.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -59,6 +59,7 @@ ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
 
 TreeNow: TypeAlias = Callable[[str], str]
 CallsNow: TypeAlias = Callable[[], Sequence[CallUnderWay]]
+Calls: TypeAlias = Mapping[ConversationKey, CallUnderWay]
 DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]
 
 CUT_OFF_MESSAGES_MAX: Final = 256
@@ -171,15 +172,21 @@ class Overview:
 
     def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
         """Return a project's workstreams, oldest first."""
+        calls = self._calls()  # of all at once: each look at them reads what is published of all
         return tuple(
             view
             for known in self._store.workstreams(project_id)
-            if (view := self.workstream(project_id, known.workstream)) is not None
+            if (view := self._with_doubts(project_id, known.workstream, calls)) is not None
         )
 
     def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         """Return one workstream, None if nothing was ever opened in it."""
-        view = self._workstream(project_id, workstream, self._looked_at_once(workstream))
+        return self._with_doubts(project_id, workstream, self._calls())
+
+    def _with_doubts(
+        self, project_id: ProjectId, workstream: str, calls: Calls
+    ) -> WorkstreamView | None:
+        view = self._workstream(project_id, workstream, calls)
         doubts = tuple(self._doubts_now(workstream)) if view else ()
         return self._doubting(view, doubts) if view and doubts else view
 
@@ -188,8 +195,9 @@ class Overview:
         return cache(partial(self._tree_now, workstream)) if self._tree_now else None
 
     def _workstream(
-        self, project_id: ProjectId, workstream: str, tree: Callable[[], str] | None
+        self, project_id: ProjectId, workstream: str, calls: Calls
     ) -> WorkstreamView | None:
+        tree = self._looked_at_once(workstream)
         known = self._store.workstream(project_id, workstream)
         newest = self._newest(project_id, workstream)
         if known is None:
@@ -200,7 +208,6 @@ class Overview:
             )
         conversations = self._store.conversations(project_id, workstream)
         current = _current_generations(conversations)
-        calls = self._calls()
         roles = tuple(self._role(each, newest, tree, calls.get(each.key)) for each in current)
         run = newest.view if newest else None
         stands = self._run_stands(known, newest, tree) if newest else None
@@ -262,7 +269,7 @@ class Overview:
             found = self._store.conversation(owner)
         return owner
 
-    def _calls(self) -> dict[ConversationKey, CallUnderWay]:
+    def _calls(self) -> Calls:
         return {call.key: call for call in self._calls_now()}
 
     def _role(

@@ -105,16 +105,15 @@ class SqliteStore(Reads):
     def resolve(self, key: ConversationKey) -> Resolved | None:
         # The hot read: no helper that can be spared, and no conversion for text that needs none.
         try:
-            row = first_of(
-                self.database.connection.execute(
-                    _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
-                )
-            )
+            # All of it, as `first_of` has it: there is one row at most.
+            rows = self.database.connection.execute(
+                _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
+            ).fetchall()
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
         except UnicodeEncodeError:
             return super().resolve(key)
-        return None if row is None else resolved_of(key, row)
+        return resolved_of(key, rows[0]) if rows else None
 
     def prior_messages(
         self,
