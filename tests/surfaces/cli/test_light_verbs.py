@@ -163,8 +163,8 @@ def age(up) -> None:
             | ONLY_TO_SHOW_JSON
             | {"rich", "upthread.client.delegation_setup", "upthread.core.decision.model"},
         ),
-        (("why", "w/planner"), HEAVY | OF_REDACTION | NEVER_TO_LOOK - {"dataclasses"}),
-        (("status",), HEAVY | NEVER_TO_LOOK - {"dataclasses"}),
+        (("why", "w/planner"), HEAVY | OF_REDACTION | NEVER_TO_LOOK),
+        (("status",), HEAVY | NEVER_TO_LOOK),
     ],
 )
 def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banned):

@@ -9,9 +9,15 @@ to hooks. What is around it (files, git, price) is added by the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
+from upthread.core.decision.freshness import (
+    NOTHING_KNOWN,
+    ChangedFile,
+    Freshness,
+    Shift,
+    Surroundings,
+)
 from upthread.core.decision.price import NOTHING_PRICED, Price, Spending, Tokens
 from upthread.core.decision.words import (
     FIRST,
@@ -21,14 +27,12 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
     START_FRESH,
 )
-from upthread.core.lazy_dataclass import asdict, dataclass
+from upthread.core.lazy_dataclass import asdict, dataclass, field_names
 from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome
 
 if TYPE_CHECKING:
     from upthread.core.turns.turn import TurnView
 
-
-Value = TypeVar("Value")
 
 DECISIONS: Final[dict[str, tuple[str, str]]] = {
     FIRST: ("new", "role, task"),
@@ -132,7 +136,7 @@ class HandshakeInputs:
 def freshness_in(stored: JsonValue) -> Freshness:
     """Return what had changed, of a decision's stored inputs; nothing where they do not say."""
     found = stored.get("freshness") if isinstance(stored, Mapping) else None
-    return NOTHING_KNOWN if found is None else _converted(found, Freshness)
+    return _freshness_from(found) if isinstance(found, Mapping) else NOTHING_KNOWN
 
 
 def has_looked(stored: JsonValue) -> bool:
@@ -143,13 +147,13 @@ def has_looked(stored: JsonValue) -> bool:
 def price_in(stored: JsonValue) -> Price:
     """Return what each way would cost, of a decision's stored inputs."""
     found = stored.get("price") if isinstance(stored, Mapping) else None
-    return NOTHING_PRICED if found is None else _converted(found, Price)
+    return _price_from(found) if isinstance(found, Mapping) else NOTHING_PRICED
 
 
 def limit_in(stored: JsonValue) -> AgentLimit | None:
     """Return the agent's limit, of a decision's stored inputs; None where they name none."""
     found = stored.get("agent_limit") if isinstance(stored, Mapping) else None
-    return None if found is None else _converted(found, AgentLimit)
+    return _agent_limit_from(found) if isinstance(found, Mapping) else None
 
 
 def lacking_in(stored: JsonValue) -> tuple[int, str]:
@@ -161,13 +165,6 @@ def lacking_in(stored: JsonValue) -> tuple[int, str]:
         return 0, ""
     turns, fault = stored.get("turns_lacking"), stored.get("not_compared")
     return turns if isinstance(turns, int) else 0, fault if isinstance(fault, str) else ""
-
-
-def _converted(stored: JsonValue, kind: type[Value]) -> Value:
-    # Light verbs say reasons in words, and read no stored decision.
-    import msgspec  # noqa: PLC0415
-
-    return msgspec.convert(stored, kind)
 
 
 def worth_keeping(inputs: HandshakeInputs) -> Mapping[str, JsonValue]:
@@ -219,6 +216,17 @@ _PLAIN: Final = (
     *("turns_lacking", "not_compared"),
 )
 """The inputs that JSON has as they are."""
+
+
+def _freshness_from(stored: Mapping[str, Any]) -> Freshness:
+    names = field_names(Freshness)
+    known: dict[str, Any] = {name: stored[name] for name in names if stored.get(name) is not None}
+    known |= {name: Shift(**known[name]) for name in _SHIFTS if name in known}
+    known["changed"] = tuple(ChangedFile(**each) for each in known.get("changed", ()))
+    return Freshness(**known)
+
+
+_SHIFTS: Final = ("branch", "commit", "directory", "agent_version", "model")
 
 
 def _price_from(stored: Mapping[str, Any]) -> Price:

@@ -216,7 +216,7 @@ def _entry(source: Published, view: WorkstreamView) -> dict[str, Any]:
 
 def _basis(settings: Settings) -> str:
     """Return what every binding rests on, as a digest."""
-    return _digest(FORMAT, settings.limits, settings.window_tokens, settings.redaction)
+    return _digest(FORMAT, asdict(settings.limits), settings.window_tokens, settings.redaction)
 
 
 def _role_fields(source: Published, role: Role) -> dict[str, Any]:
@@ -319,7 +319,7 @@ def _facts(source: Published, view: RoleView) -> tuple[object, ...]:
         last.events if last else 0,
         source.store.message_count(conversation_id),
         (link.seq, link.upstream_session_id, link.ended_because) if link else None,
-        repr(role),
+        role and (role.configuration, role.continuity, role.resume_if, role.agent, role.is_writing),
         source.condition_of(key.workstream, role) if role else None,
         source.policy.of_role(key.role),
         edit.seq if edit else 0,
