@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -18,8 +20,8 @@ from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.types import ConversationKey
 from upthread.runtime.bindings.files import BusyError
+from upthread.runtime.hooked import publication
 from upthread.runtime.hooked.publication import (
-    ATTEMPTS_MAX,
     WORKSTREAMS_MAX,
     publish,
 )
@@ -28,6 +30,7 @@ from upthread.runtime.hooked.published_files import WRITTEN_AT_ONCE_MAX
 pytestmark = pytest.mark.anyio
 
 ROLES = 3
+PUBLISHERS = 20
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 
 
@@ -129,7 +132,8 @@ async def test_what_is_published_while_another_publishes_stays(
         assert listed(project) == ["spec-0", "spec-new"]
 
 
-async def test_who_is_never_alone_says_so(world: World) -> None:
+async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publication, "AGAIN_WITHIN_S", 0.3)
     async with published(world, 1) as project:
         open_one(project, "spec-0", "planner")
         generations = count(2)
@@ -141,7 +145,25 @@ async def test_who_is_never_alone_says_so(world: World) -> None:
                     publish_now(project)
 
         with pytest.raises(BusyError, match="spec-0"):
-            publish_while(project, move, times=10 * ATTEMPTS_MAX)
+            publish_while(project, move, times=10_000)
+
+
+async def test_many_that_publish_at_once_all_come_to_it(world: World) -> None:
+    async with published(world, PUBLISHERS) as project:
+        for number in range(PUBLISHERS):
+            open_one(project, f"spec-{number}", "planner")
+        at_once = Barrier(PUBLISHERS)
+        async with AsyncExitStack() as opened:
+            # Each with a connection of its own, as processes have.
+            others = [await opened.enter_async_context(world.open()) for _ in range(PUBLISHERS)]
+
+            def publish_one(number: int) -> None:
+                publish_while(others[number], at_once.wait, {f"spec-{number}"})
+
+            with ThreadPoolExecutor(PUBLISHERS) as threads:
+                list(threads.map(publish_one, range(PUBLISHERS)))
+        published_now = set(bindings(project))
+        assert {(f"spec-{number}", "planner") for number in range(PUBLISHERS)} <= published_now
 
 
 def publish_now(project: upthread.Project) -> None:

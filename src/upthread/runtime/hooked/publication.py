@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
@@ -62,8 +63,8 @@ if TYPE_CHECKING:
 WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
 
-ATTEMPTS_MAX: Final = 8
-"""How often the record is read again because others wrote meanwhile: each of them got on."""
+AGAIN_WITHIN_S: Final = 10.0
+"""For how long the record is read again because others wrote meanwhile: each time one got on."""
 
 FORMAT: Final = 1
 """Raised with what a binding holds, so that those of earlier versions are written anew."""
@@ -112,12 +113,11 @@ def publish(
     place = Place(str(home), str(root))
     place.known = {"project_id": source.project_id}
     left = workstreams
-    for _ in range(ATTEMPTS_MAX):
-        left = _publish_as_read(source, place, left)
-        if left is not None and not left:
-            return
-    others = ", ".join(sorted(left or ())) or "all of it"
-    raise BusyError(f"{place.project}: others write each time before what was read of {others} is")
+    until_s = time.monotonic() + AGAIN_WITHIN_S
+    while (left := _publish_as_read(source, place, left)) is None or left:
+        if time.monotonic() > until_s:
+            what = ", ".join(sorted(left or ())) or "all of it"
+            raise BusyError(f"{place.project}: others write each time before {what} can be")
 
 
 def _publish_as_read(
