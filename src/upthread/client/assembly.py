@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from upthread.client.why import Whys
     from upthread.client.worktrees import WorktreesOfProject
     from upthread.core.roles.role import Role
-    from upthread.runtime.hooked.under_way import CallUnderWay
     from upthread.runtime.record.effects import RecordedEffect
     from upthread.runtime.record.erasure import Forgetting
     from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
@@ -222,7 +221,6 @@ class Assembly(ABC):
             self.store,
             self._system.is_dead,
             tree_now=self._tree_digest,
-            calls_now=self._calls_now,
             doubts_now=self._doubts_now,
             log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
         )
@@ -270,9 +268,6 @@ class Assembly(ABC):
     @property
     def _addresses(self) -> Addresses:
         return Addresses(self.store, self.project_id)
-
-    def _calls_now(self) -> Sequence[CallUnderWay]:
-        return self.hooks.calls_under_way()
 
     def _tree_digest(self, workstream: str) -> str:
         """Return the digest of the tree a workstream is worked on in. Blocking."""

@@ -195,8 +195,11 @@ class Hooks:
             await self.drain()
         return place
 
-    async def take_in(self) -> None:
+    async def take_in(self) -> Sequence[CallUnderWay]:
         """Take in what hooks saw and is over, before the store is read.
+
+        Returns the calls that were under way before: one that ends meanwhile is among them, or is
+        taken in. Looked for afterwards it would be neither.
 
         Nothing to take in costs one look into the spool. What another process is taking in now is
         waited for, as long as whoever looks would not notice, and then taken in all the same. What
@@ -207,7 +210,7 @@ class Hooks:
             lambda: published_place(self._home, self._root, self._project_id)
         )
         if place is None:
-            return
+            return ()
         from upthread.runtime.hooked.spooled import behind
         from upthread.runtime.hooked.unread import has_unread
 
@@ -228,6 +231,7 @@ class Hooks:
                 f"what hooks saw cannot be read: {error}",
                 hint="move it away, and nothing else: the agents' own sessions have what was said",
             ) from error
+        return calls
 
     async def _take_in_from(self, place: Place) -> str:
         """Take in what is over; returns who holds up one of its conversations, empty for nobody."""
@@ -306,11 +310,6 @@ class Hooks:
         await self.publish()
         await self._system.in_thread(lambda: use(Place(str(self._home), str(self._root)), name))
         return await self.in_use()
-
-    def calls_under_way(self) -> Sequence[CallUnderWay]:
-        """Return what sub-agents of hooked agents are working on now, by address. Blocking."""
-        place = published_place(self._home, self._root, self._project_id)
-        return self._calls(place) if place else ()
 
     def _calls(self, place: Place) -> list[CallUnderWay]:
         from upthread.runtime.hooked.under_way import calls_under_way

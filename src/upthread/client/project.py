@@ -120,16 +120,18 @@ class Project(Assembly):
 
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
         """Return all workstreams, oldest first."""
-        await self.hooks.take_in()
-        return await self._system.in_thread(lambda: self._overview.workstreams(self.project_id))
+        calls = await self.hooks.take_in()
+        return await self._system.in_thread(
+            lambda: self._overview.workstreams(self.project_id, calls)
+        )
 
     async def show(self, workstream: str) -> WorkstreamView:
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
-        await self.hooks.take_in()
+        calls = await self.hooks.take_in()
 
         def look() -> WorkstreamView:
-            view = self._overview.workstream(self.project_id, name)
+            view = self._overview.workstream(self.project_id, name, calls)
             if view is None:
                 raise self._addresses.unknown(name)
             return view
@@ -141,10 +143,10 @@ class Project(Assembly):
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
-        await self.hooks.take_in()
+        calls = await self.hooks.take_in()
         parsed = await self.parse(address)
 
-        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed)))
+        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed), calls))
 
     async def session(self, address: str) -> tuple[Conversation, Link | None]:
         """Return a conversation and its open link, None without one. Raises NotFoundError.

@@ -12,6 +12,7 @@ import pytest
 from tests.support.decisions_told import decisions_told
 from tests.surfaces.hook.conftest import PROGRAM
 
+import upthread
 from upthread.core.decision.words import (
     FIRST,
     RESUME,
@@ -413,3 +414,24 @@ def test_the_usual_call_loads_nothing_heavy(place, call_id):
     )
     assert json.loads(done.stdout)["prompt"] == "Plan it."
     assert set(done.stderr.decode().split("\n")) & set(HEAVY) == set()
+
+
+@pytest.mark.anyio
+async def test_a_call_that_ends_during_a_look_is_still_running_in_it(place, monkeypatch):
+    """It was `idle`: over for who looked for calls, and not in the record that had been read."""
+    place.hook(place.request("before", "c1", prompt="Plan it."))
+    place.hook(place.request("started", "c1", child="ses_1"))
+    async with upthread.open_project(place.project, environment=place.environment) as project:
+        take_in = project.hooks.take_in
+
+        async def take_in_and_let_end():
+            calls = await take_in()
+            ended = {"prompt": "Plan it.", "outcome": "ok", "reply": "Planned."}
+            place.hook(place.request("ended", "c1", child="ses_1", **ended))
+            place.wait_for_words()
+            return calls
+
+        monkeypatch.setattr(project.hooks, "take_in", take_in_and_let_end)
+        assert (await project.role("spec-42/planner")).state == "running"
+        monkeypatch.undo()
+        assert (await project.role("spec-42/planner")).state == "done"

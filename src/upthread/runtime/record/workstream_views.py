@@ -36,7 +36,6 @@ from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
     ConversationId,
-    ConversationKey,
     Holder,
     Link,
     Outcome,
@@ -58,8 +57,6 @@ ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
 """Gives the digest that a role's `resume_if` compares, by workstream."""
 
 TreeNow: TypeAlias = Callable[[str], str]
-CallsNow: TypeAlias = Callable[[], Sequence[CallUnderWay]]
-Calls: TypeAlias = Mapping[ConversationKey, CallUnderWay]
 DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]
 
 CUT_OFF_MESSAGES_MAX: Final = 256
@@ -148,9 +145,9 @@ class Overview:
 
     `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
     compared by what their roles were given alone. It is asked once a call, and only where a tree
-    was judged. `calls_now` gives the calls of hooked agents that are under way, `doubts_now` what
-    of a workstream may have been done or not; both blocking. `log_of` tells where an agent's stderr
-    went.
+    was judged. `doubts_now` gives what of a workstream may have been done or not, blocking.
+    `log_of` tells where an agent's stderr went. `calls` are those of hooked agents that were under
+    way before the record took in what others had said.
     """
 
     def __init__(
@@ -159,33 +156,29 @@ class Overview:
         is_dead: Callable[[Holder], bool],
         *,
         tree_now: TreeNow | None = None,
-        calls_now: CallsNow = tuple,
         doubts_now: DoubtsNow = _no_doubts,
         log_of: LogOf = _no_log,
     ) -> None:
         self._doubts_now = doubts_now
-        self._calls_now = calls_now
         self._store = store
         self._is_dead = is_dead
         self._tree_now = tree_now
         self._log_of = log_of
 
-    def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
+    def workstreams(
+        self, project_id: ProjectId, calls: Sequence[CallUnderWay] = ()
+    ) -> tuple[WorkstreamView, ...]:
         """Return a project's workstreams, oldest first."""
-        calls = self._calls()  # of all at once: each look at them reads what is published of all
         return tuple(
             view
             for known in self._store.workstreams(project_id)
-            if (view := self._with_doubts(project_id, known.workstream, calls)) is not None
+            if (view := self.workstream(project_id, known.workstream, calls)) is not None
         )
 
-    def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
-        """Return one workstream, None if nothing was ever opened in it."""
-        return self._with_doubts(project_id, workstream, self._calls())
-
-    def _with_doubts(
-        self, project_id: ProjectId, workstream: str, calls: Calls
+    def workstream(
+        self, project_id: ProjectId, workstream: str, calls: Sequence[CallUnderWay] = ()
     ) -> WorkstreamView | None:
+        """Return one workstream, None if nothing was ever opened in it."""
         view = self._workstream(project_id, workstream, calls)
         doubts = tuple(self._doubts_now(workstream)) if view else ()
         return self._doubting(view, doubts) if view and doubts else view
@@ -195,7 +188,7 @@ class Overview:
         return cache(partial(self._tree_now, workstream)) if self._tree_now else None
 
     def _workstream(
-        self, project_id: ProjectId, workstream: str, calls: Calls
+        self, project_id: ProjectId, workstream: str, calls: Sequence[CallUnderWay]
     ) -> WorkstreamView | None:
         tree = self._looked_at_once(workstream)
         known = self._store.workstream(project_id, workstream)
@@ -208,7 +201,8 @@ class Overview:
             )
         conversations = self._store.conversations(project_id, workstream)
         current = _current_generations(conversations)
-        roles = tuple(self._role(each, newest, tree, calls.get(each.key)) for each in current)
+        by_key = {call.key: call for call in calls}
+        roles = tuple(self._role(each, newest, tree, by_key.get(each.key)) for each in current)
         run = newest.view if newest else None
         stands = self._run_stands(known, newest, tree) if newest else None
         return WorkstreamView(
@@ -226,11 +220,11 @@ class Overview:
             children=tuple(c for c in conversations if c.key.slot == CHILD_SLOT),
         )
 
-    def role(self, conversation: Conversation) -> RoleView:
+    def role(self, conversation: Conversation, calls: Sequence[CallUnderWay] = ()) -> RoleView:
         """Return one conversation as it stands."""
         key = conversation.key
         newest = self._newest(key.project_id, key.workstream)
-        call = self._calls().get(key)
+        call = next((each for each in calls if each.key == key), None)
         view = self._role(conversation, newest, self._looked_at_once(key.workstream), call)
         return self._doubting_role(view, tuple(self._doubts_now(key.workstream)))
 
@@ -268,9 +262,6 @@ class Overview:
             owner = found.parent_conversation_id
             found = self._store.conversation(owner)
         return owner
-
-    def _calls(self) -> Calls:
-        return {call.key: call for call in self._calls_now()}
 
     def _role(
         self,
