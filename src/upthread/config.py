@@ -186,7 +186,7 @@ def load_settings(
         agent=_last(config.agent for _, config in files),
         durability=durability,
         depth_max=_last(config.depth_max for _, config in files) or 1,
-        start_timeout_s=_last(config.start_timeout_s for _, config in files) or 60.0,
+        start_timeout_s=_last(config.start_timeout_s for _, config in files) or 90.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
         pipeline=pipeline,
         limits=_limits(tables),

@@ -177,7 +177,9 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     answer_permission: AnswerPermission
     hold_call: HoldCall | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    start_timeout_s: float = 60.0
+    # More than a minute: so long OpenCode (1.18) stands still at the lock of another one that ended
+    # while it installed what its plug-ins need.
+    start_timeout_s: float = 90.0
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0
     redactor: Redactor | None = None

@@ -59,7 +59,7 @@ class OpenOptions(Struct, frozen=True, kw_only=True):
     working_directory: str
     stderr_path: str | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    start_timeout_s: float = 60.0
+    start_timeout_s: float = 90.0
     prompt_timeout_s: float = 3600.0
 
 

@@ -67,7 +67,7 @@ class AgentUnderTest:
     environment: Callable[[Path], Mapping[str, str]] = _no_environment
     plain: str = "Say hello."
     unknown_session: str = "ses_0000000000000000000000"
-    start_timeout_s: float = 60.0
+    start_timeout_s: float = 90.0
     bad_starts: Mapping[str, AgentAdapter] = field(default_factory=dict[str, AgentAdapter])
     opaque: Mapping[str, str] = field(default_factory=dict[str, str])
     outcomes: Mapping[Outcome, str] = field(default_factory=dict[Outcome, str])
