@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -162,6 +162,14 @@ HoldCall: TypeAlias = Callable[[PermissionRequest], Awaitable[CallAnswer | None]
 AnswerPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 
 
+START_TIMEOUT_S: Final = 90.0
+"""For how long an agent is waited for at its start.
+
+More than a minute: so long OpenCode (1.18) stands still at the lock of another one that ended while
+it installed what its plug-ins need.
+"""
+
+
 class OpenRequest(Struct, frozen=True, kw_only=True):
     """How to start an agent.
 
@@ -177,9 +185,7 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     answer_permission: AnswerPermission
     hold_call: HoldCall | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    # More than a minute: so long OpenCode (1.18) stands still at the lock of another one that ended
-    # while it installed what its plug-ins need.
-    start_timeout_s: float = 90.0
+    start_timeout_s: float = START_TIMEOUT_S
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0
     redactor: Redactor | None = None

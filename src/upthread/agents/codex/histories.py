@@ -56,12 +56,8 @@ def _rollouts(home: Path, name: str, *, is_ordinary: bool) -> Iterator[Path]:
             str(home / top), *between, f"rollout-{name}.jsonl*", is_ordinary=is_ordinary
         )
         paths = {path for path in found if path.removesuffix(SUFFIX).endswith(".jsonl")}
-        # Plain before packed, by name: the one without a suffix is the newer.
-        yield from (
-            Path(path)
-            for path in sorted(paths)
-            if not (path.endswith(SUFFIX) and path.removesuffix(SUFFIX) in paths)
-        )
+        # Of a plain one and a packed one the plain: it is the newer.
+        yield from map(Path, sorted(paths - {path + SUFFIX for path in paths}))
 
 
 def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:

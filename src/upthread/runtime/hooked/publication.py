@@ -150,7 +150,8 @@ def _publish_as_read(
     read = _newer_than(before, place, source)
     stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
     if not write_place(place, fields, published):
-        return workstreams
+        # No name left would be nothing to do, and the place's file is still to be written.
+        return workstreams or None
     overtaken = write_bindings(place, stale, before)
     # What hooks look for among all bindings is found without reading them.
     write_index(place)
@@ -319,7 +320,7 @@ def _facts(source: Published, view: RoleView) -> tuple[object, ...]:
         last.events if last else 0,
         source.store.message_count(conversation_id),
         (link.seq, link.upstream_session_id, link.ended_because) if link else None,
-        role and (role.configuration, role.continuity, role.resume_if, role.agent, role.is_writing),
+        repr(role),
         source.condition_of(key.workstream, role) if role else None,
         source.policy.of_role(key.role),
         edit.seq if edit else 0,

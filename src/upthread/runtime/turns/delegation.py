@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from upthread.agents.base import AgentAdapter
+from upthread.agents.base import START_TIMEOUT_S, AgentAdapter
 from upthread.core.commands import Write
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.price import Tokens
@@ -59,7 +59,7 @@ class OpenOptions(Struct, frozen=True, kw_only=True):
     working_directory: str
     stderr_path: str | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    start_timeout_s: float = 90.0
+    start_timeout_s: float = START_TIMEOUT_S
     prompt_timeout_s: float = 3600.0
 
 

@@ -12,6 +12,7 @@ import anyio
 from msgspec import structs
 
 from upthread.agents.base import (
+    START_TIMEOUT_S,
     AgentAdapter,
     AgentConnection,
     OpenRequest,
@@ -67,7 +68,7 @@ class AgentUnderTest:
     environment: Callable[[Path], Mapping[str, str]] = _no_environment
     plain: str = "Say hello."
     unknown_session: str = "ses_0000000000000000000000"
-    start_timeout_s: float = 90.0
+    start_timeout_s: float = START_TIMEOUT_S
     bad_starts: Mapping[str, AgentAdapter] = field(default_factory=dict[str, AgentAdapter])
     opaque: Mapping[str, str] = field(default_factory=dict[str, str])
     outcomes: Mapping[Outcome, str] = field(default_factory=dict[Outcome, str])
