@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import platformdirs
 from msgspec import Struct, field, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import Consents, as_known, consents_path
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_home import configuration_path, home_directory
 from upthread.core.config_file import (
     AgentSettings,
     ConfigFile,
@@ -269,9 +268,7 @@ def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path)
 
 
 def _user_path(environment: Mapping[str, str]) -> Path:
-    chosen = environment.get("UPTHREAD_HOME")
-    folder = Path(chosen) if chosen else platformdirs.user_config_path("upthread", appauthor=False)
-    return folder / "config.toml"
+    return Path(configuration_path(environment), "config.toml")
 
 
 def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile]]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
-from upthread.boundary.own_home import home_directory
+import platformdirs
+import pytest
+
+from upthread.boundary.own_home import configuration_path, home_directory, home_path
+from upthread.errors import ConfigError
 
 
 def test_it_is_where_the_variable_says_and_else_a_place_of_its_own(monkeypatch, tmp_path):
@@ -15,3 +21,42 @@ def test_it_is_where_the_variable_says_and_else_a_place_of_its_own(monkeypatch, 
         home = home_directory(environment)
         assert home.name == "upthread"
         assert home.is_relative_to(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HOME": "/home/somebody"},
+        {"HOME": "/home/somebody", "XDG_DATA_HOME": "/data", "XDG_CONFIG_HOME": "/config"},
+        {"HOME": "/home/somebody", "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": " "},
+        {"HOME": "/home/somebody", "XDG_DATA_HOME": "data", "XDG_CONFIG_HOME": "./config"},
+        {"HOME": "", "XDG_DATA_HOME": "~/data"},
+        {"HOME": "not/absolute"},
+    ],
+)
+def test_it_is_where_platformdirs_says(monkeypatch, environment):
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    theirs = platformdirs.user_data_dir("upthread", appauthor=False)
+    assert home_path(environment) == theirs
+    assert configuration_path(environment) == platformdirs.user_config_dir(
+        "upthread", appauthor=False
+    )
+
+
+def test_on_macos_it_is_where_applications_have_their_files_unless_xdg_is_set(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    usual = "/Users/somebody/Library/Application Support/upthread"
+    assert home_path({"HOME": "/Users/somebody"}) == usual
+    assert configuration_path({"HOME": "/Users/somebody"}) == usual
+    assert home_path({"HOME": "/Users/somebody", "XDG_DATA_HOME": "/data"}) == "/data/upthread"
+
+
+def test_who_has_no_home_is_told_what_to_set(monkeypatch):
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    with pytest.raises(ConfigError, match="HOME is not set") as told:
+        home_path({})
+    assert "UPTHREAD_HOME" in (told.value.hint or "")

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
-from upthread.agent_stores.copies import RepairedCopy
 from upthread.agent_stores.homes import file_stamp, home_of
 from upthread.agents.registry import REHEARSAL, part_of
 from upthread.agents.rehearsal.sessions import SessionStore, UnknownSessionError, sessions_directory
@@ -21,6 +20,9 @@ from upthread.core.agents import WITH_A_STORE
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
+
+if TYPE_CHECKING:
+    from upthread.agent_stores.copies import RepairedCopy
 
 
 def stored_histories(

@@ -1,14 +1,65 @@
-"""Where upthread keeps its own files, on this machine and for this user."""
+"""Where upthread keeps its own files, on this machine and for this user.
+
+Of the standard library alone, without `pathlib`: `upthread id` asks it before it loads anything.
+As the XDG Base Directory Specification has it, where its variables are set on macOS too; a path in
+them that is not absolute is passed over, as there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+import os
+import sys
 
-import platformdirs
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_OF_MACOS = "Library/Application Support"
+
+
+def home_path(environment: Mapping[str, str]) -> str:
+    """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory.
+
+    Raises ConfigError where the person has no home.
+    """
+    return _chosen(environment, "XDG_DATA_HOME", ".local/share")
+
+
+def configuration_path(environment: Mapping[str, str]) -> str:
+    """Return the directory of the person's own `config.toml`, as `home_path` does."""
+    return _chosen(environment, "XDG_CONFIG_HOME", ".config")
 
 
 def home_directory(environment: Mapping[str, str]) -> Path:
-    """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory."""
-    chosen = environment.get("UPTHREAD_HOME")
-    return Path(chosen) if chosen else platformdirs.user_data_path("upthread", appauthor=False)
+    """Return `home_path` as a Path."""
+    from pathlib import Path  # see the module
+
+    return Path(home_path(environment))
+
+
+def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
+    if chosen := environment.get("UPTHREAD_HOME"):
+        return chosen
+    of_all = environment.get(variable, "")
+    if not os.path.isabs(of_all):
+        usual = _OF_MACOS if sys.platform == "darwin" else usual
+        of_all = os.path.join(_persons_home(environment), usual)
+    return os.path.join(of_all, "upthread")
+
+
+def _persons_home(environment: Mapping[str, str]) -> str:
+    for home in (environment.get("HOME", ""), os.environ.get("HOME", "")):
+        if os.path.isabs(home):
+            return home
+    import pwd  # only where HOME says nothing
+
+    from upthread.errors import ConfigError
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise ConfigError(
+            f"HOME is not set, and user {os.getuid()} has no entry that says where it is",
+            hint="set HOME or UPTHREAD_HOME to an absolute path",
+        ) from None

@@ -39,7 +39,6 @@ from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.bindings.places import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.turn_views import session_host
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -111,8 +110,7 @@ class Preparing:
         """
         resolved = self._store.resolve(self.key(address))
         held = resolved.link.agent if resolved and resolved.link else None
-        # A person's word, then the role's: a session
-        # follows them, and is rolled over if it must be.
+        # A person's word, then the role's: a session follows them, and is rolled over if it must.
         known = named or self._settings.role(address.role).agent or held or otherwise
         chosen = known or self._settings.agent or self._only_installed()
         # Also by its program's name, unless somebody has configured one that is called so.

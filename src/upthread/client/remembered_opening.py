@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import time
 
 from upthread.boundary.files import stamp_of
+from upthread.boundary.own_home import home_path
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import list_in, object_in
 from upthread.runtime.bindings.places import Place, key_of
@@ -76,7 +76,7 @@ class Openings:
         self, directory: str, environment: Mapping[str, str], database: str | None = None
     ) -> None:
         self._began_ns = time.time_ns()
-        self._home = _home(environment)
+        self._home = home_path(environment)
         self._place: Place | None = None
         self._found_by: dict[str, Any] | None = None
         try:
@@ -203,18 +203,3 @@ def _make_room(directory: str) -> None:
     if len(kept) >= OPENINGS_MAX:
         for name in kept:
             files.remove(os.path.join(directory, name))
-
-
-def _home(environment: Mapping[str, str]) -> str:
-    """Return upthread's home as `config.home_directory` does, without asking platformdirs.
-
-    Where the two differ nothing is remembered, and none is the worse for it.
-    """
-    chosen = environment.get("UPTHREAD_HOME")
-    if chosen:
-        return chosen
-    if sys.platform == "darwin":
-        data = os.path.expanduser("~/Library/Application Support")
-    else:
-        data = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return os.path.join(data, "upthread")

@@ -44,7 +44,7 @@ NOT_FOR_AN_ID = {
     ),
     *("upthread.core.turns.recognition", "upthread.runtime.turns.conversation"),
 }
-OF_CONFIGURATION = {"upthread.config", "yaml", "tomllib", "platformdirs"}
+OF_CONFIGURATION = {"upthread.config", "yaml", "tomllib"}
 OF_JUDGING = {"upthread.core.turns.effects", "upthread.core.outward.calls"}
 OF_WRITING = {"upthread.core.redaction.redactor", "upthread.runtime.record.record_filter"}
 NOT_FOR_A_GLANCE = {"msgspec", "json", "dataclasses", "argparse", "upthread.client.project"}

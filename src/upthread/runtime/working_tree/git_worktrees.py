@@ -15,16 +15,9 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.boundary.git.references import read_head
-from upthread.boundary.git.worktrees import (
-    LinkedTree,
-    add_tree,
-    forget_tree,
-    list_trees,
-    remove_tree,
-)
+from upthread.boundary.git.worktrees import LinkedTree, list_trees
 from upthread.core.names import directory_name, shown
 from upthread.errors import NotFoundError, RefusedError, UsageError
-from upthread.runtime.working_tree.digest import changed_paths
 from upthread.runtime.working_tree.repository import require_readable
 
 BRANCH_PREFIX: Final = "upthread/"
@@ -101,6 +94,9 @@ class Worktrees:
                 f"there is no commit in {self._root} to branch off from",
                 hint="commit something first, or run without --worktree",
             )
+        # What starts git is loaded by who needs it: most only ask whether there is a worktree.
+        from upthread.boundary.git.worktree_changes import add_tree, forget_tree, remove_tree
+
         # Made anew: half of a checkout may lie there, and nobody was let in to work on it.
         if found is not None and found.is_half_made:
             remove_tree(found)
@@ -142,6 +138,8 @@ class Worktrees:
                 hint="commit them there, or throw them away yourself, then remove it",
                 workstream=workstream,
             )
+        from upthread.boundary.git.worktree_changes import remove_tree
+
         remove_tree(linked)
         return found
 
@@ -167,6 +165,8 @@ def uncommitted(directory: Path) -> int:
     place = require_readable(directory)
     if place is None:
         raise UsageError(f"{directory} is in no repository", hint="see `git status` there")
+    from upthread.runtime.working_tree.digest import changed_paths
+
     try:
         return len(changed_paths(place))
     except OSError as error:

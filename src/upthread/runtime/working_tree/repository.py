@@ -11,15 +11,12 @@ import contextlib
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from upthread.boundary.git.directory_files import GitFileError
-from upthread.boundary.git.person import person_configuration
 from upthread.boundary.git.places import GitDirectories, find_place
-from upthread.boundary.git.private import PrivateGit, objects_of
-from upthread.boundary.git.process import find_git
 from upthread.boundary.git.references import find_reference, read_head, symbolic
 from upthread.core.project import normalise_remote
 from upthread.core.types import ProjectIdentity
@@ -32,8 +29,8 @@ _HEADS = "refs/heads/"
 _REMOTE = "refs/remotes/origin/"
 _CURE = "mend or remove it, then try again"
 
-MOVED_COMMITS_MAX: Final = 10_000
-"""How many commits are looked through from one that is known; of more, all of history is."""
+_Roots: TypeAlias = tuple[str, tuple[str, ...]]
+"""A commit, and those without a parent that its history leads to, the newest first, as git."""
 
 
 class Repository(Struct, frozen=True, kw_only=True):
@@ -82,54 +79,33 @@ def require_readable(directory: Path) -> GitDirectories | None:
         raise UsageError(str(error), hint=_CURE) from error
 
 
-class _Roots(Struct, frozen=True, kw_only=True):
-    """The commits without a parent that a commit's history leads to, the newest first, as git."""
-
-    commit: str
-    roots: tuple[str, ...]
-
-
 def _root_commit(place: GitDirectories, home: Path | None) -> str | None:
     """Return the oldest commit without a parent, None where history does not lead to one.
 
     Raises GitFileError.
     """
     commit = read_head(place).commit
-    if commit is None or find_git(place.untrusted) is None:
+    if commit is None:
         return None
     known = _remembered(place, home) if home else None
-    if known is None or known.commit != commit:
-        with objects_of(place) as git:
-            found = _moved_on(git, known, commit) if known else None
-            if found is None:
-                listed = git.ask("rev-list", "--max-parents=0", commit, "--")
-                found = tuple(os.fsdecode(listed or b"").split())
-        known = _Roots(commit=commit, roots=found)
-        if home is not None and found:
-            _remember(place, home, known)
+    if known is None or known[0] != commit:
+        known = _found(place, commit, known, home)
     # Git tells the newest first; a history merged in later must not make it another project.
-    return known.roots[-1] if known.roots else None
+    return known[1][-1] if known and known[1] else None
 
 
-def _moved_on(git: PrivateGit, known: _Roots, commit: str) -> tuple[str, ...] | None:
-    """Return the roots of a commit by those of one that is known; None where they may be others."""
-    told = git.ask(
-        "rev-list",
-        f"--max-count={MOVED_COMMITS_MAX + 1}",
-        "--parents",
-        "--boundary",
-        commit,
-        f"^{known.commit}",
-        "--",
-    )
-    # No answer: the commit that is known may be gone, after a rebase say.
-    lines = None if told is None else [line.split() for line in os.fsdecode(told).splitlines()]
-    if lines is None or len(lines) > MOVED_COMMITS_MAX:
+def _found(
+    place: GitDirectories, commit: str, before: _Roots | None, home: Path | None
+) -> _Roots | None:
+    """Ask git, and remember it; None without a git."""
+    from upthread.runtime.working_tree.root_commits import find_roots  # starts git
+
+    roots = find_roots(place, commit, before)
+    if roots is None:
         return None
-    has_new_root = any(len(line) == 1 and not line[0].startswith("-") for line in lines)
-    goes_on = any(line[0] == f"-{known.commit}" for line in lines)
-    # Of one root nothing else can be reached by what leads to no other; of several, some may not.
-    return known.roots if not has_new_root and (goes_on or len(known.roots) == 1) else None
+    if home is not None and roots:
+        _remember(place, home, (commit, roots))
+    return commit, roots
 
 
 # --- what is remembered of a repository --------------------------------------------------------
@@ -148,14 +124,15 @@ def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
     roots = tuple(each for each in list_in(known, "roots") if isinstance(each, str))
     if not roots or known.get("repository") != _marks(place):
         return None
-    return _Roots(commit=text_in(known, "commit"), roots=roots)
+    return text_in(known, "commit"), roots
 
 
 def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
     # A home that is not there, or that others can enter, is made and put right by who opens it.
     if not _is_private(home):
         return
-    fields = {"repository": _marks(place), "commit": known.commit, "roots": list(known.roots)}
+    commit, roots = known
+    fields = {"repository": _marks(place), "commit": commit, "roots": list(roots)}
     with contextlib.suppress(OSError):  # it only spares the next look
         files.replace(str(_memory_path(place, home)), fields)
 
@@ -247,6 +224,8 @@ def default_branch(directory: Path) -> str | None:
         remote = symbolic(place, f"{_REMOTE}HEAD")
         if remote is not None:
             return remote.removeprefix(_REMOTE)
+        from upthread.boundary.git.person import person_configuration  # starts git
+
         found = place.configuration.over(person_configuration(place.untrusted))
         for branch in filter(None, (found.last("init.defaultbranch"), "main", "master")):
             if find_reference(place, _HEADS + branch):

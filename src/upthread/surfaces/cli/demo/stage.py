@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from upthread.boundary.git.worktrees import start_repository
+from upthread.boundary.git.new_repository import start_repository
 from upthread.core.lazy_dataclass import dataclass
 
 EXAMPLE = "greeter"

@@ -6,7 +6,6 @@ is remembered as well as their yes. Where nobody is there it is ignored, and one
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import time
@@ -137,7 +136,9 @@ def change_of(pending: Pending) -> Iterator[str]:
         yield from (f"-{line}" for line in was)
         yield from (f"+{line}" for line in now)
         return
-    compared = difflib.unified_diff(was, now, lineterm="", n=3)
+    from difflib import unified_diff  # only who is asked pays for it
+
+    compared = unified_diff(was, now, lineterm="", n=3)
     yield from (line for number, line in enumerate(compared) if number > 1)
 
 
