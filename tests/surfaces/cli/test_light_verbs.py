@@ -45,6 +45,10 @@ NOT_FOR_AN_ID = {
     *("upthread.core.turns.recognition", "upthread.runtime.turns.conversation"),
 }
 OF_CONFIGURATION = {"upthread.config", "yaml", "tomllib"}
+OF_GIT = {
+    *("upthread.boundary.git.process", "upthread.boundary.git.private"),
+    *("subprocess", "tempfile", "shutil", "difflib"),
+}
 OF_JUDGING = {"upthread.core.turns.effects", "upthread.core.outward.calls"}
 OF_WRITING = {"upthread.core.redaction.redactor", "upthread.runtime.record.record_filter"}
 NOT_FOR_A_GLANCE = {"msgspec", "json", "dataclasses", "argparse", "upthread.client.project"}
@@ -147,6 +151,7 @@ def age(up) -> None:
             | OF_WRITING
             | NEVER_TO_LOOK
             | ONLY_TO_SHOW_JSON
+            | OF_GIT
             | {"rich"},
         ),
         ((), HEAVY | OF_AGENTS | OF_A_LOOP | {"rich", "backports.zstd"}),
@@ -161,15 +166,23 @@ def age(up) -> None:
             | OF_WRITING
             | NEVER_TO_LOOK
             | ONLY_TO_SHOW_JSON
+            | OF_GIT
             | {"rich", "upthread.client.delegation_setup", "upthread.core.decision.model"},
         ),
-        (("why", "w/planner"), HEAVY | OF_REDACTION | NEVER_TO_LOOK),
+        (("why", "w/planner"), HEAVY | OF_REDACTION | NEVER_TO_LOOK | OF_GIT),
         (("status",), HEAVY | NEVER_TO_LOOK),
     ],
 )
 def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banned):
     begin(shared)
     assert loaded(shared, *arguments) & (banned | OF_PARSERS) == set()
+
+
+def test_a_turn_that_goes_on_loads_nothing_that_starts_git(shared):
+    begin(shared)
+    going_on = ("tell", "w/planner", "[[rehearse: say on]]", "--agent", "rehearsal")
+    starts_git = {"upthread.boundary.git.process", "tempfile", "shutil"}
+    assert loaded(shared, *going_on) & starts_git == set()
 
 
 @pytest.mark.parametrize(
@@ -182,7 +195,7 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
         (("--json", "id", "w/planner"), 235, 18),
         (("ls",), 235, 20),
         (("show", "w"), 245, 20),
-        (("why", "w/planner"), 370, 50),
+        (("why", "w/planner"), 345, 50),
     ],
 )
 def test_a_look_loads_so_many_modules_reads_so_many_files_and_starts_nothing(

@@ -23,7 +23,6 @@ from upthread.runtime.record.turn_views import wrote
 from upthread.runtime.turns.handshake_inputs import surroundings
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
-from upthread.runtime.working_tree.digest import tree_digest
 
 
 def ended_event(
@@ -154,4 +153,7 @@ def _tree_digest(live: LiveTurn) -> str:
     """Return the digest of what was judged, empty for a turn that judges no tree. Blocking."""
     if not live.request.is_tree_judged:
         return ""
+    # Starts git, so that only a role that judges a tree loads it.
+    from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
+
     return tree_digest(Path(live.request.open.working_directory))
