@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -134,7 +134,7 @@ def _opened_again(asked: Asked, remembered: Opening) -> Opened | None:
     only when something of it is asked for.
     """
     store = open_store(remembered.database)
-    if _identities(store) != remembered.identities:
+    if _identities(store, remembered.identity) != remembered.identities:
         store.close()
         return None
     read = cache(lambda: _settings(asked, Path(remembered.root), remembered.identity[0]))
@@ -198,7 +198,8 @@ def _remember(
     # Its key has to be fetched from a person's keyring, and a server may be another's at any time.
     if settings.encryption_key is not None or is_postgres(settings.database):
         return
-    identity = repository.identity
+    found = repository.identity
+    identity = (found.path, found.root_commit, found.remote)
     openings.remember(
         stamps=settings.stamps,
         key=str(key_path(settings.database, Path(settings.home))),
@@ -206,16 +207,16 @@ def _remember(
         root=str(repository.root),
         database=str(file_path(settings.database)),
         project_id=project_id,
-        identity=[identity.path, identity.root_commit, identity.remote],
-        identities=_identities(store),
+        identity=identity,
+        identities=_identities(store, identity),
         outward_patterns=settings.outward_patterns,
         agents=sorted(settings.agents),
     )
 
 
-def _identities(store: WholeStore) -> list[int]:
+def _identities(store: WholeStore, identity: Sequence[str | None]) -> list[Any]:
     assert isinstance(store, SqliteStore), "only a file of one's own is remembered"
-    return identities_in(store.database.connection)
+    return identities_in(store.database.connection, identity)
 
 
 def _settings(asked: Asked, root: Path, repository: str) -> Settings:

@@ -50,8 +50,9 @@ class Opening:
     """What was found. `database` is a SQLite file that is not encrypted.
 
     `place` is the working tree as hooks see it, `identity` path, root commit and remote of the
-    repository. Of the settings a look needs two beside the places: `outward_patterns`, and of which
-    `agents` anything is configured. What that is stays a person's own to keep.
+    repository, `identities` what the database had of these. Of the settings a look needs two beside
+    the places: `outward_patterns`, and of which `agents` anything is configured. What that is stays
+    a person's own to keep.
     """
 
     def __init__(self, place: Place, fields: Mapping[str, Any]) -> None:
@@ -61,7 +62,7 @@ class Opening:
         self.database: str = fields["database"]
         self.project_id: str = fields["project_id"]
         self.identity: tuple[str, str | None, str | None] = tuple(fields["identity"])
-        self.identities: list[int] = fields["identities"]
+        self.identities: list[Any] = fields["identities"]
         self.agents = frozenset(map(str, fields["agents"]))
         self.outward_patterns: tuple[str, ...] = tuple(fields["outward_patterns"])
 

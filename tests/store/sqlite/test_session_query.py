@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.support.default_turn import open_place
 
+from upthread.core.commands import RecordProject
+from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.session_query import identities_in, open_session
+
+HERE = ("/somewhere", "c0ffee")
 
 
 @pytest.fixture
@@ -15,7 +19,11 @@ def opened(tmp_path):
     database = tmp_path / "upthread.db"
     store = SqliteStore(database)
     place = open_place(store, "spec-42")
-    yield store, str(database), identities_in(store.database.connection), place.conversation.key
+    project_id = place.conversation.key.project_id
+    known = ProjectIdentity(path=HERE[0], root_commit=HERE[1])
+    store.commit([RecordProject(project_id=project_id, identity=known)])
+    known_as = identities_in(store.database.connection, HERE)
+    yield store, str(database), known_as, place.conversation.key
     store.close()
 
 
@@ -25,20 +33,49 @@ def test_a_glance_sees_what_the_store_resolves(opened):
     assert resolved is not None
     assert resolved.link is not None
     named = (key.project_id, key.workstream, key.role, key.slot)
-    said = (resolved.conversation.conversation_id, resolved.link.agent)
-    assert open_session(database, identities, named) == (*said, resolved.link.upstream_session_id)
-    assert open_session(database, identities, (key.project_id, "else", key.role, 1)) is None
+    link = resolved.link
+    said = (resolved.conversation.conversation_id, link.agent, link.upstream_session_id)
+    assert open_session(database, HERE, identities, named) == said
+    assert open_session(database, HERE, identities, (key.project_id, "else", key.role, 1)) is None
 
 
-def test_a_file_of_another_schema_or_with_more_projects_is_left_to_the_store(opened):
+def test_a_file_of_another_schema_or_with_other_identities_is_left_to_the_store(opened):
     _, database, (version, *known), key = opened
     named = (key.project_id, key.workstream, key.role, key.slot)
-    assert open_session(database, [version + 1, *known], named) is None
-    assert open_session(database, [version, 7, 7], named) is None
+    assert open_session(database, HERE, [version, *known], named) is not None
+    assert open_session(database, HERE, [version + 1, *known], named) is None
+    assert open_session(database, HERE, [version], named) is None
+    ((at, project, seal),) = known
+    assert open_session(database, HERE, [version, [at, project, seal[2:] + "00"]], named) is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "is_same"),
+    [
+        (ProjectIdentity(path="/somewhere", root_commit="cafe"), False),
+        (ProjectIdentity(path="/elsewhere", root_commit="c0ffee"), False),
+        (ProjectIdentity(path="/elsewhere", root_commit="cafe"), True),
+        (ProjectIdentity(path="/elsewhere"), True),
+    ],
+)
+def test_another_project_changes_nothing_unless_it_shares_path_or_root(opened, identity, is_same):
+    store, database, identities, key = opened
+    named = (key.project_id, key.workstream, key.role, key.slot)
+    store.commit([RecordProject(project_id=ProjectId("prj_other"), identity=identity)])
+    assert (open_session(database, HERE, identities, named) is not None) == is_same
+
+
+def test_a_path_that_is_no_unicode_is_told_apart(opened):
+    store, _, _, key = opened
+    odd = ("/not\udcff-unicode", None)
+    before = identities_in(store.database.connection, odd)
+    known = ProjectIdentity(path=odd[0])
+    store.commit([RecordProject(project_id=key.project_id, identity=known)])
+    assert len(identities_in(store.database.connection, odd)) == len(before) + 1
 
 
 def test_no_file_is_made_by_a_glance(tmp_path):
-    assert open_session(str(tmp_path / "none.db"), [0, 0, 0], ("p", "w", "r", 1)) is None
+    assert open_session(str(tmp_path / "none.db"), HERE, [0], ("p", "w", "r", 1)) is None
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "text.db").write_text("no database")
-    assert open_session(str(tmp_path / "text.db"), [0, 0, 0], ("p", "w", "r", 1)) is None
+    assert open_session(str(tmp_path / "text.db"), HERE, [0], ("p", "w", "r", 1)) is None

@@ -31,15 +31,19 @@ def up(seed, tmp_path, monkeypatch):
     for name in ("project", "home"):
         shutil.copytree(seed.directory.parent / name, tmp_path / name, symlinks=True)
     own = type(seed)(tmp_path / "project", tmp_path / "home")
-    for top in (own.directory, own.home):
-        for folder, _, names in os.walk(top):
-            for path in (folder, *(f"{folder}/{name}" for name in names)):
-                os.utime(path, (LONG_AGO_S, LONG_AGO_S))
+    age(own.directory)
+    age(own.home)
     monkeypatch.chdir(own.directory)
     for name, value in own.environment.items():
         monkeypatch.setenv(name, value)
     own.session = own("id", ADDRESS).out
     return own
+
+
+def age(top: Path) -> None:
+    for folder, _, names in os.walk(top):
+        for path in (folder, *(f"{folder}/{name}" for name in names)):
+            os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
 
 def openings(up) -> list[Path]:
@@ -213,6 +217,29 @@ def test_nothing_is_believed_once_something_has_changed(up, capfd, change):
 def test_another_environment_remembers_nothing_of_this_one(up, monkeypatch, name):
     monkeypatch.setenv(name, str(up.home / "elsewhere"))
     assert not quick_id.told(["id", ADDRESS])
+
+
+def test_what_was_found_in_a_database_is_not_believed_of_a_backup_in_its_place(up):
+    begun = type(up)(up.directory.with_name("begun"), up.home)
+    begun.directory.mkdir()
+    git(begun, "init", "-q", "-b", "main")
+    backup = up.home / "backup.db"
+    up("backup", str(backup))
+    begun("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    git(begun, "commit", "--allow-empty", "-m", "its first")
+    age(begun.directory)
+    begun("id", "w/planner")
+    up("restore", str(backup), "--yes")
+    # As many projects as before, and the newest by the same number, but not the same ones.
+    clone = begun.directory.with_name("clone")
+    subprocess.run(["git", "clone", "-q", begun.directory, clone], check=True)
+    cloned = type(up)(clone, up.home)
+    cloned("tell", "w/planner", "[[rehearse: say ho]]", "--agent", "rehearsal")
+    git(cloned, "remote", "remove", "origin")
+    cloned("ls")
+    remembered = begun("id", "w/planner", code=None)
+    shutil.rmtree(up.home / "upthread" / "openings")
+    assert remembered == begun("id", "w/planner", code=None)
 
 
 def test_a_git_directory_that_is_nearer_is_another_project(up, monkeypatch):

@@ -17,21 +17,30 @@ from upthread.store.sqlite.presence import refuse_remains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 BUSY_TIMEOUT_MS = 30_000
 
 _QUERIES = Path(__file__).parent.parent / "sql" / "sqlite" / "queries.sql"
-_IDENTITIES = "SELECT count(*), max(id) FROM project_identity"
+_IDENTITIES = """
+SELECT id, project_id, hex(seal) FROM project_identity
+WHERE path = ?1 OR (root_commit IS NOT NULL AND root_commit = ?2) ORDER BY id
+"""
+# A seal covers all that a row says: of the same seals a project is told in the same way, also once
+# another file, a backup say, lies where this one did.
 
 
 def open_session(
-    database: str, identities: list[int], key: tuple[str, str, str, int]
+    database: str,
+    identity: Sequence[str | None],
+    identities: list[Any],
+    key: tuple[str, str, str, int],
 ) -> tuple[str, str, str] | None:
     """Return conversation id, agent and upstream id of a key's open link.
 
-    None where the store has to be asked. `identities` is the schema's version, and how many
-    identities of projects there were, when it was found which project this is. `key` is project,
+    None where the store has to be asked. `identity` is path and root commit, and `identities` what
+    `identities_in` said of them when it was found which project this is. `key` is project,
     workstream, role and slot.
     """
     try:
@@ -39,7 +48,7 @@ def open_session(
     except (StoreError, apsw.Error, OSError):
         return None
     try:
-        if identities_in(connection) != identities:
+        if identities_in(connection, identity) != identities:
             return None
         row: Any = connection.execute(_statement(), key).fetchone() or (None,)
     except apsw.Error:
@@ -50,9 +59,21 @@ def open_session(
     return row if all(isinstance(each, str) for each in row) else None
 
 
-def identities_in(connection: Any) -> list[int]:
-    """Return a schema's version, and what tells whether projects have other identities by now."""
-    return [connection.pragma("user_version"), *connection.execute(_IDENTITIES).fetchone()]
+def identities_in(connection: Any, identity: Sequence[str | None]) -> list[Any]:
+    """Return a schema's version, and what a project with a path and a root commit is told by."""
+    path, root_commit, *_ = identity
+    assert path is not None
+    known = connection.execute(_IDENTITIES, (_column(path), root_commit)).fetchall()
+    return [connection.pragma("user_version"), *map(list, known)]
+
+
+def _column(path: str) -> str | bytes:
+    """Return a path as the store keeps it; see `database.to_column`, which loads too much."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "surrogatepass")
+    return path
 
 
 def _opened(database: str) -> Any:

@@ -68,7 +68,7 @@ def _session(address: str) -> tuple[str, str, str] | None:
     from upthread.store.sqlite.session_query import open_session
 
     key = (opening.project_id, workstream, role, 1)
-    return open_session(opening.database, opening.identities, key)
+    return open_session(opening.database, opening.identity, opening.identities, key)
 
 
 def _is_all_taken_in(place: Place) -> bool:
