@@ -69,6 +69,7 @@ class Telling:
         redactor: Redactor | None = None,
         *,
         system: System | None = None,
+        number: int = 0,
     ) -> None:
         system = system or System()
         self._turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
@@ -80,6 +81,7 @@ class Telling:
             working_directory=str(directory), stderr_path=str(directory / "stderr")
         )
         self._redactor = redactor
+        self._workstream = f"told-{number}" if number else "told"
 
     def prepare(self, number: int) -> TellRequest:
         """Return turn `number`; equal texts for equal numbers, and repeated after 64."""
@@ -87,7 +89,7 @@ class Telling:
         return TellRequest(
             claim=ClaimRequest(
                 project_id=self._place.conversation.key.project_id,
-                address=Address(workstream="told", role="planner"),
+                address=Address(workstream=self._workstream, role="planner"),
                 role=Role(name="planner", continuity="resume"),
                 agent=AGENT,
                 doing="tell",

@@ -95,6 +95,7 @@ import os, signal, sys
 class Finder:
     def find_spec(self, name, path, target=None):
         if name == {module!r}:
+            sys.meta_path.remove(self)  # once
             os.kill(os.getpid(), signal.SIGINT)
             os.write(2, b"went on")
 
@@ -124,6 +125,51 @@ def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, mo
     assert "went on" in done.stderr
     assert "interrupted" in done.stderr
     assert "bug" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("id", "w/planner"), ("ls",), ("ls", "--json")])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "upthread.boundary.programs",
+        "upthread.surfaces.cli.quick_id",
+        "upthread.surfaces.cli.program",
+        "upthread.surfaces.cli.terminal.output",
+    ],
+)
+def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", INTERRUPTED_WHILE.format(module=module, words=words)],
+        cwd=shared.directory,
+        env=shared.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 130, done
+    assert "Traceback" not in done.stderr
+    if "--json" in words:
+        assert json.loads(done.stdout)["error"]["kind"] == "interrupted"
+    else:
+        assert "interrupted" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["upthread.client.remembered_opening", "apsw"])
+def test_a_ctrl_c_is_answered_while_an_id_is_looked_for(shared, module):
+    shared("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)
+    words = ("id", "w/planner")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", INTERRUPTED_WHILE.format(module=module, words=words)],
+        cwd=shared.directory,
+        env=shared.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "interrupted" in done.stderr) == (130, True), done
+    assert "Traceback" not in done.stderr
 
 
 def test_a_ctrl_c_while_a_class_is_made_is_no_bug_of_ours():

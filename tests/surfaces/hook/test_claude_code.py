@@ -84,6 +84,29 @@ def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(p
     assert all(word in said for word in ("Plan it.", "Planned.", "What was it?", "It was a plan."))
 
 
+def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_to(place, claude):
+    claude("PreToolUse", **delegation("Plan it."))
+    done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
+    claude("PostToolUse", **delegation("Plan it.", tool_response=done))
+    for number, child in enumerate(("a1", "a stranger's")):
+        written = {"tool_name": "SendMessage", "tool_use_id": f"toolu_m{number}"}
+        written["tool_input"] = {"to": child, "message": f"Which {number}?"}
+        claude("PostToolUse", **written, tool_response={"content": f"This {number}."})
+        claude("PostToolUse", **written, tool_response={"content": "Told twice."})
+    place.wait_for_words()
+    place.upthread("drain")
+    conversations = place.upthread("audit", "spec-42")["conversations"]
+    (planner,) = [each for each in conversations if each["role"] == "planner"]
+    assert [turn["reasons"] for turn in planner["turns"]][1:] == [["unseen"]]
+    assert "Which 0?" in json.dumps(planner["turns"][1])
+    assert "This 0." in json.dumps(planner["turns"][1])
+    (beside,) = [each for each in conversations if each["role"] == "subagent"]
+    assert "This 1." in json.dumps(beside["turns"])
+    assert "Told twice." not in json.dumps(conversations)
+    told = context(claude("UserPromptSubmit", prompt="Go on."))
+    assert "- spec-42/planner: SendMessage with to: 'a1'" in told
+
+
 def test_a_call_that_failed_and_one_that_a_person_stopped_are_known_as_such(place, claude):
     for outcome, fields in (("unknown", {}), ("cancelled", {"is_interrupt": True})):
         call = {**delegation("Plan it."), "tool_use_id": outcome}

@@ -158,10 +158,28 @@ def test_a_request_that_cannot_be_read_is_told_in_words(seen, raw, why):
     assert seen.hook(raw).answer["line"].endswith(why)
 
 
-def test_a_lock_that_is_held_is_not_waited_for(seen):
+def test_a_lock_that_is_held_is_not_waited_for_by_a_decision(seen):
     with locked(seen):
         said = seen.hook(seen.request("before", "c1", prompt="Go on."))
     assert "held by another process" in line_of(said)
+
+
+@pytest.mark.parametrize("event", ["started", "ended"])
+def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
+    seen.hook(seen.request("before", "c1", prompt="Go on."))
+    told = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
+    with ThreadPoolExecutor(1) as pool:
+        with locked(seen):
+            waiting = pool.submit(seen.hook, seen.request(event, "c1", **told))
+            time.sleep(1.0)  # longer than a decision waits, and than a hook has by itself
+            assert not waiting.done()
+        assert line_of(waiting.result()) == ""
+    if event == "started":
+        seen.hook(seen.request("ended", "c1", **told))
+    seen.wait_for_words()
+    seen.upthread("drain")
+    shown = seen.upthread("show", "spec-42/planner")
+    assert (shown["state"], shown["turns"]) == ("done", 2)
 
 
 def test_a_full_disk_is_told_with_what_could_not_be_kept(seen):

@@ -162,6 +162,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def tell_interrupted(error: KeyboardInterrupt) -> int:
+    """Tell of a Ctrl-C that came before `main` could; returns the exit code."""
+    return _told(error, Invocation(is_json=_asks_for_json(sys.argv[1:])))
+
+
 def _told(error: BaseException, invocation: Invocation) -> int:
     output = _output(invocation)
     is_stream = invocation.verb in STREAMS

@@ -13,6 +13,7 @@ from upthread.core.decision.words import UNSEEN
 from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import SubAgentCall, claim_of, of_call, role_of, workstream_of
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _alarm: Any = _signal
+
+GOES_ON_WAIT_S = 2.0
+"""With all else below the 3 s that Codex gives to the end of a session (0.169.0)."""
 
 SLOTS_MAX = 64
 CHILD_SLOT = 0
@@ -34,6 +38,22 @@ FIRST, FRESH, RESUME = "first", "start_fresh_with_briefing", "resume"
 """As in `core.decision.model`."""
 
 NOT_CONTINUED = "recorded_only"
+
+
+def lock_of_what_goes_on(place: Place) -> files.Lock:
+    """Return the project's lock, for what an agent tells once: how a call goes, and that it ended.
+
+    Waited for longer than for a decision, after which an agent goes on without one: an end that is
+    not kept leaves its conversation in use, and its reply on no record.
+    """
+    put_off(GOES_ON_WAIT_S)
+    return place.lock(wait_s=GOES_ON_WAIT_S)
+
+
+def put_off(wait_s: float) -> None:
+    """Give the hook so much more time. Not endless: what comes after must still end in its own."""
+    left_s, _ = _alarm.getitimer(_alarm.ITIMER_REAL)
+    _alarm.setitimer(_alarm.ITIMER_REAL, left_s + wait_s if left_s else 0)
 
 
 def keep(
@@ -80,18 +100,18 @@ def keep_recorded_only(
 def begun(place: Place, call: SubAgentCall, child: str) -> tuple[str, dict[str, Any]] | None:
     """Return the path and the binding of a call that goes on; None for one that is over.
 
-    A call that no hook saw begin is begun here.
+    A call that no hook saw begin is begun here; one without a role wrote to `child`.
     """
     found = of_call(place, call)
     was_seen = files.read(place.call_path(call.agent, call.session, call.call_id)) is not None
     if found is not None and not was_seen:
         _keep_seen(place, call)  # the hook that claimed it was killed before it could
-    if found is not None or not (call.call_id and call.role) or was_seen:
+    if found is not None or not call.call_id or was_seen:
         return found
     workstream, because = workstream_of(place, call.agent, call.session)
     # Nothing is decided after the fact: the agent has begun in a session of its own choice.
-    free = _free(place, call, child, workstream) if role_of(place, call.role) else None
-    if workstream is None or free is None:
+    free = _goes_on_in(place, call, child, workstream)
+    if free is None:
         return keep_recorded_only(place, call, workstream, because)
     path, binding = free
     is_same = bool(child) and text_in(binding, "session") == child
@@ -100,7 +120,7 @@ def begun(place: Place, call: SubAgentCall, child: str) -> tuple[str, dict[str, 
     event = {
         **where,
         **held,
-        "because": because,
+        "because": because if call.role else "session",
         "decision": RESUME if is_same else FIRST,
         "reasons": [UNSEEN],
         "upstream_session_id": child if is_same else "",
@@ -110,19 +130,41 @@ def begun(place: Place, call: SubAgentCall, child: str) -> tuple[str, dict[str, 
     return path, begins
 
 
-def _free(
+def _goes_on_in(
     place: Place, call: SubAgentCall, child: str, workstream: str | None
+) -> tuple[str, dict[str, Any]] | None:
+    if not call.role:
+        return _written_to(place, call, child)
+    if workstream is None or not role_of(place, call.role):
+        return None
+    return _free(place, call, child, workstream)
+
+
+def _written_to(place: Place, call: SubAgentCall, child: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the conversation whose current session a message went to, unless a call uses it."""
+    for path, binding in bindings(place, lambda each: bool(child) and _is_in(each, child)):
+        if not is_claimed_by_another(binding, call.call_id):
+            return path, binding
+    return None
+
+
+def _is_in(binding: dict[str, Any], child: str) -> bool:
+    return text_in(binding, "session") == child
+
+
+def _free(
+    place: Place, call: SubAgentCall, child: str, workstream: str
 ) -> tuple[str, dict[str, Any]] | None:
     """Return the role's conversation that has this session, or else the first that has none."""
     free: tuple[str, dict[str, Any]] | None = None
     for slot in range(1, SLOTS_MAX + 1):
-        path = place.binding_path(workstream or "", call.role, slot)
+        path = place.binding_path(workstream, call.role, slot)
         found = files.read(path)
         binding = {**(found or {}), "workstream": workstream, "role": call.role, "slot": slot}
         session = text_in(binding, "session")
         if is_claimed_by_another(binding, call.call_id):
             continue
-        if child and session == child:
+        if child and _is_in(binding, child):
             return path, binding
         if free is None and not session and not object_in(binding, "claim"):
             free = path, binding

@@ -9,7 +9,6 @@ is told; without it that one would start as if there had been nothing.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 import time
 
 from upthread.boundary.files import stamp_of
@@ -18,13 +17,12 @@ from upthread.runtime.bindings.claims import OURS, is_claimed_by_another, is_of_
 from upthread.runtime.bindings.files import BusyError
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.begun import put_off
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-_alarm: Any = _signal
 
 WAIT_S = 8.0
 """How long a call that is begun waits: below the time that its agent gives to hooks, 10 s."""
@@ -42,9 +40,7 @@ def wait_for_drain(place: Place, is_so: Callable[[], bool]) -> bool:
     if not drain:
         return False
     known = process(drain)
-    # Put off by what is waited, not switched off: what comes after must still end in its time.
-    left_s, _ = _alarm.getitimer(_alarm.ITIMER_REAL)
-    _alarm.setitimer(_alarm.ITIMER_REAL, left_s + WAIT_S if left_s else 0)
+    put_off(WAIT_S)
     until_s = time.monotonic() + WAIT_S
     # Its process rather than a time: a drain that failed at once is not waited for.
     while time.monotonic() < until_s and (lives(known) or _is_draining(place)):

@@ -14,7 +14,7 @@ from upthread.runtime.bindings.examined_files import FILES_MAX, examined
 from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.begun import CHILD_SLOT, begun
+from upthread.surfaces.hook.begun import CHILD_SLOT, begun, lock_of_what_goes_on
 from upthread.surfaces.hook.call import SubAgentCall, role_of, where_of
 from upthread.surfaces.hook.hook_decision import surroundings
 
@@ -29,7 +29,7 @@ RELAYED = "nearly_full"
 
 def started(place: Place, call: SubAgentCall, child: str, *, transcript: str = "") -> None:
     """Keep that a call's child session exists: its id is worth most when the call then fails."""
-    with place.lock():
+    with lock_of_what_goes_on(place):
         found = begun(place, call, child)
         if found is None:
             return
@@ -45,7 +45,7 @@ def launched(place: Place, call: SubAgentCall, child: str, *, transcript: str) -
 
     Who sees it end is no longer told that.
     """
-    with place.lock():
+    with lock_of_what_goes_on(place):
         found = begun(place, call, child)
         if found is None:
             return
@@ -79,7 +79,7 @@ def ended(
 
     Each of `examinations` has path and how. `tokens_window` is 0 where it is not known.
     """
-    with place.lock():
+    with lock_of_what_goes_on(place):
         found = begun(place, call, child)
         if found is None:
             return
@@ -121,7 +121,7 @@ def release(place: Place, agent: str, session: str) -> None:
         held = object_in(binding, "claim")
         return text_in(held, "agent") == agent and text_in(held, "session") == session
 
-    with place.lock():
+    with lock_of_what_goes_on(place):
         for path, binding in bindings(place, is_theirs):
             held = object_in(binding, "claim")
             # In the background a sub-agent works on while its person writes.
