@@ -1,6 +1,7 @@
-"""Write the parts of the docs that follow from tables: `python -m tools.generate_docs`.
+"""Write the parts of the docs that follow from tables: `python -m tools.generate_docs [PAGE…]`.
 
-`--check` writes nothing, and fails when one is stale.
+`--check` writes nothing, and fails when one is stale. With pages, paths below the repository's root
+such as `docs/decisions.md`, only these are looked at.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. What is around it is
 written by hand and left alone.
@@ -628,8 +629,15 @@ def generated(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Return 1 with `--check` when a document is stale; without it, write what is."""
     is_check = "--check" in arguments
+    pages = {DOCS.parent / each for each in arguments if not each.startswith("--")}
+    known = (*DOCS.parent.glob("README.md"), *sorted(DOCS.rglob("*.md")))
+    if unknown := pages - {*known}:
+        print("no such page:", *sorted(map(str, unknown)))
+        return 2
     stale = 0
-    for path in (*DOCS.parent.glob("README.md"), *sorted(DOCS.rglob("*.md"))):
+    for path in known:
+        if pages and path not in pages:
+            continue
         text = path.read_text(encoding="utf-8")
         wanted = generated(text)
         if wanted == text:

@@ -37,6 +37,9 @@ def test_a_turn_that_crosses_too_many_files_fails_once_there_is_a_limit(monkeypa
     assert "the graph of imports has no cycle" in said
     assert "comments for each 100 lines of code: all " in said
     monkeypatch.setattr(figures, "CROSSED_MAX", 2)
+    monkeypatch.setattr(figures, "comments_by_layer", lambda _source: {"all": 4.0})
+    monkeypatch.setattr(figures, "cycle_in", lambda _graph: ())
+    monkeypatch.setattr(figures.grimp, "build_graph", lambda _name, **_options: None)
     assert figures.main(["--crossed"]) == 1
     assert "core/b.py" in capsys.readouterr().out
 

@@ -374,10 +374,12 @@ def _place(tables: Tables, header: PartHeader, piece: StoredPart) -> None:
     digest = piece.digest or digest_of(piece.content)
     stored = tables.parts.get(header.conversation_id, ())
     what = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
-    for part in stored:
+    last = stored[-1].header if stored else None
+    # They are in order: one that would come last is not looked for among all.
+    written = stored if last and header[1:3] <= last[1:3] else ()
+    for part in written:
         if part.header[1:3] == header[1:3]:
             return must_equal((part.header, digest_in(part)), (header, digest), what=what)
-    last = stored[-1].header if stored else None
     last_seq, last_ordinal = (last.seq, last.ordinal) if last else (0, -1)
     owner = header.conversation_id
     if is_next(header.seq, last=last_seq, what="message", owner=owner):
