@@ -134,8 +134,13 @@ def _opened_again(asked: Asked, remembered: Opening) -> Opened | None:
     only when something of it is asked for.
     """
     store = open_store(remembered.database)
-    if _identities(store, remembered.identity) != remembered.identities:
-        store.close()
+    is_same = False
+    try:
+        is_same = _identities(store, remembered.identity) == remembered.identities
+    finally:
+        if not is_same:
+            store.close()
+    if not is_same:
         return None
     read = cache(lambda: _settings(asked, Path(remembered.root), remembered.identity[0]))
     settings = later(
@@ -216,7 +221,7 @@ def _remember(
 
 def _identities(store: WholeStore, identity: Sequence[str | None]) -> list[Any]:
     assert isinstance(store, SqliteStore), "only a file of one's own is remembered"
-    return identities_in(store.database.connection, identity)
+    return identities_in(store.database.rows, identity)
 
 
 def _settings(asked: Asked, root: Path, repository: str) -> Settings:

@@ -22,7 +22,7 @@ def opened(tmp_path):
     project_id = place.conversation.key.project_id
     known = ProjectIdentity(path=HERE[0], root_commit=HERE[1])
     store.commit([RecordProject(project_id=project_id, identity=known)])
-    known_as = identities_in(store.database.connection, HERE)
+    known_as = identities_in(store.database.rows, HERE)
     yield store, str(database), known_as, place.conversation.key
     store.close()
 
@@ -45,8 +45,8 @@ def test_a_file_of_another_schema_or_with_other_identities_is_left_to_the_store(
     assert open_session(database, HERE, [version, *known], named) is not None
     assert open_session(database, HERE, [version + 1, *known], named) is None
     assert open_session(database, HERE, [version], named) is None
-    ((at, project, seal),) = known
-    assert open_session(database, HERE, [version, [at, project, seal[2:] + "00"]], named) is None
+    ((*said, seal),) = known
+    assert open_session(database, HERE, [version, [*said, seal[2:] + "00"]], named) is None
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_another_project_changes_nothing_unless_it_shares_path_or_root(opened, i
 def test_a_path_that_is_no_unicode_is_told_apart(opened):
     store, _, _, key = opened
     odd = ("/not\udcff-unicode", None)
-    before = identities_in(store.database.connection, odd)
+    before = identities_in(store.database.rows, odd)
     known = ProjectIdentity(path=odd[0])
     store.commit([RecordProject(project_id=key.project_id, identity=known)])
-    assert len(identities_in(store.database.connection, odd)) == len(before) + 1
+    assert len(identities_in(store.database.rows, odd)) == len(before) + 1
 
 
 def test_no_file_is_made_by_a_glance(tmp_path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -151,6 +153,24 @@ def database_is_a_link(up):
     path.symlink_to("elsewhere.db")
 
 
+def project_tampered_with(up):
+    with contextlib.closing(sqlite3.connect(up.home / "upthread" / "upthread.db")) as database:
+        database.execute("UPDATE project_identity SET root_commit = 'c0ffee'")
+        database.commit()
+
+
+def projects_damaged(up):
+    path = up.home / "upthread" / "upthread.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((size,),) = database.execute("PRAGMA page_size").fetchall()
+        asked = "SELECT rootpage FROM sqlite_schema WHERE name = 'project_identity'"
+        ((page,),) = database.execute(asked).fetchall()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
+
+
 def key_gone(up):
     (up.home / "upthread" / "upthread.db.key").unlink()
 
@@ -197,7 +217,15 @@ def replaced_by_a_link(up):
 CHANGES = [
     *(home_open, configured, configured_by_the_person, role_added, committed, another_history),
     *(remote_added, git_damaged, git_gone, database_gone, database_cut_short, database_is_a_link),
-    *(key_gone, key_readable_by_others, seen_by_hooks, known_elsewhere, begun_anew),
+    *(
+        project_tampered_with,
+        projects_damaged,
+        key_gone,
+        key_readable_by_others,
+        seen_by_hooks,
+        known_elsewhere,
+        begun_anew,
+    ),
     *(forged, half_written, replaced_by_a_link, rewritten_with_its_time_put_back),
 ]
 

@@ -7,6 +7,7 @@ it is.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -17,18 +18,20 @@ from upthread.store.sqlite.presence import refuse_remains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
 BUSY_TIMEOUT_MS = 30_000
 
 _QUERIES = Path(__file__).parent.parent / "sql" / "sqlite" / "queries.sql"
 _IDENTITIES = """
-SELECT id, project_id, hex(seal) FROM project_identity
+SELECT
+    id, quote(project_id), quote(path), quote(root_commit), quote(remote), quote(owner), hex(seal)
+FROM project_identity
 WHERE path = ?1 OR (root_commit IS NOT NULL AND root_commit = ?2) ORDER BY id
 """
-# A seal covers all that a row says: of the same seals a project is told in the same way, also once
-# another file, a backup say, lies where this one did.
+# All that a project is told by: of the same rows it is told in the same way, also once another
+# file, a backup say, lies where this one did; and a row that was tampered with is another one.
 
 
 def open_session(
@@ -48,7 +51,7 @@ def open_session(
     except (StoreError, apsw.Error, OSError):
         return None
     try:
-        if identities_in(connection, identity) != identities:
+        if identities_in(partial(_rows, connection), identity) != identities:
             return None
         row: Any = connection.execute(_statement(), key).fetchone() or (None,)
     except apsw.Error:
@@ -59,12 +62,22 @@ def open_session(
     return row if all(isinstance(each, str) for each in row) else None
 
 
-def identities_in(connection: Any, identity: Sequence[str | None]) -> list[Any]:
-    """Return a schema's version, and what a project with a path and a root commit is told by."""
+def identities_in(
+    rows: Callable[[str, tuple[Any, ...]], Iterable[Any]], identity: Sequence[str | None]
+) -> list[Any]:
+    """Return a schema's version, and what a project with a path and a root commit is told by.
+
+    `rows` returns those of a statement, and raises what its caller makes of a damaged file.
+    """
     path, root_commit, *_ = identity
     assert path is not None
-    known = connection.execute(_IDENTITIES, (_column(path), root_commit)).fetchall()
-    return [connection.pragma("user_version"), *map(list, known)]
+    ((version,),) = rows("PRAGMA user_version", ())
+    return [version, *map(list, rows(_IDENTITIES, (_column(path), root_commit)))]
+
+
+def _rows(connection: Any, statement: str, columns: tuple[Any, ...]) -> list[Any]:
+    found: list[Any] = connection.execute(statement, columns).fetchall()
+    return found
 
 
 def _column(path: str) -> str | bytes:
