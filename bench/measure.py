@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +24,12 @@ COUNTED: Final = "counted"
 
 Side = Callable[[int], object]
 """One repetition of one side; it is given the repetition's number."""
+
+
+def installed_program() -> tuple[str, ...]:
+    """Return upthread as people and scripts start it, which has nothing to look up first."""
+    script = Path(sys.executable).with_name("upthread")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "upthread")
 
 
 class Timing(NamedTuple):

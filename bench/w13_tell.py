@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from measure import Row, percentile
+from measure import Row, installed_program, percentile
 from scratch import scratch
 
 from upthread.agents.rehearsal.sessions import HOME_VARIABLE
@@ -32,7 +32,7 @@ COMMITS = 300_000
 COMMITS_QUICK = 30_000
 ADDRESS = "spec-42/planner"
 AGENT = [sys.executable, "-m", "upthread.agents.rehearsal"]
-UPTHREAD = [sys.executable, "-m", "upthread"]
+UPTHREAD = installed_program()
 
 
 class _Took(NamedTuple):

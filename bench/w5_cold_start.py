@@ -17,7 +17,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from measure import Row, Timing, compared, percentile, timing_of
+from measure import Row, Timing, compared, installed_program, percentile, timing_of
 from scratch import scratch
 from tests.support.decisions_told import decisions_told
 from tests.support.default_turn import open_place
@@ -47,6 +47,10 @@ LOOKS: Mapping[str, tuple[tuple[str, ...], float]] = {
 """What people and scripts look at most, and how many interpreters that do nothing it may cost."""
 
 
+ALONE = "upthread, in an empty home"
+ALONE_LIMIT = 10.0
+
+
 def measure(*, is_quick: bool) -> list[Row]:
     """Return one row for each command."""
     with scratch() as directory:
@@ -60,8 +64,12 @@ def measure(*, is_quick: bool) -> list[Row]:
         environment |= {"UPTHREAD_HOME": str(directory), "UPTHREAD_DB": str(database)}
         commands = _commands()
         commands[HOOK] = _hook(directory, environment)
-        program = _installed()
+        program = installed_program()
         commands |= {name: (*program, *words) for name, (words, _) in LOOKS.items()}
+        empty = directory / "empty"
+        empty.mkdir()
+        at = (f"HOME={empty}", f"UPTHREAD_HOME={empty}/upthread", f"UPTHREAD_DB={empty}/none.db")
+        commands[ALONE] = ("/usr/bin/env", *at, *program)
         with contextlib.chdir(_told(directory, environment)):
             time.sleep(
                 2 * SETTLED_NS / 1e9
@@ -75,9 +83,9 @@ def measure(*, is_quick: bool) -> list[Row]:
             beside = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
             undecided = _undecided(commands[HOOK], environment)
     nothing = timings.pop(NOTHING)
+    limits = {ALONE: ALONE_LIMIT, **{name: limit for name, (_, limit) in LOOKS.items()}}
     rows = [
-        compared("W5", what, nothing, timing, LOOKS[what][1] if what in LOOKS else None)
-        for what, timing in timings.items()
+        compared("W5", what, nothing, timing, limits.get(what)) for what, timing in timings.items()
     ]
     busy = f"while {WRITERS} writers commit to the record"
     return [*rows, _slow(walls, ""), _slow(beside, busy), _row_of(undecided, busy)]
@@ -166,12 +174,6 @@ def _commands() -> dict[str, tuple[str, ...]]:
         commands["upthread --version"] = (*cli, "--version")
         commands["upthread id, no such address"] = (*cli, "id", "spec-42/planner")
     return commands
-
-
-def _installed() -> tuple[str, ...]:
-    """Return the program as people and scripts start it, which has nothing to look up first."""
-    script = Path(sys.executable).with_name("upthread")
-    return (str(script),) if script.exists() else (sys.executable, "-m", "upthread")
 
 
 def _told(directory: Path, environment: Mapping[str, str]) -> Path:

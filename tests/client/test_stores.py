@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from upthread.client.stores import file_path, is_postgres, shown_address
+from upthread.client.stores import shown_address
 from upthread.errors import StoreError, UsageError
+from upthread.store.address import file_path, is_postgres
 from upthread.store.postgres import PostgresStore
 
 PASSWORD = "hunter2"

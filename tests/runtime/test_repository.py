@@ -14,7 +14,9 @@ from upthread.errors import ConfigError, UsageError
 from upthread.runtime.working_tree.repository import (
     GitFacts,
     Repository,
+    WorkingTree,
     find_repository,
+    find_working_tree,
     git_facts,
 )
 
@@ -182,6 +184,21 @@ def test_a_repository_that_has_not_moved_is_known_without_git(
     assert again == first
     assert first.identity.root_commit == head(root)
     assert told == ""
+
+
+def test_the_working_tree_is_told_without_git(root: Path, git_calls: Path) -> None:
+    commit(root, "first")
+    git(root, "worktree", "add", "-q", str(root.parent / "linked"))
+    outside = root.parent / "outside"
+    (outside / "deep").mkdir(parents=True)
+    (root / "deep").mkdir()
+    places = (root, root / "deep", root.parent / "linked", outside / "deep")
+    found = [find_repository(each) for each in places]
+    git_calls.write_text("")
+    for place, repository in zip(places, found, strict=True):
+        told = WorkingTree(root=repository.root, repository=repository.identity.path)
+        assert find_working_tree(place) == told
+    assert git_calls.read_text() == ""
 
 
 def test_what_is_remembered_is_nobody_elses_to_read(root: Path, home: Path) -> None:

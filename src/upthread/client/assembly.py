@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from upthread.client.addresses import Addresses
 from upthread.client.parts import ProjectParts
-from upthread.client.stores import is_postgres
 from upthread.core.names import Address
 from upthread.core.types import Link
 from upthread.runtime.lease import Leases
 from upthread.runtime.system import host_name
+from upthread.store.address import is_postgres
 
 if TYPE_CHECKING:
     from upthread.client.adoption import AdoptSession, ForkConversation

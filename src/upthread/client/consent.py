@@ -16,7 +16,7 @@ from upthread.config import Settings, load_settings
 from upthread.core.actors import Actor
 from upthread.core.trust import Item
 from upthread.errors import UsageError
-from upthread.runtime.working_tree.repository import find_repository
+from upthread.runtime.working_tree.repository import find_working_tree
 
 NOT_HERE: Final = "nobody agrees to a repository from inside an agent's turn"
 BY_YOURSELF: Final = "do it yourself, at your own terminal: upthread trust"
@@ -26,12 +26,12 @@ def load_trusting(
     directory: Path, *, environment: Mapping[str, str], database: str | None = None
 ) -> Settings:
     """Return the settings of the project a directory is in; its consents are the repository's."""
-    repository = find_repository(directory)
+    tree = find_working_tree(directory)
     return load_settings(
-        repository.root,
+        tree.root,
         environment=environment,
         database=database,
-        repository=repository.identity.path,
+        repository=tree.repository,
     )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.stores import file_path, is_postgres, key_path
 from upthread.config import Settings
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import shown
@@ -21,6 +20,7 @@ from upthread.core.types import Conversation
 from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
 from upthread.runtime.record.store_copy import leases_held
 from upthread.runtime.system import is_dead, now_ms
+from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.backup import copied, copy_to, put_in_place

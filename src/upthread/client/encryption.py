@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Final
 
 from upthread.client.file_permissions import make_key, read_key
-from upthread.client.stores import is_postgres
 from upthread.config import Settings
 from upthread.errors import ConfigError, UsageError
+from upthread.store.address import is_postgres
 from upthread.store.sqlite.encryption import KEY_BYTES
 
 FILE: Final = "file:"

@@ -14,8 +14,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from upthread.client.file_permissions import redaction_key
-from upthread.client.project_opener import record_policy, redactor_for
-from upthread.client.stores import key_path
+from upthread.client.parts import record_policy, redactor_for
 from upthread.config import Settings, load_settings
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.events import TurnEnded
@@ -36,7 +35,8 @@ from upthread.core.types import (
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import loads, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.working_tree.repository import find_repository
+from upthread.runtime.working_tree.repository import find_working_tree
+from upthread.store.address import key_path
 
 WHOSE: Final = ("agent", "session", "call_id", "workstream", "role", "slot")
 NOBODY: Final = ConversationId("")
@@ -51,12 +51,12 @@ def keep_words(
     """
     if not raw:
         return
-    repository = find_repository(directory)
+    tree = find_working_tree(directory)
     settings = load_settings(
-        repository.root,
+        tree.root,
         environment=environment,
         database=database,
-        repository=repository.identity.path,
+        repository=tree.repository,
     )
     place = Place(settings.home, str(directory))
     place.read()

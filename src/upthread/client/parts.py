@@ -1,4 +1,4 @@
-"""What a project was opened with. Values only; each call of it is made of these."""
+"""What a project was opened with, and what is made of its settings. Each call is made of these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from upthread.config import Settings
     from upthread.core.actors import Actor
     from upthread.core.redaction.redactor import Redactor
-    from upthread.core.types import ProjectId
+    from upthread.core.types import ProjectId, RecordMode
     from upthread.runtime.lease import LeaseTimes
     from upthread.runtime.permissions.policy import AskPerson
     from upthread.runtime.record.record_filter import RecordPolicy
@@ -38,3 +38,22 @@ class ProjectParts(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     policy: RecordPolicy
     notices_at_rest: tuple[str, ...] = ()
+
+
+def record_policy(settings: Settings) -> RecordPolicy:
+    """Return what is recorded in a project, by role."""
+    from upthread.runtime.record.record_filter import RecordPolicy
+
+    roles: dict[str, RecordMode] = {
+        name: role.record for name, role in settings.roles.items() if role.record is not None
+    }
+    return RecordPolicy(mode=settings.record, roles=roles)
+
+
+def redactor_for(settings: Settings, key: bytes) -> Redactor:
+    """Return a project's redactor. Raises ConfigError for a rule that is none."""
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.core.redaction.rules import rules_of
+
+    rules = rules_of(settings.redaction.rules)
+    return Redactor(key, rules=rules, allowed=settings.redaction.allow)

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.client.stores import is_postgres
 from upthread.core.commands import RecordProject
 from upthread.core.lazy_dataclass import replace
 from upthread.core.names import shown
@@ -19,6 +18,7 @@ from upthread.core.project import is_anybodys, match_project, project_id_for
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import path_owner
+from upthread.store.address import is_postgres
 from upthread.store.base import WholeStore
 
 PROJECT_VARIABLE: Final = "UPTHREAD_PROJECT"

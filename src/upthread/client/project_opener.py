@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from msgspec import Struct
 
 from upthread.client.file_permissions import redaction_key, secure_home
-from upthread.client.parts import ProjectParts
+from upthread.client.parts import ProjectParts, record_policy, redactor_for
 from upthread.client.project import Project
 from upthread.client.remembered_opening import Opening, Openings
-from upthread.client.stores import file_path, is_postgres, key_path, lease_times_for, open_store
+from upthread.client.stores import lease_times_for, open_store
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.lazy_dataclass import replace
-from upthread.core.types import ProjectId, RecordMode
+from upthread.core.types import ProjectId
 from upthread.runtime.later import LaterMapping, later
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System, user_name
+from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.session_query import identities_in
@@ -236,25 +237,6 @@ async def _end_process_group(pid: int, ticks: int) -> bool:
     from upthread.agents.registry import end_process_group
 
     return await end_process_group(pid, ticks)
-
-
-def record_policy(settings: Settings) -> RecordPolicy:
-    """Return what is recorded in a project, by role."""
-    from upthread.runtime.record.record_filter import RecordPolicy
-
-    roles: dict[str, RecordMode] = {
-        name: role.record for name, role in settings.roles.items() if role.record is not None
-    }
-    return RecordPolicy(mode=settings.record, roles=roles)
-
-
-def redactor_for(settings: Settings, key: bytes) -> Redactor:
-    """Return a project's redactor. Raises ConfigError for a rule that is none."""
-    from upthread.core.redaction.redactor import Redactor
-    from upthread.core.redaction.rules import rules_of
-
-    rules = rules_of(settings.redaction.rules)
-    return Redactor(key, rules=rules, allowed=settings.redaction.allow)
 
 
 def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:

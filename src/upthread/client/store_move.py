@@ -17,14 +17,7 @@ from msgspec import structs
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.client.project_identity import identity_in
-from upthread.client.stores import (
-    file_path,
-    is_postgres,
-    key_path,
-    lease_times_for,
-    open_store,
-    shown_address,
-)
+from upthread.client.stores import lease_times_for, open_store, shown_address
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.lazy_dataclass import dataclass, replace
@@ -35,6 +28,7 @@ from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.store_copy import Move, ToMove, leases_held
 from upthread.runtime.system import host_name, is_dead, now_ms
 from upthread.runtime.working_tree.repository import find_repository
+from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.base import WholeStore
 
 OWN_FILE: Final = "sqlite"

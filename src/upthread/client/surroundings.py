@@ -6,17 +6,20 @@ For what only looks at the agents' own stores. Nothing is made: neither our home
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from upthread.client.file_permissions import KEY_BYTES, read_key
-from upthread.client.project_opener import redactor_for
-from upthread.client.stores import database_files, is_postgres, key_path
+from upthread.client.parts import redactor_for
 from upthread.config import Settings, load_settings
 from upthread.core.lazy_dataclass import dataclass
-from upthread.core.redaction.redactor import Redactor
-from upthread.runtime.working_tree.repository import find_repository
+from upthread.runtime.later import later
+from upthread.runtime.working_tree.repository import find_working_tree
+from upthread.store.address import database_files, is_postgres, key_path
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +43,24 @@ def surroundings(
     directory: Path, *, environment: Mapping[str, str], database: str | None = None
 ) -> Surroundings:
     """Return where a directory belongs. Raises ConfigError and UsageError as opening it would."""
-    repository = find_repository(directory)
+    tree = find_working_tree(directory)
     settings = load_settings(
-        repository.root,
+        tree.root,
         environment=environment,
         database=database,
-        repository=repository.identity.path,
+        repository=tree.repository,
     )
     place = settings.database
     key = key_path(place, Path(settings.home))
     known = read_key(key, mend="put it back from a copy") if key.exists() else b""
+
+    def redactor() -> Redactor:
+        return redactor_for(settings, known or os.urandom(KEY_BYTES))
+
     return Surroundings(
-        top=str(repository.root),
+        top=str(tree.root),
         settings=settings,
-        redactor=redactor_for(settings, known or secrets.token_bytes(KEY_BYTES)),
+        # A rule that is none is refused now; without any, an empty home has nothing to redact.
+        redactor=redactor() if settings.redaction.rules else later(redactor),
         has_record=is_postgres(place) or any(each.exists() for each in database_files(place)),
     )

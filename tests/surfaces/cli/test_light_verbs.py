@@ -178,6 +178,20 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
     assert loaded(shared, *arguments) & (banned | OF_PARSERS) == set()
 
 
+def test_an_overview_of_nothing_loads_no_store_and_no_redactor(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    found = measured(up)
+    nothing_of = {
+        "apsw",
+        "re2",
+        "upthread.client.project",
+        "upthread.surfaces.cli.shapes",
+        "secrets",
+    }
+    assert found.modules & (nothing_of | OF_GIT) == set()
+    assert (len(found.modules) <= 235, found.processes) == (True, 0), len(found.modules)
+
+
 def test_a_turn_that_goes_on_loads_nothing_that_starts_git(shared):
     begin(shared)
     going_on = ("tell", "w/planner", "[[rehearse: say on]]", "--agent", "rehearsal")

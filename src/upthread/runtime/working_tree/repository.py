@@ -40,6 +40,13 @@ class Repository(Struct, frozen=True, kw_only=True):
     root: Path
 
 
+class WorkingTree(Struct, frozen=True, kw_only=True):
+    """The root agents work in, and the path of the repository, which all its worktrees share."""
+
+    root: Path
+    repository: str
+
+
 def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     """Return where a directory belongs.
 
@@ -47,6 +54,35 @@ def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     Raises UsageError when it is none, or in a repository that must not be read, and ConfigError for
     one that cannot be: by its path alone it would be another project.
     """
+    real, place = _place_of(directory)
+    if place is None:
+        return Repository(identity=ProjectIdentity(path=str(real)), root=real)
+    try:
+        root_commit = _root_commit(place, home)
+    except GitFileError as error:
+        raise ConfigError(str(error), hint=_CURE) from error
+    remote = place.configuration.last("remote.origin.url")
+    identity = ProjectIdentity(
+        path=_shared_path(place),
+        root_commit=root_commit,
+        remote=normalise_remote(remote) if remote else None,
+    )
+    return Repository(identity=identity, root=Path(place.top))
+
+
+def find_working_tree(directory: Path) -> WorkingTree:
+    """Return where a directory belongs by its files alone: git is not asked for its history.
+
+    Raises as `find_repository`.
+    """
+    real, place = _place_of(directory)
+    if place is None:
+        return WorkingTree(root=real, repository=str(real))
+    return WorkingTree(root=Path(place.top), repository=_shared_path(place))
+
+
+def _place_of(directory: Path) -> tuple[Path, GitDirectories | None]:
+    """Return the real path of a directory, and its git directories, None outside of any."""
     try:
         real = directory.resolve()
     except FileNotFoundError:  # a path that is not absolute, in a directory that was removed
@@ -56,19 +92,13 @@ def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     if not real.is_dir():
         raise UsageError(f"{directory} is not a directory", hint="run inside a project")
     try:
-        place = find_place(str(real))
-        root_commit = None if place is None else _root_commit(place, home)
+        return real, find_place(str(real))
     except GitFileError as error:
         raise ConfigError(str(error), hint=_CURE) from error
-    if place is None:
-        return Repository(identity=ProjectIdentity(path=str(real)), root=real)
-    remote = place.configuration.last("remote.origin.url")
-    identity = ProjectIdentity(
-        path=str(Path(place.common_directory).parent),
-        root_commit=root_commit,
-        remote=normalise_remote(remote) if remote else None,
-    )
-    return Repository(identity=identity, root=Path(place.top))
+
+
+def _shared_path(place: GitDirectories) -> str:
+    return str(Path(place.common_directory).parent)
 
 
 def require_readable(directory: Path) -> GitDirectories | None:
@@ -189,7 +219,7 @@ def git_facts(directory: Path) -> GitFacts:
 
 
 def _facts(place: GitDirectories) -> GitFacts:
-    repository = str(Path(place.common_directory).parent)
+    repository = _shared_path(place)
     try:
         head = read_head(place)
     except GitFileError as error:

@@ -23,13 +23,13 @@ import apsw
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
 from upthread.store._rules import not_whole, seal_of
+from upthread.store.address import KEY_SUFFIX
 from upthread.store.sql.batch import Column, Row
 from upthread.store.sql.statements import Migration, read_migrations
 from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
     CURE_OF_DAMAGE,
-    KEY_SUFFIX,
     not_new,
     refuse_remains,
     remains,

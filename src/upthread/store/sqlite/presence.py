@@ -15,9 +15,7 @@ from typing import Final, Protocol, cast
 import apsw
 
 from upthread.errors import StoreError
-
-KEY_SUFFIX: Final = ".key"
-"""What is added to a database's name for the key of its redactions. Made after its schema."""
+from upthread.store.address import KEY_SUFFIX
 
 LOG_SUFFIX: Final = "-wal"
 

@@ -15,10 +15,10 @@ import anyio.to_thread
 
 from upthread.client import Project
 from upthread.client.file_permissions import day_of, logs
-from upthread.client.stores import database_files, key_path
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import RecordMode
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.store.address import database_files, key_path
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted
 

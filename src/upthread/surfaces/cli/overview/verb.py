@@ -13,7 +13,6 @@ from upthread.agent_stores.outline import SESSIONS_MAX, Look, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.errors import StoreError
-from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.overview.lines import SHOWN_MAX, Lines
 from upthread.surfaces.cli.overview.shape import overview as shaped
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from upthread.agent_stores.outline import SessionOutline
     from upthread.client import Project
     from upthread.runtime.record.workstream_views import WorkstreamView
+    from upthread.surfaces.cli import shapes
 
 PATIENCE_S: Final = 0.5
 """Who waits longer than this is told what for."""
@@ -36,7 +36,10 @@ def overview(call: Call, *, is_all: bool) -> int:
     """Show which sessions there are, what needs somebody, what may be lost, and what to type."""
     around = surroundings(Path(), environment=os.environ, database=call.database)
     now_ms = time.time_ns() // 1_000_000
-    redact = around.redactor.redact
+
+    def redact(text: str) -> str:
+        return around.redactor.redact(text)
+
     output = call.output
     lines = Lines(output, redact, now_ms=now_ms, most=None if is_all else SHOWN_MAX)
     record = _record(call, around)
@@ -53,6 +56,8 @@ def overview(call: Call, *, is_all: bool) -> int:
     for outline in _told_of(call, seen):
         totals.add(outline)
     if output.is_json:
+        from upthread.surfaces.cli import shapes
+
         told = [shapes.workstream(view, record.command_of) for view in views]
         theirs = shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms)
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})

@@ -17,10 +17,10 @@ from upthread.client.database_files import (
     salvage_file,
 )
 from upthread.client.encryption import key_of, made_key
-from upthread.client.stores import file_path, is_postgres
 from upthread.config import Settings, load_settings
 from upthread.core.lazy_dataclass import asdict
 from upthread.errors import UsageError
+from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.chain_repair import LostMessages
 from upthread.store.sqlite.encryption import change_key, has_key
 from upthread.surfaces.cli.call import Call

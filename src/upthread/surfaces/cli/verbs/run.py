@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from upthread.client import Project, RunOptions
-from upthread.client.stores import is_postgres
 from upthread.core.decision.price import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
 from upthread.core.lazy_regex import regex
@@ -19,6 +18,7 @@ from upthread.core.types import Outcome
 from upthread.errors import UsageError
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Listener, TurnResult
+from upthread.store.address import is_postgres
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
