@@ -7,18 +7,22 @@ side. p10 is what the work costs when nobody disturbs it; p99 would measure the 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import platform
+import re
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import apsw
 
+LOOK_S: Final = 0.01
 COUNTED: Final = "counted"
 """The note of a row whose figures are no times."""
 
@@ -30,6 +34,35 @@ def installed_program() -> tuple[str, ...]:
     """Return upthread as people and scripts start it, which has nothing to look up first."""
     script = Path(sys.executable).with_name("upthread")
     return (str(script),) if script.exists() else (sys.executable, "-m", "upthread")
+
+
+def most_kb(pid: int) -> float | None:
+    """Return the greatest memory a process has had since its program began, None once it is over.
+
+    Not what `wait4` or `getrusage` says: on Linux that is at least what the process that started
+    it had, which after other workloads is more than what is measured.
+    """
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text("ascii"))
+    return float(found[1]) if found else None
+
+
+@contextlib.contextmanager
+def memory_watched(pid: int) -> Iterator[list[float]]:
+    """Watch a process's greatest memory until the block ends; the last value is what it came to."""
+    seen, over = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_S):
+            with contextlib.suppress(OSError):
+                seen.append(most_kb(pid) or seen[-1])
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watching.join()
 
 
 class Timing(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from measure import Row, percentile
+from measure import Row, memory_watched, percentile
 from scratch import scratch
 from tests.support.agent_homes import MONTHS, Months, make_home
 
@@ -122,12 +122,13 @@ def _run(home: Path, words: tuple[str, ...]) -> Took:
         stderr=subprocess.DEVNULL,
     )
     assert child.stdout is not None
-    child.stdout.read(1)
-    first_us = (time.perf_counter() - began_s) * SECOND_US
-    child.stdout.read()
+    with memory_watched(child.pid) as memory_kb:
+        child.stdout.read(1)
+        first_us = (time.perf_counter() - began_s) * SECOND_US
+        child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     wall_us = (time.perf_counter() - began_s) * SECOND_US
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 0
     cpu_us = (usage.ru_utime + usage.ru_stime) * SECOND_US
-    return Took(first_us, wall_us, cpu_us, usage.ru_maxrss)
+    return Took(first_us, wall_us, cpu_us, memory_kb[-1])

@@ -20,7 +20,7 @@ from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
-from measure import Row, percentile
+from measure import Row, memory_watched, most_kb, percentile
 from scratch import scratch
 from tests.support.default_turn import open_place, prepare_turn, record_turn
 
@@ -91,7 +91,7 @@ def _asked(project: Path, environment: Mapping[str, str], rounds: int) -> list[R
                     _row(f"{what}, the first time", [took[0]], seconds_max, is_trend=True),
                     _row(what, took[1:], seconds_max),
                 ]
-            return [*rows, _memory("the server", _most_kb(server.pid))]
+            return [*rows, _memory("the server", most_kb(server.pid) or 0.0)]
         finally:
             server.terminate()
 
@@ -122,12 +122,11 @@ def _audit(project: Path, environment: Mapping[str, str]) -> list[Row]:
         env=environment,
         stderr=subprocess.DEVNULL,
     )
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode == 0
+    with memory_watched(child.pid) as memory_kb:
+        assert child.wait() == 0
     wall_us = (time.perf_counter() - began_s) * SECOND_US
     what = f"the largest workstream's audit as HTML, {page.stat().st_size / 1e6:.0f} MB"
-    return [_row(what, [wall_us], 5, is_trend=True), _memory("that audit", usage.ru_maxrss)]
+    return [_row(what, [wall_us], 5, is_trend=True), _memory("that audit", memory_kb[-1])]
 
 
 def _row(what: str, took: list[float], seconds_max: float, *, is_trend: bool = False) -> Row:
@@ -149,9 +148,3 @@ def _memory(what: str, kilobytes: float) -> Row:
         unit="kB",
         limit=1,
     )
-
-
-def _most_kb(pid: int) -> float:
-    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return float(found[1])
