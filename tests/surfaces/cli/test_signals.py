@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -107,20 +108,24 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("words", [("ls",), (), ("tell", "w/planner", "hi", *REHEARSAL)])
-@pytest.mark.parametrize("module", ["msgspec._core", "msgspec._utils"])
-def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, module, words):
-    """msgspec 0.22 takes no notice of one while it is loaded, and crashes the process later."""
-    code = INTERRUPTED_WHILE.format(module=module, words=words)
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        cwd=shared.directory,
-        env=shared.environment,
+def interrupted_while(up, module: str, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run the program with a Ctrl-C that comes when a module is looked for the first time."""
+    return subprocess.run(
+        [sys.executable, "-I", "-c", INTERRUPTED_WHILE.format(module=module, words=words)],
+        cwd=up.directory,
+        env=up.environment,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("words", [("ls",), (), ("tell", "w/planner", "hi", *REHEARSAL)])
+@pytest.mark.parametrize("module", ["msgspec._core", "msgspec._utils"])
+def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, module, words):
+    """msgspec 0.22 takes no notice of one while it is loaded, and crashes the process later."""
+    done = interrupted_while(shared, module, words)
     assert done.returncode == 130, done
     assert "went on" in done.stderr
     assert "interrupted" in done.stderr
@@ -138,15 +143,7 @@ def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, mo
     ],
 )
 def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", INTERRUPTED_WHILE.format(module=module, words=words)],
-        cwd=shared.directory,
-        env=shared.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = interrupted_while(shared, module, words)
     assert done.returncode == 130, done
     assert "Traceback" not in done.stderr
     if "--json" in words:
@@ -159,15 +156,7 @@ def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
 def test_a_ctrl_c_is_answered_while_an_id_is_looked_for(shared, module):
     shared("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)
     words = ("id", "w/planner")
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", INTERRUPTED_WHILE.format(module=module, words=words)],
-        cwd=shared.directory,
-        env=shared.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = interrupted_while(shared, module, words)
     assert (done.returncode, "interrupted" in done.stderr) == (130, True), done
     assert "Traceback" not in done.stderr
 
