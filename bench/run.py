@@ -32,6 +32,7 @@ import w14_first_contact
 import w15_web
 import w16_hooks
 import w17_looks
+import w18_opencode
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -53,6 +54,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W15": w15_web.measure,
     "W16": w16_hooks.measure,
     "W17": w17_looks.measure,
+    "W18": w18_opencode.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,9 @@ AGENT = [sys.executable, "-m", "upthread.agents.rehearsal"]
 UPTHREAD = installed_program()
 
 
-class _Took(NamedTuple):
+class Took(NamedTuple):
+    """What a process and all that it started took."""
+
     wall_ms: float
     cpu_ms: float
 
@@ -56,26 +59,33 @@ def measure(*, is_quick: bool) -> list[Row]:
         many = make_project(directory / "many")
         publish_many(many)
         projects = {"ours": plain, "in a long history": long, "with many published": many}
-        session = _new_session(plain)
-        took: dict[str, list[_Took]] = {"raw": [], **{name: [] for name in projects}}
+        session = new_session(AGENT, plain)
+        took: dict[str, list[Took]] = {"raw": [], **{name: [] for name in projects}}
         for project in projects.values():
             tell(project)
         for _ in range(rounds):
-            took["raw"].append(_timed(lambda: _driven(plain, session)))
+            took["raw"].append(timed(lambda: driven(AGENT, plain, session)))
             for name, project in projects.items():
-                took[name].append(_timed(lambda project=project: tell(project)))
-    best = {name: _best(each) for name, each in took.items()}
-    return [*_added(best), *(_grown(best, name) for name in list(projects)[1:])]
+                took[name].append(timed(lambda project=project: tell(project)))
+    best = {name: best_of(each) for name, each in took.items()}
+    added = added_by("W13", "the rehearsal agent", best["raw"], best["ours"])
+    return [*added, *(_grown(best, name) for name in list(projects)[1:])]
 
 
-def _added(best: Mapping[str, _Took]) -> list[Row]:
-    raw, ours = best["raw"], best["ours"]
+def added_by(workload: str, agent: str, raw: Took, ours: Took) -> list[Row]:
+    """Return what a turn takes both ways, and what `tell` adds to it."""
     note = "raw: the most it may be"
     return [
-        Row(workload="W13", what="tell, resumed", raw=raw.wall_ms, ours=ours.wall_ms, unit="ms"),
         Row(
-            workload="W13",
-            what="wall that tell adds",
+            workload=workload,
+            what=f"tell, resumed, {agent}",
+            raw=raw.wall_ms,
+            ours=ours.wall_ms,
+            unit="ms",
+        ),
+        Row(
+            workload=workload,
+            what=f"wall that tell adds, {agent}",
             raw=ADDED_WALL_MS_MAX,
             ours=ours.wall_ms - raw.wall_ms,
             unit="ms",
@@ -83,8 +93,8 @@ def _added(best: Mapping[str, _Took]) -> list[Row]:
             note=note,
         ),
         Row(
-            workload="W13",
-            what="CPU that tell adds",
+            workload=workload,
+            what=f"CPU that tell adds, {agent}",
             raw=ADDED_CPU_MS_MAX,
             ours=ours.cpu_ms - raw.cpu_ms,
             unit="ms",
@@ -94,7 +104,7 @@ def _added(best: Mapping[str, _Took]) -> list[Row]:
     ]
 
 
-def _grown(best: Mapping[str, _Took], name: str) -> Row:
+def _grown(best: Mapping[str, Took], name: str) -> Row:
     return Row(
         workload="W13",
         what=f"tell {name}, CPU",
@@ -106,19 +116,21 @@ def _grown(best: Mapping[str, _Took], name: str) -> Row:
     )
 
 
-def _best(took: list[_Took]) -> _Took:
-    return _Took(
+def best_of(took: Sequence[Took]) -> Took:
+    """Return the tenth percentiles: nobody disturbed these."""
+    return Took(
         percentile([each.wall_ms for each in took], 0.1),
         percentile([each.cpu_ms for each in took], 0.1),
     )
 
 
-def _timed(run: Any) -> _Took:
+def timed(run: Callable[[], object]) -> Took:
+    """Return what a process takes that is started and waited for."""
     before, wall_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     run()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return _Took((time.perf_counter() - wall_s) * 1e3, cpu_s * 1e3)
+    return Took((time.perf_counter() - wall_s) * 1e3, cpu_s * 1e3)
 
 
 # --- the sides ---------------------------------------------------------------------------------
@@ -129,12 +141,12 @@ def tell(project: Project) -> None:
     run_in(command, project)
 
 
-class _Client:
+class Client:
     """A client of ACP that asks one thing after the other."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, agent: Sequence[str], project: Project) -> None:
         self._process = subprocess.Popen(
-            AGENT,
+            [_found(agent[0], project), *agent[1:]],
             cwd=project.directory,
             env=project.environment,
             stdin=subprocess.PIPE,
@@ -160,15 +172,17 @@ class _Client:
         self._process.communicate()
 
 
-def _new_session(project: Project) -> str:
-    client = _Client(project)
+def new_session(agent: Sequence[str], project: Project) -> str:
+    """Have an agent open a session, and end it; returns the session's id."""
+    client = Client(agent, project)
     session: str = client.ask("session/new", cwd=str(project.directory), mcpServers=[])["sessionId"]
     client.close()
     return session
 
 
-def _driven(project: Project, session: str) -> None:
-    client = _Client(project)
+def driven(agent: Sequence[str], project: Project, session: str) -> None:
+    """Resume a session and prompt it once, by a client of a few lines."""
+    client = Client(agent, project)
     client.ask("session/resume", sessionId=session, cwd=str(project.directory), mcpServers=[])
     prompt = [{"type": "text", "text": "Go on."}]
     client.ask("session/prompt", sessionId=session, prompt=prompt)
@@ -213,9 +227,10 @@ def publish_many(project: Project) -> None:
     run_in([*UPTHREAD, "setup", "claude", "--yes"], project)
 
 
-def run_in(command: list[str], project: Project, given: bytes | None = None) -> None:
+def run_in(command: Sequence[str], project: Project, given: bytes | None = None) -> str:
+    """Run a command to its good end, and return what it wrote."""
     done = subprocess.run(
-        command,
+        [_found(command[0], project), *command[1:]],
         cwd=project.directory,
         env=project.environment,
         input=given,
@@ -223,3 +238,9 @@ def run_in(command: list[str], project: Project, given: bytes | None = None) -> 
         check=False,
     )
     assert done.returncode == 0, f"{command}: {done.stderr.decode()[-2000:]}"
+    return done.stdout.decode()
+
+
+def _found(program: str, project: Project) -> str:
+    """Return a program as the project's PATH has it, and not ours."""
+    return shutil.which(program, path=project.environment["PATH"]) or program
