@@ -186,6 +186,15 @@ def test_a_repository_that_has_not_moved_is_known_without_git(
     assert told == ""
 
 
+def test_a_repository_that_is_remembered_is_the_same_project_where_no_git_is_installed(
+    root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = find_repository(root, home=home)
+    monkeypatch.setenv("PATH", str(root.parent / "no programs"))
+    assert find_repository(root, home=home) == first
+    assert find_repository(root).identity.root_commit is None
+
+
 def test_the_working_tree_is_told_without_git(root: Path, git_calls: Path) -> None:
     commit(root, "first")
     git(root, "worktree", "add", "-q", str(root.parent / "linked"))

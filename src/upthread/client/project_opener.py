@@ -222,7 +222,12 @@ def _remember(
 
 def _identities(store: WholeStore, identity: Sequence[str | None]) -> list[Any]:
     assert isinstance(store, SqliteStore), "only a file of one's own is remembered"
-    return identities_in(store.database.rows, identity)
+    from upthread.store.sqlite.database import to_columns
+
+    database = store.database
+    return identities_in(
+        lambda statement, values: database.rows(statement, to_columns(*values)), identity
+    )
 
 
 def _settings(asked: Asked, root: Path, repository: str) -> Settings:

@@ -8,9 +8,14 @@ from tests.support.default_turn import open_place
 from upthread.core.commands import RecordProject
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.database import to_columns
 from upthread.store.sqlite.session_query import identities_in, open_session
 
 HERE = ("/somewhere", "c0ffee")
+
+
+def rows_of(store: SqliteStore):
+    return lambda statement, values: store.database.rows(statement, to_columns(*values))
 
 
 @pytest.fixture
@@ -22,7 +27,7 @@ def opened(tmp_path):
     project_id = place.conversation.key.project_id
     known = ProjectIdentity(path=HERE[0], root_commit=HERE[1])
     store.commit([RecordProject(project_id=project_id, identity=known)])
-    known_as = identities_in(store.database.rows, HERE)
+    known_as = identities_in(rows_of(store), HERE)
     yield store, str(database), known_as, place.conversation.key
     store.close()
 
@@ -65,13 +70,16 @@ def test_another_project_changes_nothing_unless_it_shares_path_or_root(opened, i
     assert (open_session(database, HERE, identities, named) is not None) == is_same
 
 
-def test_a_path_that_is_no_unicode_is_told_apart(opened):
-    store, _, _, key = opened
+def test_a_path_that_is_no_unicode_is_told_apart_by_the_store_and_left_to_it(opened):
+    store, database, _, key = opened
     odd = ("/not\udcff-unicode", None)
-    before = identities_in(store.database.rows, odd)
+    before = identities_in(rows_of(store), odd)
     known = ProjectIdentity(path=odd[0])
     store.commit([RecordProject(project_id=key.project_id, identity=known)])
-    assert len(identities_in(store.database.rows, odd)) == len(before) + 1
+    after = identities_in(rows_of(store), odd)
+    assert len(after) == len(before) + 1
+    named = (key.project_id, key.workstream, key.role, key.slot)
+    assert open_session(database, odd, after, named) is None
 
 
 def test_no_file_is_made_by_a_glance(tmp_path):

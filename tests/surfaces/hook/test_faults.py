@@ -29,10 +29,7 @@ CPU_MS_MAX = 150
 """Of one call, by the mean: time on the clock is the machine's, which here runs much else."""
 
 WALL_S_MAX = 1.0
-"""Of 99 in 100, beside what the machine takes meanwhile to start it."""
-
-INTERPRETERS = 3
-"""How many interpreters that do nothing a hook takes to start, rounded up (bench W5: 2.3)."""
+"""Of 99 in 100, beside what the machine takes meanwhile for interpreters that do nothing."""
 
 HANGING_S = 5.0
 """No call takes this long: the longest of a thousand is as much the machine's as the hook's."""
@@ -272,7 +269,7 @@ def test_calls_under_faults_end_well_and_none_is_lost(seen, capsys, calls):
             f"longest {walls[-1]:.3f} s, where an interpreter that does nothing took "
             f"{machine_s:.3f} s"
         )
-    assert walls[calls * 99 // 100] <= WALL_S_MAX + INTERPRETERS * machine_s
+    assert walls[calls * 99 // 100] <= WALL_S_MAX + machine_s
     assert walls[-1] <= HANGING_S
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -54,7 +54,7 @@ def open_session(
         if identities_in(partial(_rows, connection), identity) != identities:
             return None
         row: Any = connection.execute(_statement(), key).fetchone() or (None,)
-    except apsw.Error:
+    except (apsw.Error, UnicodeEncodeError):  # the second: a path that is kept as bytes
         return None
     finally:
         connection.close()
@@ -67,26 +67,16 @@ def identities_in(
 ) -> list[Any]:
     """Return a schema's version, and what a project with a path and a root commit is told by.
 
-    `rows` returns those of a statement, and raises what its caller makes of a damaged file.
+    `rows` returns those of a statement with its values, and raises what its caller makes of a
+    damaged file.
     """
-    path, root_commit, *_ = identity
-    assert path is not None
     ((version,),) = rows("PRAGMA user_version", ())
-    return [version, *map(list, rows(_IDENTITIES, (_column(path), root_commit)))]
+    return [version, *map(list, rows(_IDENTITIES, tuple(identity[:2])))]
 
 
-def _rows(connection: Any, statement: str, columns: tuple[Any, ...]) -> list[Any]:
-    found: list[Any] = connection.execute(statement, columns).fetchall()
+def _rows(connection: Any, statement: str, values: tuple[Any, ...]) -> list[Any]:
+    found: list[Any] = connection.execute(statement, values).fetchall()
     return found
-
-
-def _column(path: str) -> str | bytes:
-    """Return a path as the store keeps it; see `database.to_column`, which loads too much."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return path.encode("utf-8", "surrogatepass")
-    return path
 
 
 def _opened(database: str) -> Any:
