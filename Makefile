@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test live frameworks check soak bench bench-peers recording lock format docs agents clean
+.PHONY: help demo test live live-rest frameworks check soak bench bench-peers recording lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -28,7 +28,7 @@ demo: .venv/app  ## run the main job on the embedded defaults
 	$(BIN)/upthread demo
 
 test: .venv/dev agents  ## install what the tests need and run them
-	$(BIN)/python tools/run_tests.py
+	$(BIN)/python tools/run_tests.py test
 
 agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
@@ -50,7 +50,10 @@ docs: .venv/dev  ## write the generated parts of the docs again, and take its pi
 	$(BIN)/python -m tools.take_pictures
 
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
-	$(BIN)/python tools/enclosed.py $(PYTEST) tests/live -n 2 --dist loadgroup -m "not soak"
+	$(BIN)/python tools/run_tests.py live
+
+live-rest: .venv/dev agents  ## those of them that `make test` does not run
+	$(BIN)/python tools/run_tests.py live-rest
 
 .frameworks/installed: requirements/frameworks.lock pyproject.toml
 	@echo "installing the agent frameworks into .frameworks"

@@ -4,6 +4,9 @@ Each call is three hooks, as an agent runs them: before it, when its session beg
 ends, which starts a drain. Beside them one process tells a role without end, one drains. Raw: what
 a person may wait for, whatever else the machine does. No call may be left undecided: each has a
 session by then that the hook before it has to know.
+
+Then as many hooks at once as an agent starts sub-agents at the most, with nothing beside them. Raw:
+as many interpreters at once that do nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -27,6 +31,9 @@ from w13_tell import UPTHREAD, Project, make_project, publish_many, run_in, tell
 
 CALLS = 1_000
 CALLS_QUICK = 60
+AT_ONCE = 20
+ROUNDS = 25
+ROUNDS_QUICK = 5
 WAIT_MS_MAX = 100.0
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 
@@ -43,6 +50,7 @@ def measure(*, is_quick: bool) -> list[Row]:
         with _without_end(lambda: tell(project)), _without_end(lambda: _drain(project)):
             calls = list(_calls(project, CALLS_QUICK if is_quick else CALLS))
         run_in([*UPTHREAD, "drain"], project)
+        crowd = _crowd(project, ROUNDS_QUICK if is_quick else ROUNDS)
     walls = [wall_ms for wall_ms, _ in calls]
     undecided = sum(not told for _, told in calls)
     what = f"beside drains and tell, {WORKSTREAMS * ROLES:,} conversations"
@@ -67,26 +75,62 @@ def measure(*, is_quick: bool) -> list[Row]:
             )
             for share in (0.5, 0.95)
         ),
+        Row(
+            workload="W16",
+            what=f"hook before a call, p99, {AT_ONCE} at once",
+            raw=percentile([nothing_ms for nothing_ms, _ in crowd], 0.99),
+            ours=percentile([hook_ms for _, hook_ms in crowd], 0.99),
+            unit="ms",
+            limit=3.0,
+            note="raw: interpreters that do nothing",
+        ),
     ]
+
+
+def _crowd(project: Project, rounds: int) -> list[tuple[float, float]]:
+    """Start many at once, interpreters that do nothing and hooks in turn; returns ms of each."""
+    nothing = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", "pass"]
+
+    def interpreter(_call: int) -> float:
+        started_s = time.perf_counter()
+        subprocess.run(nothing, capture_output=True, check=True)
+        return (time.perf_counter() - started_s) * 1e3
+
+    def hook(call: int) -> float:
+        workstream, request = _before(project, call)
+        return _hook(project, workstream, request)[0]
+
+    walls = list[tuple[float, float]]()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for each in range(rounds):
+            calls = range(CALLS + each * AT_ONCE, CALLS + (each + 1) * AT_ONCE)
+            walls += zip(pool.map(interpreter, calls), pool.map(hook, calls), strict=True)
+    return walls
 
 
 def _calls(project: Project, number: int) -> Iterator[tuple[float, list[str]]]:
     """Call roles in turn; yields what the hook before each took, in ms, and what it decided."""
     for call in range(number):
-        workstream, role = f"many-{call % WORKSTREAMS}", f"role-{call // WORKSTREAMS % ROLES}"
-        request = {
-            "cwd": str(project.directory),
-            "session": "ses_main",
-            "call_id": f"call-{call}",
-            "role": role,
-            "pid": os.getpid(),
-            "prompt": "Go on.",
-        }
-        wall_ms, told = _hook(project, workstream, {**request, "event": "before"})
+        workstream, request = _before(project, call)
+        wall_ms, told = _hook(project, workstream, request)
         yield wall_ms, decisions_told(told)
         child = {"child": f"ses_{call}", "outcome": "ok", "reply": "Gone on."}
         for event in ("started", "ended"):
             _hook(project, workstream, {**request, **child, "event": event})
+
+
+def _before(project: Project, call: int) -> tuple[str, dict[str, object]]:
+    """Return the workstream of a call, and what an agent says before it makes it."""
+    workstream, role = f"many-{call % WORKSTREAMS}", f"role-{call // WORKSTREAMS % ROLES}"
+    return workstream, {
+        "event": "before",
+        "cwd": str(project.directory),
+        "session": "ses_main",
+        "call_id": f"call-{call}",
+        "role": role,
+        "pid": os.getpid(),
+        "prompt": "Go on.",
+    }
 
 
 def _hook(project: Project, workstream: str, request: dict[str, object]) -> tuple[float, bytes]:

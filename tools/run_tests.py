@@ -1,6 +1,7 @@
 """What `make test` runs: the core, all but the real agents, then a part of the real agents' tests.
 
-The rest of theirs is `make live`, and the core's coverage is `make check`: CI runs all three.
+`make live` is all of theirs, and `make live-rest` what `make test` leaves out; the core's coverage
+is `make check`. CI runs `make test`, the rest and the check.
 
 All parts run, also after one that failed; it ends with the first failing part's exit code, and with
 what failed said once more: a log of which only the end is kept still names it. Nothing is skipped
@@ -9,6 +10,7 @@ silently: pytest says why.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -26,12 +28,24 @@ OpenCode's continuity, whole pipelines in new processes, takes minutes: it is in
 OTHERS = tuple(f"--ignore=tests/{part}" for part in ("core", "live", "integrations"))
 """Other parts have these; the rest of the real agents is `make live`, the frameworks their own."""
 
-PARTS = (
-    ("the core", (*PYTEST, "tests/core")),
-    ("all but the real agents", (*PYTEST, *OTHERS)),
-    # With loopback only, a HOME that is watched and a /tmp of their own, where the machine allows.
-    ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, *EVERY_DAY)),
-)
+ENCLOSED = ("tools/enclosed.py", sys.executable, *PYTEST)
+"""With loopback only, a HOME that is watched and a /tmp of their own, where the machine allows."""
+
+PARTS = {
+    "test": (
+        ("the core", (*PYTEST, "tests/core")),
+        ("all but the real agents", (*PYTEST, *OTHERS)),
+        ("the real agents", (*ENCLOSED, *EVERY_DAY)),
+    ),
+    "live": (("all of the real agents", (*ENCLOSED, "tests/live")),),
+    "live-rest": (
+        (
+            "the rest of the real agents",
+            (*ENCLOSED, "tests/live", *(f"--ignore={file}" for file in EVERY_DAY)),
+        ),
+    ),
+}
+"""By the target of `make`: what is run, in order."""
 
 TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERROR", "--- ")
 """How lines begin that say what failed; the last is `enclosed.py`, of what was opened or left."""
@@ -39,10 +53,10 @@ TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERR
 LINES_SAID_AGAIN_MAX = 40
 
 
-def main() -> int:
-    """Run the parts in order; returns the first exit code that is not 0."""
+def main(target: str) -> int:
+    """Run the parts of a target in order; returns the first exit code that is not 0."""
     failed: list[tuple[str, int, list[str]]] = []
-    for name, words in PARTS:
+    for name, words in PARTS[target]:
         started_s = time.monotonic()
         code, told = _run(words)
         print(f"--- {name}: {time.monotonic() - started_s:.0f} s", flush=True)
@@ -73,4 +87,6 @@ def _run(words: tuple[str, ...]) -> tuple[int, list[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    asked = argparse.ArgumentParser(description="Run the tests of a target of `make`.")
+    asked.add_argument("target", choices=PARTS)
+    sys.exit(main(asked.parse_args().target))

@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,9 @@ from upthread.core.decision import words
 
 CALLS = (400, pytest.param(1_000, marks=pytest.mark.soak))
 AT_ONCE = 20
-CPU_MS_MAX = 150
-"""Of one call, by the mean: time on the clock is the machine's, which here runs much else."""
-
-WALL_S_MAX = 1.0
-"""Of 99 in 100, beside what the machine takes meanwhile for interpreters that do nothing."""
+CPU_RATIO_MAX = 5
+"""Of one call, by the mean, in interpreters that do nothing in the same run. Time on the clock is
+the machine's, which here runs much else: W16 of `make bench` holds it."""
 
 HANGING_S = 5.0
 """No call takes this long: the longest of a thousand is as much the machine's as the hook's."""
@@ -216,10 +215,8 @@ def test_calls_under_faults_end_well_and_none_is_lost(seen, capsys, calls):
     turnstile = threading.Lock()
     said: dict[str, tuple[str, Said]] = {}
 
-    def nothing(_number: int) -> float:
-        started_s = time.monotonic()
+    def nothing(_number: int) -> None:
         subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
-        return time.monotonic() - started_s
 
     def call(number: int) -> None:
         fault = faults[number // AT_ONCE % len(faults)]
@@ -233,8 +230,7 @@ def test_calls_under_faults_end_well_and_none_is_lost(seen, capsys, calls):
             said[call_id] = (str(fault), result)
 
     publish_roles(seen)
-    machine_s = 0.0
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    calls_cpu_s = nothing_cpu_s = 0.0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for first in range(0, calls, AT_ONCE):
             fault = faults[first // AT_ONCE % len(faults)]
@@ -243,16 +239,15 @@ def test_calls_under_faults_end_well_and_none_is_lost(seen, capsys, calls):
             if fault in {*DAMAGES, from_tomorrow}:
                 for path in restored:
                     fault(path)
-            if fault is locked:
-                with locked(seen):
-                    list(pool.map(call, batch))
-            else:
+            with locked(seen) if fault is locked else nullcontext(), cpu_of_children() as spent:
                 list(pool.map(call, batch))
+            calls_cpu_s += spent.seconds
+            with cpu_of_children() as spent:
+                list(pool.map(nothing, batch))
+            nothing_cpu_s += spent.seconds
             if fault in DAMAGES:
                 mend(restored)
             free_claims(seen)
-            if first % (calls // 10) == 0:
-                machine_s = max(machine_s, *pool.map(nothing, range(AT_ONCE)))
 
     spooled = {json.loads(p.read_text()).get("call_id") for p in seen.files("spool/*-decided.json")}
     assert len(said) == calls
@@ -266,14 +261,27 @@ def test_calls_under_faults_end_well_and_none_is_lost(seen, capsys, calls):
         print(  # noqa: T201  # the figures that are promised
             f"\n{len(said)} calls under faults, {AT_ONCE} at once: {len(said)} exit codes 0, "
             f"{undecided} told as undecided, none lost; p95 {walls[calls * 95 // 100]:.3f} s, "
-            f"longest {walls[-1]:.3f} s, where an interpreter that does nothing took "
-            f"{machine_s:.3f} s"
+            f"longest {walls[-1]:.3f} s; {calls_cpu_s / nothing_cpu_s:.1f} times the processor "
+            f"time of interpreters that do nothing"
         )
-    assert walls[calls * 99 // 100] <= WALL_S_MAX + machine_s
     assert walls[-1] <= HANGING_S
+    assert calls_cpu_s <= CPU_RATIO_MAX * nothing_cpu_s
+
+
+@dataclass
+class Spent:
+    """Processor time, known once it is over."""
+
+    seconds: float = 0.0
+
+
+@contextmanager
+def cpu_of_children() -> Iterator[Spent]:
+    """What the processes take that end meanwhile; what they leave behind is not counted."""
+    spent, before = Spent(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    yield spent
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert cpu_s * 1_000 / calls < CPU_MS_MAX
+    spent.seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def publish_roles(place: HookPlace) -> None:
