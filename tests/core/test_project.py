@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.project import is_anybodys, match_project, normalise_remote, project_id_for
+from upthread.core.project import (
+    is_anybodys,
+    match_project,
+    normalise_remote,
+    project_id_for,
+    roots_before,
+)
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 
@@ -183,3 +189,23 @@ def test_a_path_recorded_before_paths_had_owners_may_be_anybodys():
     assert is_anybodys(mine, [listed, *known(elsewhere)]) == (listed[0],)
     assert is_anybodys(mine, known(replace(mine, owner="eve(2)@host"))) == ()
     assert is_anybodys(before, [listed]) == ()
+
+
+def test_a_repository_that_still_has_the_commit_it_was_known_by_is_the_same_project():
+    merged = replace(HERE, root_commit="older")
+    assert roots_before(merged, known(HERE)) == {HERE.root_commit}
+    assert match_project(merged, known(HERE), held={HERE.root_commit}) == OURS
+    assert match_project(merged, known(HERE)) is None, "another repository that took its place"
+
+
+def test_what_was_merged_in_is_not_what_the_repository_becomes():
+    other = ProjectId("prj_other")
+    merged = replace(HERE, root_commit="older")
+    both = [*known(HERE), (other, replace(merged, path="/elsewhere"))]
+    assert match_project(merged, both, held={HERE.root_commit}) == OURS
+
+
+def test_of_a_root_that_is_known_here_nothing_else_is_asked():
+    assert roots_before(HERE, known(HERE, replace(HERE, root_commit="older"))) == frozenset()
+    assert roots_before(replace(HERE, root_commit=None), known(HERE)) == frozenset()
+    assert roots_before(replace(HERE, path="/elsewhere"), known(HERE)) == frozenset()

@@ -7,6 +7,7 @@ owners may be anybody's, so it is given to nobody until a person says whose it i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from msgspec import Struct
 from upthread.core.commands import RecordProject
 from upthread.core.lazy_dataclass import replace
 from upthread.core.names import shown
-from upthread.core.project import is_anybodys, match_project, project_id_for
+from upthread.core.project import is_anybodys, match_project, project_id_for, roots_before
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import path_owner
@@ -53,16 +54,24 @@ def identity_in(database: str, identity: ProjectIdentity) -> ProjectIdentity:
     return replace(identity, owner=path_owner()) if is_postgres(database) else identity
 
 
-def know_project(store: WholeStore, identity: ProjectIdentity, said: Said | None) -> Known:
+def know_project(
+    store: WholeStore,
+    identity: ProjectIdentity,
+    said: Said | None,
+    *,
+    has_commit: Callable[[str], bool],
+) -> Known:
     """Return the project of a directory, remember it under this identity, and act for it.
 
-    UsageError where it could be several, or anybody's; NotFoundError for an id that is none.
+    `has_commit` tells whether its repository has a commit. UsageError where it could be several, or
+    anybody's; NotFoundError for an id that is none.
     """
     known = [(each.project_id, each.identity) for each in store.projects(identity)]
     # Named by its id: nothing has to be guessed from the path.
     if said is not None and said.project != NEW:
         return _said(store, identity, said, known)
-    found = _match(store, identity, known)
+    held = frozenset(filter(has_commit, roots_before(identity, known)))
+    found = _match(store, identity, known, held)
     if found is None:
         return _new(store, identity, known, is_said=said is not None)
     if said is not None:
@@ -77,17 +86,20 @@ def know_project(store: WholeStore, identity: ProjectIdentity, said: Said | None
 
 
 def _match(
-    store: WholeStore, identity: ProjectIdentity, known: list[tuple[ProjectId, ProjectIdentity]]
+    store: WholeStore,
+    identity: ProjectIdentity,
+    known: list[tuple[ProjectId, ProjectIdentity]],
+    held: frozenset[str],
 ) -> ProjectId | None:
     """As `match_project`; of several, the only one that somebody has worked in.
 
     To look is enough to make a project, and what was recorded elsewhere may be moved here later.
     """
     try:
-        return match_project(identity, known)
+        return match_project(identity, known, held=held)
     except UsageError:
         worked_in = [pair for pair in known if _is_worked_in(store, pair[0])]
-        found = match_project(identity, worked_in)
+        found = match_project(identity, worked_in, held=held)
         if found is None:
             raise
         return found

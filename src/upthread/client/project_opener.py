@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -169,7 +169,7 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
         know_project,
         said_project,
     )
-    from upthread.runtime.working_tree.repository import find_repository
+    from upthread.runtime.working_tree.repository import find_repository, has_commit
 
     home = home_directory(asked.environment)
     repository = find_repository(asked.directory, home=home)
@@ -177,7 +177,12 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
     redactor, notice, store = _open_store(settings)
     try:
         said = said_project(asked.project, asked.environment.get(PROJECT_VARIABLE))
-        known = know_project(store, identity_in(settings.database, repository.identity), said)
+        known = know_project(
+            store,
+            identity_in(settings.database, repository.identity),
+            said,
+            has_commit=partial(has_commit, repository.root),
+        )
         notices = tuple(filter(None, (notice, known.notice)))
         if said is None and not notices:
             _remember(openings, repository, settings, known.project_id, store)
@@ -244,15 +249,21 @@ async def _end_process_group(pid: int, ticks: int) -> bool:
     return await end_process_group(pid, ticks)
 
 
+def _key_of(settings: Settings) -> bytes | None:
+    if settings.encryption_key is None:
+        return None
+    from upthread.client.encryption import key_of
+
+    return key_of(settings)
+
+
 def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
     # Before the file is opened, which may make it: never in a directory that others can enter.
     notice = secure_home(home)
-    from upthread.client.encryption import key_of
-
-    store = open_store(settings.database, key=key_of(settings))
+    store = open_store(settings.database, key=_key_of(settings))
     try:
         return _redactor(settings), notice, store
     except BaseException:

@@ -1,16 +1,18 @@
 """Which project a directory belongs to.
 
 A project is known by its repository: root commit and remote, so a moved directory and a worktree
-are the same project, and so are two clones on two hosts. A repository that gains a remote, or its
-first commit, stays the project it was. Outside git the real path is all there is, and whose it is:
-a path of another account or host is another place. Two candidates are an error, never a guess.
+are the same project, and so are two clones on two hosts. A repository that gains a remote, its
+first commit, or a root commit older than that by which it was known (another history merged in,
+more of a shallow one fetched, a branch begun anew) stays the project it was. Outside git the real
+path is all there is, and whose it is: a path of another account or host is another place. Two
+candidates are an error, never a guess.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from upthread.core.lazy_regex import regex
 from upthread.core.types import ProjectId, ProjectIdentity
@@ -36,18 +38,44 @@ def project_id_for(identity: ProjectIdentity) -> ProjectId:
     return ProjectId(f"prj_{digest[:24]}")
 
 
-def match_project(
+def roots_before(
     identity: ProjectIdentity, known: Iterable[tuple[ProjectId, ProjectIdentity]]
+) -> frozenset[str]:
+    """Return the root commits by which this very place was known, where none is what it has now.
+
+    Those of them that its repository still has are `held` for `match_project`.
+    """
+    here = {other.root_commit for _, other in known if _is_same_place(other, identity)}
+    if identity.root_commit is None or identity.root_commit in here:
+        return frozenset()
+    return frozenset(filter(None, here))
+
+
+def match_project(
+    identity: ProjectIdentity,
+    known: Iterable[tuple[ProjectId, ProjectIdentity]],
+    *,
+    held: Collection[str] = (),
 ) -> ProjectId | None:
     """Return the known project a directory belongs to, None for a new one.
 
-    Raises UsageError when two projects fit equally well.
+    `held` are commits of `roots_before` that its repository still has: it is the one it was by
+    them, though its history now leads to an older one. Raises UsageError when two projects fit
+    equally well.
     """
     candidates = list(known)
     if identity.root_commit is None:
         return _only(
             {pid for pid, other in candidates if _is_same_place(other, identity)}, identity.path
         )
+    still = {
+        pid
+        for pid, other in candidates
+        if other.root_commit in held and _is_same_place(other, identity)
+    }
+    # Before all that has the same root: what was merged in may be a project that is known as well.
+    if still:
+        return _only(still, identity.path)
     same_root = [(pid, o) for pid, o in candidates if o.root_commit == identity.root_commit]
     exact = {pid for pid, other in same_root if other.remote == identity.remote}
     here = {pid for pid, other in same_root if _is_same_place(other, identity)}
@@ -59,7 +87,7 @@ def match_project(
         for pid, other in candidates
         if other.root_commit is None and _is_same_place(other, identity)
     }
-    return _only(exact or here or near or without_commit, identity.path)
+    return _only((exact & here) or exact or here or near or without_commit, identity.path)
 
 
 def is_anybodys(

@@ -70,6 +70,20 @@ def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     return Repository(identity=identity, root=Path(place.top))
 
 
+def has_commit(directory: Path, commit: str) -> bool:
+    """Return whether the repository that a directory is in has a commit; False outside of any.
+
+    Raises as `find_repository`.
+    """
+    from upthread.runtime.working_tree.root_commits import has_object  # starts git
+
+    _, place = _place_of(directory)
+    try:
+        return place is not None and has_object(place, f"{commit}^{{commit}}")
+    except GitFileError as error:
+        raise ConfigError(str(error), hint=_CURE) from error
+
+
 def find_working_tree(directory: Path) -> WorkingTree:
     """Return where a directory belongs by its files alone: git is not asked for its history.
 
@@ -158,13 +172,15 @@ def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
 
 
 def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
-    # A home that is not there, or that others can enter, is made and put right by who opens it.
-    if not _is_private(home):
+    path = _memory_path(place, home)
+    # A home that is not there, or that others can enter, is made and put right by who opens it; and
+    # a link in the folder's place leads to what is not ours.
+    if not _is_private(home) or path.parent.is_symlink():
         return
     commit, roots = known
     fields = {"repository": _marks(place), "commit": commit, "roots": list(roots)}
     with contextlib.suppress(OSError):  # it only spares the next look
-        files.replace(str(_memory_path(place, home)), fields)
+        files.replace(str(path), fields)
 
 
 def _memory_path(place: GitDirectories, home: Path) -> Path:

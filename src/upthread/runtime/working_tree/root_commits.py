@@ -35,6 +35,14 @@ def find_roots(
     return found
 
 
+def has_object(place: GitDirectories, name: str) -> bool:
+    """Return whether a repository has an object; False without a git. Raises GitFileError."""
+    if find_git(place.untrusted) is None:
+        return False
+    with objects_of(place) as git:
+        return git.ask("cat-file", "-e", name) is not None
+
+
 def _moved_on(
     git: PrivateGit, before: str, known: tuple[str, ...], commit: str
 ) -> tuple[str, ...] | None:
