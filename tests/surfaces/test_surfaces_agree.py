@@ -20,7 +20,7 @@ import pytest
 from mcp import Client
 from tests.support.every_case import CASES, STOPS, Case, environment_of, fill, result_of
 
-from upthread.client import Project, open_blocking
+from upthread.client import Project, open_blocking, open_project
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
@@ -34,6 +34,7 @@ from upthread.surfaces.cli.verbs import inspect, listing
 from upthread.surfaces.cli.verbs import why as verb_why
 from upthread.surfaces.cli.verbs.run import step_in_words
 from upthread.surfaces.cli.verbs.tell import Screen
+from upthread.surfaces.mcp_server.current_project import current_project
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations, _Delegation, _stands
 from upthread.surfaces.mcp_server.tools import server_of
 
@@ -86,8 +87,9 @@ def surfaces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surfaces]:
 async def asked_through_mcp(project: Project) -> dict[str, Any]:
     """What the tools that look say: of all workstreams, and why, by the address."""
     async with (
+        current_project(project, open_project) as current,
         anyio.create_task_group() as tasks,
-        Client(server_of(project, Delegations(project, tasks))) as client,
+        Client(server_of(current, Delegations(current, tasks))) as client,
     ):
         listed = (await client.call_tool("status", {})).structured_content
         found = {each["workstream"]: each for each in listed["workstreams"]}

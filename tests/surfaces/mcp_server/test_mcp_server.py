@@ -48,6 +48,10 @@ class Server:
             "UPTHREAD_MCP_TOKEN": TOKEN,
         }
 
+    def say(self, configuration: str) -> None:
+        """Write the person's own configuration."""
+        Path(self.environment["UPTHREAD_HOME"], "config.toml").write_text(configuration)
+
     def words(self, *more: str) -> list[str]:
         return [sys.executable, "-m", "upthread", *more]
 
@@ -403,3 +407,24 @@ def test_a_name_that_was_bound_anew_to_loopback_is_refused(address):
     rebound = {"Host": f"page.example:{port}", "Origin": f"http://page.example:{port}"}
     answer = httpx2.post(address, headers={"Authorization": f"Bearer {TOKEN}", **rebound}, json={})
     assert answer.status_code == 403
+
+
+@pytest.mark.anyio
+async def test_what_a_person_forbids_while_it_runs_is_forbidden_in_the_next_delegation(server):
+    server.say('[permissions]\nexecute = "allow"\n')
+    (server.project / "upthread.toml").write_text('agent = "rehearsal"\n')
+    async with server.over_stdio() as client:
+        done = "[[rehearse: execute touch before]]"
+        await call(client, "delegate", address="w/constructor", prompt=done)
+        assert (server.project / "before").exists()
+        server.say('[permissions]\nexecute = "deny"\n')
+        again = "[[rehearse: execute touch after]]"
+        await call(client, "delegate", address="w/constructor", prompt=again)
+        assert not (server.project / "after").exists()
+        server.say("no toml")
+        broken = await client.call_tool("status", {})
+        assert broken.is_error
+        assert "config.toml" in str(broken.content)
+        server.say('[permissions]\nexecute = "allow"\n')
+        await call(client, "delegate", address="w/constructor", prompt=again)
+        assert (server.project / "after").exists()

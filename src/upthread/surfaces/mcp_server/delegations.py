@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 from pydantic import BaseModel, ConfigDict
 
-from upthread.client import Project, TellOptions
+from upthread.client import TellOptions
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text
@@ -20,6 +20,7 @@ from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.surfaces.cli.shapes import told_status
 from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, stopped_in_words
+from upthread.surfaces.mcp_server.current_project import CurrentProject
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
@@ -83,9 +84,9 @@ class Delegations:
     """Runs turns in a task group of the server's, so that none ends with the call that began it."""
 
     def __init__(
-        self, project: Project, tasks: TaskGroup, *, answer_s_max: float = ANSWER_S_MAX
+        self, current: CurrentProject, tasks: TaskGroup, *, answer_s_max: float = ANSWER_S_MAX
     ) -> None:
-        self._project = project
+        self._current = current
         self._tasks = tasks
         self._answer_s_max = answer_s_max
         self._known: dict[str, _Delegation] = {}
@@ -154,10 +155,11 @@ class Delegations:
         self, delegation: _Delegation, address: str, prompt: str, options: TellOptions
     ) -> None:
         try:
-            result = await self._project.tell(address, prompt, options)
+            project = await self._current.now()
+            result = await project.tell(address, prompt, options)
             workstream = result.conversation.key.workstream
             # Before the result is set, so that nobody is told of a result without what is in doubt.
-            delegation.in_doubt = await self._project.effects_in_doubt(workstream)
+            delegation.in_doubt = await project.effects_in_doubt(workstream)
             delegation.result = result
         except UpthreadError as error:
             delegation.error = error

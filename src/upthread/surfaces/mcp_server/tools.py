@@ -15,7 +15,6 @@ from mcp_types import InputRequiredResult
 from pydantic import Field
 
 from upthread import __version__
-from upthread.client import Project
 from upthread.core.actors import Actor
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
@@ -23,6 +22,7 @@ from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import behind_shape
 from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.mcp_server.current_project import CurrentProject
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
 from upthread.surfaces.mcp_server.elicitation import client_name, resumed, with_answers
 
@@ -39,13 +39,13 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def server_of(project: Project, delegations: Delegations) -> MCPServer[Any]:
-    """Return the server with its tools, over an open project."""
+def server_of(current: CurrentProject, delegations: Delegations) -> MCPServer[Any]:
+    """Return the server with its tools, over a project."""
     server: MCPServer[Any] = MCPServer(
         "upthread", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
     _add_delegating(server, delegations)
-    _add_looking(server, project)
+    _add_looking(server, current)
     return server
 
 
@@ -90,13 +90,14 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         return await with_answers(context, delegations, stands)
 
 
-def _add_looking(server: MCPServer[Any], project: Project) -> None:
+def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
     @server.tool(annotations=READING)
     @_told
     async def status(  # pyright: ignore[reportUnusedFunction]
         workstream: str | None = None,
     ) -> Shape:
         """How workstreams stand: roles, verdicts, open questions."""
+        project = await current.now()
         views = (
             await project.workstreams() if workstream is None else [await project.show(workstream)]
         )
@@ -107,6 +108,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
     @_told
     async def report(address: Address) -> Shape:  # pyright: ignore[reportUnusedFunction]
         """What a role handed back last."""
+        project = await current.now()
         view = await project.role(address)
         ended = view.last_turn.ended if view.last_turn else None
         found = msgspec.to_builtins(view.report) if view.report else None
@@ -125,6 +127,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
         """Suggest an answer to a role's open question; it stays open until a person answers."""
         # A model whatever the client says: what comes through MCP has passed through one (ADR 65).
         by = Actor(kind="model", name=f"through MCP, {client_name(context)}")
+        project = await current.now()
         view = await project.answer(workstream, text, question_id=question_id, by=by)
         return _plain(shapes.run_state(workstream, view, next_commands=()))
 
@@ -132,6 +135,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
     @_told
     async def why(address: Address) -> Shape:  # pyright: ignore[reportUnusedFunction]
         """Why a session was resumed or not, and what would be decided now."""
+        project = await current.now()
         told = shapes.why(await project.why(address))
         return _plain({**told, **behind_shape(project.hooks.behind)})
 

@@ -11,20 +11,26 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from upthread.client import Project
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, Guard, listening_socket
+from upthread.surfaces.mcp_server.current_project import Opening, current_project
 from upthread.surfaces.mcp_server.delegations import Delegations
 from upthread.surfaces.mcp_server.tools import server_of
 from upthread.tasks import task_group
 
 
-async def serve_stdio(project: Project) -> None:
-    """Serve one client until it closes standard input."""
-    async with task_group() as tasks:
-        await server_of(project, Delegations(project, tasks)).run_stdio_async()
+async def serve_stdio(project: Project, opening: Opening) -> None:
+    """Serve one client until it closes standard input. `opening` opens the project anew."""
+    async with current_project(project, opening) as current, task_group() as tasks:
+        await server_of(current, Delegations(current, tasks)).run_stdio_async()
         tasks.cancel_scope.cancel()
 
 
 async def serve_http(
-    project: Project, *, port: int, token: str, listening: Callable[[str], None]
+    project: Project,
+    opening: Opening,
+    *,
+    port: int,
+    token: str,
+    listening: Callable[[str], None],
 ) -> None:
     """Serve any number of clients on loopback until interrupted; port 0 takes a free one.
 
@@ -32,8 +38,8 @@ async def serve_http(
     """
     with listening_socket(port) as listener:
         bound = int(listener.getsockname()[1])
-        async with task_group() as tasks:
-            server = server_of(project, Delegations(project, tasks))
+        async with current_project(project, opening) as current, task_group() as tasks:
+            server = server_of(current, Delegations(current, tasks))
             guard = Guard(_application(server), token=token, port=bound)
             listening(f"http://{LOOPBACK}:{bound}/mcp")
             config = uvicorn.Config(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import webbrowser
+from functools import partial
 from typing import Final
 
-from upthread.client import Project
+from upthread.client import Project, open_project
 from upthread.core.actors import Actor
 from upthread.core.trust import ignored_notice
 from upthread.errors import UsageError
@@ -38,16 +39,21 @@ def mcp(call: Call, *, is_http: bool, port: int) -> int:
         if TOKEN_VARIABLE not in os.environ:
             call.output.note(f"Authorization: Bearer {token}")
 
+    actor = Actor(kind="model", name="through MCP")
+    opening = partial(open_project, ".", database=call.database, actor=actor)
+
     async def serve(project: Project) -> None:
         if ignored := ignored_notice(project.settings.pending):
             call.output.note(ignored, "yellow")  # nobody is asked: a model would be who answers
         if is_http:
-            await transports.serve_http(project, port=port, token=token, listening=listening)
+            await transports.serve_http(
+                project, opening, port=port, token=token, listening=listening
+            )
         else:
-            await transports.serve_stdio(project)
+            await transports.serve_stdio(project, opening)
 
     # Whoever started the server: what it is asked for comes from a model.
-    call.with_project(serve, actor=Actor(kind="model", name="through MCP"))
+    call.with_project(serve, actor=actor)
     return 0
 
 
