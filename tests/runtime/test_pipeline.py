@@ -238,6 +238,21 @@ async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
+async def test_a_step_that_was_done_when_it_was_cut_off_counts_though_another_prompt_came(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE + ALLOW)
+    unrecorded = AtCommit(event="TurnEnded", when="before")
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=unrecorded)
+    assert process.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        await project.tell("spec-42/planner", "[[rehearse: say something else]]", options)
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+    planned = [each for each in world.log("prompt") if each["role"] == "planner"]
+    assert len(planned) == 2, "the step's, and the person's"
+
+
 async def test_a_role_that_never_reports_parks_after_one_request(world: World) -> None:
     world.configure('[[pipeline.steps]]\nrole = "scribe"\ntask = "Write."\n[roles.scribe]\n')
     async with world.open() as project:

@@ -262,3 +262,51 @@ async def test_a_continuation_is_told_apart_from_its_prompt_where_messages_have_
     assert (recognised, third.outcome, third.parked) == (["complete"], "ok", None)
     assert len(world.prompts()) == 2
     world.check_histories()
+
+
+async def test_a_reply_that_was_complete_is_taken_over_also_where_another_prompt_comes(
+    world: World,
+) -> None:
+    await tell(world, "[[rehearse: say one]]")
+    killed = world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END)
+    assert killed.exit_code == -signal.SIGKILL
+    started: list[TurnStarted] = []
+    notices: list[Any] = []
+    listener = Listener(started=started.append, notice=notices.append)
+    options = upthread.TellOptions(agent="rehearsal", listener=listener)
+    async with world.open() as project:
+        done = await project.tell(ADDRESS, "[[rehearse: say three]]", options)
+        role = await project.role(ADDRESS)
+    assert (done.decision, done.reasons, done.reply) == ("resume", ("unchanged",), "three")
+    assert [each.kind for each in notices] == ["reply_taken_over"]
+    prompt, reply = [each.text for each in world.messages(ADDRESS) if each.text][2:4]
+    assert (prompt, bool(reply)) == (SAY_REPORT, True)
+    assert role.turns == 3
+    assert world.prompts()[-1] == "[[rehearse: say three]]", "its session needs no telling"
+    world.check_histories()
+
+
+async def test_a_reply_of_which_nobody_knows_that_it_was_complete_is_on_record_all_the_same(
+    world: World,
+) -> None:
+    killed = world.start("tell", ADDRESS, "[[rehearse: say two]]", at_commit=UNRECORDED_END)
+    assert killed.exit_code == -signal.SIGKILL
+    done = await tell(world, "[[rehearse: say three]]")
+    assert done.reasons[0] == "interrupted"
+    assert [each.text for each in world.messages(ADDRESS) if each.text][1].endswith("two")
+    world.check_histories()
+
+
+async def test_what_an_agent_did_before_it_was_killed_is_on_record_where_another_prompt_comes(
+    world: World,
+) -> None:
+    world.configure(ALLOW)
+
+    def is_time() -> bool:
+        return any("chunk 9 of" in file.read_text() for file in world.session_files())
+
+    kill_when(world, "[[rehearse: slow 200 20]]", is_time, agent_too=True)
+    await tell(world, "[[rehearse: say on]]")
+    replies = [each.text for each in world.messages(ADDRESS) if "chunk" in each.text]
+    assert "chunk 9 of" in "".join(replies)
+    world.check_histories()

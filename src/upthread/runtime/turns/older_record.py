@@ -100,7 +100,7 @@ def look(
         return Lacked(fault=error.message)
     if found is None:
         return NOTHING_LACKED
-    history = _as_recorded(found, redactor)
+    history = as_recorded(found, redactor)
     compared = lacked(history, store.messages(link.conversation_id), session)
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
 
@@ -116,12 +116,13 @@ def look_at_all(
     found = own.read(agent, session)
     if found is None:
         return None
-    turns = answered_turns(_as_recorded(found, redactor))
+    turns = answered_turns(as_recorded(found, redactor))
     return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
 
 
-def _as_recorded(found: StoredSession, redactor: Redactor | None) -> tuple[AgentEvent, ...]:
-    # As it would be on record: a secret in it would else make a known prompt a missing one.
+def as_recorded(found: StoredSession, redactor: Redactor | None) -> tuple[AgentEvent, ...]:
+    """Return a session's events as they would be on record, to be compared with what is."""
+    # A secret in one would else make a known prompt a missing one.
     return redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
 
 

@@ -8,17 +8,20 @@ complete.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
-from upthread.core.events import PromptRecognised, PromptSent, TurnParked
+from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
 from upthread.core.turns.effects import Effect, in_doubt
 from upthread.core.turns.prompt import continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome
+from upthread.errors import StoreError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
     Attached,
@@ -28,6 +31,7 @@ from upthread.runtime.turns.attach import (
 )
 from upthread.runtime.turns.delivery import Answer, Sender, sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.older_record import as_recorded
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
@@ -76,8 +80,7 @@ class Recoverer:
         ):
             return None
         if found.recognition is Recognition.ABSENT:
-            # Another send, counted before it leaves: a
-            # crash now must not make a third one possible.
+            # Counted before it leaves: a crash now must not make a third send possible.
             await live.log.commit(known, sent)
             return await self._sender.stream(live, connection, message.sent_text)
         text = await live.read(lambda store: self._continued(store, live, message, found))
@@ -86,17 +89,14 @@ class Recoverer:
     def _adopt(
         self, store: Store, live: LiveTurn, found: Recognised, known: PromptRecognised
     ) -> None:
-        writes = self._record_tail(store, live, found)
-        live.adopted_reply = found.reply
-        adopted = PromptResult(outcome=Outcome.OK)
-        ended = ended_event(live, adopted, writes=writes, at_ms=self._system.now_ms())
+        ended, writes = adopted_end(store, live, found, now_ms=self._system.now_ms())
         # With the end, as for a reply that was heard: a run must not wait for one that is there.
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
         live.log.commit_here(known, ended, writes=(*writes, *follow_up))
 
     def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
         """Commit the one continuation, with the actions known of the turn, and return its text."""
-        tail = self._record_tail(store, live, found)
+        tail = tail_writes(store, live, found, now_ms=self._system.now_ms())
         effects = _known_effects(store, live, found)
         text = continuation(message.sent_text, effects, was_unattended=found.was_unattended)
         seq = live.messages.next_seq
@@ -106,8 +106,7 @@ class Recoverer:
             seq,
             prior_of(store, live),
             prompts_before=_sent(live).prompts_before + 1,
-            # The session has the prompt, and the continuation
-            # repeats it: the past is not told again.
+            # The session has the prompt, and the continuation repeats it: no need of the past.
             is_injected=False,
         )
         live.log.commit_here(PromptRecognised(recognition=found.recognition), again, writes=writes)
@@ -121,26 +120,13 @@ class Recoverer:
 
         It did not ask the last time. What only the agent's history knows is put on record first.
         """
-        live.log.commit_here(writes=self._record_tail(store, live, found))
+        live.log.commit_here(writes=tail_writes(store, live, found, now_ms=self._system.now_ms()))
         done = in_doubt((*doubts(store, live), *effects_of_turn(store, live)))
         unheld = next((effect for effect in done if not effect.was_asked), None)
         if unheld is None:
             return False
         live.log.commit_here(known, TurnParked(reason=HELD_BACK, detail=unheld.in_words))
         return True
-
-    def _record_tail(self, store: Store, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
-        """Return writes for what the agent did before the crash and we had not recorded."""
-        messages = live.messages.of_turn(after_seq=_sent(live).prompt_seq)
-        # Goes on with the calls that the crash left open: their results may be in the history only.
-        recorder = recorder_of_rest(store, live)
-        know_children(recorder, recorded_children(store, live.conversation))
-        now_ms = self._system.now_ms()
-        for event in unrecorded(found.tail, messages):
-            recorder.record(event, at_ms=now_ms)
-        writes = recorder.finish(at_ms=now_ms)
-        live.messages.advance_past(writes)
-        return writes
 
 
 def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Message, Recognised]:
@@ -149,22 +135,70 @@ def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Messa
     What cannot be told counts as cut off once a person said to go on: a continuation is right
     for a prompt that arrived and for one that did not.
     """
-    sent = _sent(live)
-    message = live.messages.read(sent.prompt_seq)
+    message = live.messages.read(_sent(live).prompt_seq)
     found = Recognised(recognition=Recognition.UNDECIDABLE)
     if attached.history is not None:
-        recorded = live.messages.of_turn(after_seq=sent.prompt_seq)
-        found = recognise(
-            attached.history,
-            sent_text=message.sent_text,
-            prompts_before=sent.prompts_before,
-            earlier_texts=earlier_texts(store, live),
-            sent_before=sent_before(store, live),
-            attended_calls=attended_calls(recorded),
-        )
+        found = _judged(store, live, message, attached.history)
     if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
         found = structs.replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
+
+
+def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
+    """Return what the agent's own store says of the prompt that was sent last, nothing started.
+
+    None where nothing was sent, and where nobody here reads that agent's store. Blocking.
+    """
+    link = live.link
+    if link is None or live.log.view.sent is None:
+        return None
+    try:
+        found = live.request.own_sessions.read(link.agent, link.upstream_session_id)
+    except StoreError:
+        return None  # the person is told why once the record is compared with the session
+    if found is None:
+        return None
+    history = as_recorded(found, live.request.redactor)
+    return _judged(store, live, live.messages.read(_sent(live).prompt_seq), history)
+
+
+def _judged(
+    store: Store, live: LiveTurn, message: Message, history: Sequence[AgentEvent]
+) -> Recognised:
+    recorded = live.messages.of_turn(after_seq=message.seq)
+    return recognise(
+        history,
+        sent_text=message.sent_text,
+        prompts_before=_sent(live).prompts_before,
+        earlier_texts=earlier_texts(store, live),
+        sent_before=sent_before(store, live),
+        attended_calls=attended_calls(recorded),
+    )
+
+
+def adopted_end(
+    store: Store, live: LiveTurn, found: Recognised, *, now_ms: int
+) -> tuple[TurnEnded, tuple[Write, ...]]:
+    """Return the end of a turn whose reply was found whole, and what goes with it. Blocking."""
+    writes = tail_writes(store, live, found, now_ms=now_ms)
+    live.adopted_reply = found.reply
+    adopted = PromptResult(outcome=Outcome.OK)
+    return ended_event(live, adopted, writes=writes, at_ms=now_ms), writes
+
+
+def tail_writes(
+    store: Store, live: LiveTurn, found: Recognised, *, now_ms: int
+) -> tuple[Write, ...]:
+    """Return writes for what the agent did before the crash and we had not recorded. Blocking."""
+    messages = live.messages.of_turn(after_seq=_sent(live).prompt_seq)
+    # Goes on with the calls that the crash left open: their results may be in the history only.
+    recorder = recorder_of_rest(store, live)
+    know_children(recorder, recorded_children(store, live.conversation))
+    for event in unrecorded(found.tail, messages):
+        recorder.record(event, at_ms=now_ms)
+    writes = recorder.finish(at_ms=now_ms)
+    live.messages.advance_past(writes)
+    return writes
 
 
 def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from upthread.core.commands import OpenTurn, Write
 from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
 from upthread.core.decision.price import Spending, Tokens
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD
-from upthread.core.decision.words import lacking_in_words
+from upthread.core.decision.words import RECOGNISED, lacking_in_words
 from upthread.core.events import (
     RecoveryStarted,
     TurnEnded,
@@ -29,6 +29,7 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.spent_tokens import cost_of, spending_in_words
+from upthread.core.turns.turn import Recognition
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import UsageError
 from upthread.runtime.record.turn_views import spent_in_conversation
@@ -40,6 +41,7 @@ from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, read_back
 from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.recovery import adopted_end, recognised_in_store, tail_writes
 from upthread.runtime.turns.turn_history import recorder_of_rest
 from upthread.store.base import Store
 
@@ -64,7 +66,7 @@ class Turns:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             # In this order: what only the session has belongs after the turn
             # that was cut off, and before the prompt that is numbered next.
-            await self._end_interrupted(live)
+            live = await self._end_interrupted(live)
             return await self._driver.drive(await self._begun(live))
 
     async def go_on(self, request: TellRequest, turn_id: TurnId | None = None) -> TurnResult:
@@ -100,32 +102,52 @@ class Turns:
             live.claim.inputs(live.request.claim), condition_now=live.request.condition
         )
 
-    async def _end_interrupted(self, live: LiveTurn) -> None:
-        """End a turn that a crash or a park left open: the new prompt takes its place."""
+    async def _end_interrupted(self, live: LiveTurn) -> LiveTurn:
+        """End a turn that a crash or a park left open: the new prompt takes its place.
+
+        Returns the turn that is to begin: one whose last turn has ended well, where it had.
+        """
         if live.claim.last is None:
-            return
+            return live
         turn_id, view = live.claim.last
         if view.ended is not None:
-            return
+            return live
         decision = await live.read(lambda store: self._decided(store, live, NOTHING_LACKED))
         if decision.decision == REFUSE:
             await self._refuse(live, decision)  # a prompt that is refused leaves it open
         await self._end_leftover_agent(view)
         live.log.take_up(turn_id, view)
-        await live.read(lambda store: self._end_open_turn(store, live))
+        if not await live.read(lambda store: self._end_open_turn(store, live)):
+            return live
+        text = RECOGNISED[Recognition.COMPLETE]
+        live.request.listener.notice(Notice(kind="reply_taken_over", text=text))
+        claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
+        return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
 
-    def _end_open_turn(self, store: Store, live: LiveTurn) -> None:
-        """Commit the end of a turn that another takes the place of. Blocking."""
+    def _end_open_turn(self, store: Store, live: LiveTurn) -> bool:
+        """Commit the end of a turn that another takes the place of. Blocking.
+
+        Returns whether its prompt was answered to the end all the same, as its agent's store says.
+        """
         view = live.log.view
+        found = recognised_in_store(store, live)
+        if found is not None and found.recognition is Recognition.COMPLETE:
+            # Whole, with its report: a run that the turn is a step of looks at how it ended.
+            ended, tail = adopted_end(store, live, found, now_ms=self._system.now_ms())
+            live.log.commit_here(ended, writes=tail)
+            return True
         outcome = live.log.outcome_of_park if view.parked else Outcome.PROCESS_DIED
         detail = "interrupted; a new prompt took its place"
         writes: tuple[Write, ...] = ()
-        if live.link is not None:
+        if found is not None and found.recognition is Recognition.INCOMPLETE:
+            writes = tail_writes(store, live, found, now_ms=self._system.now_ms())
+        elif live.link is not None:
             # Calls without an end get an unknown one: no
             # provider takes a history with an open call.
             writes = recorder_of_rest(store, live).finish(at_ms=self._system.now_ms())
         live.log.commit_here(TurnEnded(outcome=outcome, detail=detail), writes=writes)
         live.messages.advance_past(writes)
+        return False
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
