@@ -19,7 +19,6 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
-from upthread.core.actors import CALLERS_VARIABLE
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.names import Address, key_of
 from upthread.core.roles.role import Role
@@ -35,6 +34,7 @@ from upthread.core.types import (
     RecordMode,
     UpstreamSessionId,
 )
+from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.bindings.places import installed_path, read_binding
@@ -84,8 +84,7 @@ class Preparing:
     @property
     def callers(self) -> tuple[ConversationId, ...]:
         """The conversations this process was started inside of, outermost first."""
-        told = self._environment.get(CALLERS_VARIABLE, "")
-        return tuple(ConversationId(piece) for piece in told.split(",") if piece)
+        return tuple(map(ConversationId, callers_in(self._environment)))
 
     def other_host(self, link: Link | None) -> str | None:
         """Return the host a session lives on, None where that is this one. Blocking."""

@@ -111,8 +111,14 @@ def day_of(at_ms: int) -> str:
 
 
 def logs(home: Path) -> tuple[Log, ...]:
-    """Return the agents' logs, oldest day first. One that is no ordinary file is not ours."""
-    found = sorted((home / LOGS).glob("*.log")) if (home / LOGS).is_dir() else []
+    """Return the agents' logs, oldest day first. One that is no ordinary file is not ours.
+
+    Nor is anything behind a link in the folder's place: there is none of ours in it, since an agent
+    is refused its log there, and what is listed may be removed.
+    """
+    directory = home / LOGS
+    is_ours = directory.is_dir() and not directory.is_symlink()
+    found = sorted(directory.glob("*.log")) if is_ours else []
     known = [
         Log(path=path, day=path.stem[-len("2026-11-21") :], size_bytes=path.lstat().st_size)
         for path in found

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-WORKSTREAM_VARIABLE: Final = "UPTHREAD_WORKSTREAM"
 DRAINS_MAX: Final = 10
 """How often one process looks into the spool again; whoever comes after goes on."""
 

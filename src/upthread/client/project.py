@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
+    from upthread.store.base import Resolved
 
 Result = TypeVar("Result")
 
@@ -155,7 +156,14 @@ class Project(Assembly):
         """
         await self.hooks.take_in()
         parsed = await self.parse(address)
-        found = await self._system.in_thread(lambda: self._addresses.resolved(parsed))
+
+        def resolved() -> Resolved:
+            found = self._addresses.resolved(parsed)
+            # By their seals, which finding them does not look at: what is damaged is refused.
+            self.store.links(found.conversation.conversation_id)
+            return found
+
+        found = await self._system.in_thread(resolved)
         return found.conversation, found.link
 
     async def conversation(self, address: str) -> tuple[Message, ...]:

@@ -126,8 +126,12 @@ class Openings:
             if not all(map(_is_own, owned)) or not self._are_settled(stamps.values()):
                 return
             fields = {**found, "found_by": found_by, "stamps": stamps, "owned": owned, "key": key}
-            _make_room(os.path.dirname(self._path))
-            files.replace(self._path, fields)
+            directory = os.path.dirname(self._path)
+            files.make_directory(directory)
+            # A link, or what others may enter, is not where we keep this: let be, and not followed.
+            if _is_private(directory, stat.S_ISDIR):
+                _make_room(directory)
+                files.replace(self._path, fields)
         # Nothing is lost by it: the next opening takes its time again, as this one did.
         except OSError:
             return
@@ -140,7 +144,10 @@ class Openings:
 def _holds(home: str, fields: dict[str, Any]) -> bool:
     """Return whether what an opening was found by is still as it was."""
     # What others may enter is put right, and told about, by a real opening.
-    if not _is_private(home, stat.S_ISDIR) or not _is_private(fields["key"], stat.S_ISREG):
+    directories = (home, os.path.join(home, OPENINGS))
+    if not all(_is_private(each, stat.S_ISDIR) for each in directories):
+        return False
+    if not _is_private(fields["key"], stat.S_ISREG):
         return False
     stamps = object_in(fields, "stamps")
     is_same = all(stamp_of(path) == stamp for path, stamp in stamps.items())
@@ -197,10 +204,7 @@ def _is_private(path: str, is_kind: Any) -> bool:
 
 
 def _make_room(directory: str) -> None:
-    try:
-        kept = os.listdir(directory)
-    except FileNotFoundError:
-        return
+    kept = [name for name in os.listdir(directory) if name.partition(".")[2].startswith("json")]
     if len(kept) >= OPENINGS_MAX:
         for name in kept:
             files.remove(os.path.join(directory, name))

@@ -229,7 +229,8 @@ class Store(Protocol):
     """The port. All methods may raise StoreError; times are epoch milliseconds.
 
     Any thread may call, one at a time. What names an unknown id reads as nothing: None, 0 or empty.
-    An id comes first and by position: whoever stands before a store looks at it before a read does.
+    Ids are the first arguments, by position, so that `ProjectStore` can check whose they are before
+    it passes a call on.
     """
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:

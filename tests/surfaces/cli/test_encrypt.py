@@ -89,3 +89,16 @@ def test_a_shared_database_is_its_servers_to_encrypt(up):
     name_key(up)
     told = up("encrypt", "--yes", "--db", "postgres://nowhere/none", code=2)
     assert "a PostgreSQL database is encrypted by its server" in told.err
+
+
+def test_a_key_that_was_lost_is_not_replaced_by_a_new_one(up):
+    name_key(up)
+    up("encrypt")
+    up("tell", "w/planner", "Quixotic zebra")
+    key = up.home / "keys" / "upthread"
+    key.rename(key.with_name("moved"))
+    lost = up("encrypt", "--yes", code=1)
+    assert "put it back" in lost.err
+    assert not key.exists(), "another key there would hide that this one is missing"
+    key.with_name("moved").rename(key)
+    assert up("encrypt").out.endswith("encrypted already\n")

@@ -150,3 +150,15 @@ def test_a_directory_that_others_own_is_refused_in_words(up):
     os.chown(up.home / "upthread", 12345, 12345)
     refused = up("ls", code=1)
     assert "belongs to user 12345 (name a place of your own)" in refused.err
+
+
+def test_files_behind_a_link_in_the_place_of_logs_are_nobodys_to_remove(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    logs, elsewhere = up.home / "upthread" / "agent-stderr", tmp_path / "elsewhere"
+    logs.rename(elsewhere)
+    (elsewhere / "of-a-person.log").write_text("mine")
+    logs.symlink_to(elsewhere)
+    up("forget", "w", "--yes")
+    assert (elsewhere / "of-a-person.log").read_text() == "mine"
+    assert len(list(elsewhere.iterdir())) == 2

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from upthread.client.remembered_opening import OPENINGS_MAX
 from upthread.surfaces.cli import quick_id
 
 LONG_AGO_S = 1_700_000_000
@@ -50,6 +51,13 @@ def age(top: Path) -> None:
 
 def openings(up) -> list[Path]:
     return sorted((up.home / "upthread" / "openings").glob("*.json"))
+
+
+def forget_openings(up) -> None:
+    ours = up.home / "upthread" / "openings"
+    shutil.rmtree(ours.resolve())
+    if ours.is_symlink():
+        ours.unlink()
 
 
 def git(up, *words: str) -> None:
@@ -159,6 +167,12 @@ def project_tampered_with(up):
         database.commit()
 
 
+def link_tampered_with(up):
+    with contextlib.closing(sqlite3.connect(up.home / "upthread" / "upthread.db")) as database:
+        database.execute("UPDATE link SET upstream_session_id = 'ses_another'")
+        database.commit()
+
+
 def projects_damaged(up):
     path = up.home / "upthread" / "upthread.db"
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -214,11 +228,18 @@ def replaced_by_a_link(up):
     kept.symlink_to(kept.with_suffix(".moved"))
 
 
+def kept_behind_a_link(up):
+    ours = up.home / "upthread" / "openings"
+    ours.rename(ours.with_name("elsewhere"))
+    ours.symlink_to(ours.with_name("elsewhere"))
+
+
 CHANGES = [
     *(home_open, configured, configured_by_the_person, role_added, committed, another_history),
     *(remote_added, git_damaged, git_gone, database_gone, database_cut_short, database_is_a_link),
     *(
         project_tampered_with,
+        link_tampered_with,
         projects_damaged,
         key_gone,
         key_readable_by_others,
@@ -226,7 +247,8 @@ CHANGES = [
         known_elsewhere,
         begun_anew,
     ),
-    *(forged, half_written, replaced_by_a_link, rewritten_with_its_time_put_back),
+    *(forged, half_written, replaced_by_a_link, kept_behind_a_link),
+    rewritten_with_its_time_put_back,
 ]
 
 
@@ -237,8 +259,16 @@ def test_nothing_is_believed_once_something_has_changed(up, capfd, change):
     assert capfd.readouterr().out == ""
     # And the verb says what it says where nothing was ever remembered.
     answered = up("id", ADDRESS, code=None)
-    shutil.rmtree(up.home / "upthread" / "openings")
+    forget_openings(up)
     assert up("id", ADDRESS, code=None) == answered or change in {home_open, database_gone}
+
+
+def test_a_session_whose_row_was_changed_is_refused_and_not_told(up):
+    link_tampered_with(up)
+    told = up("id", ADDRESS, code=None)
+    assert told.code != 0
+    assert "is damaged" in told.err
+    assert "ses_another" not in told.out
 
 
 @pytest.mark.parametrize("name", ["UPTHREAD_PROJECT", "UPTHREAD_DB", "XDG_CONFIG_HOME"])
@@ -290,6 +320,30 @@ def test_what_was_written_just_now_is_not_remembered(up):
     ago_s = time.time_ns() // 1_000_000_000 - 10
     os.utime(up.directory / "upthread.toml", (ago_s, ago_s))
     up("id", ADDRESS)
+    assert len(openings(up)) == 1
+
+
+def test_what_lies_behind_a_link_is_never_taken_for_what_is_remembered(up):
+    forget_openings(up)
+    elsewhere = up.home / "elsewhere"
+    elsewhere.mkdir()
+    for number in range(OPENINGS_MAX):
+        (elsewhere / f"{number}.json").write_text("{}")
+    (up.home / "upthread" / "openings").symlink_to(elsewhere)
+    up("ls")
+    assert len(list(elsewhere.iterdir())) == OPENINGS_MAX, (
+        "nothing was taken away, and nothing written"
+    )
+
+
+def test_only_so_many_directories_are_remembered(up):
+    ours = up.home / "upthread" / "openings"
+    for number in range(OPENINGS_MAX):
+        (ours / f"{number}.json").write_text("{}")
+    (ours / "notes").write_text("a person's")
+    (up.directory / "below").mkdir()
+    type(up)(up.directory / "below", up.home)("id", ADDRESS)
+    assert [each.name for each in ours.iterdir() if each.suffix != ".json"] == ["notes"]
     assert len(openings(up)) == 1
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from upthread.core.commands import EnqueueTransition
-from upthread.store._rules import must_exist, seal_of
+from upthread.store._rules import must_exist
+from upthread.store.seals import seal_of
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Tail, from_columns
 from upthread.store.sql.statements import read_queries
 from upthread.store.sqlite.database import Connection, Database, first_of, to_column
@@ -155,9 +156,8 @@ class Batch:
     def opened(self, table: Owner, name: str) -> Row | None:
         return self.row(table, (to_column(name),))
 
-    def open(
-        self, table: Owner, name: str, values: Sequence[Column], given: Row
-    ) -> None:  # asked for again, not kept
+    def open(self, table: Owner, name: str, values: Sequence[Column], given: Row) -> None:
+        del given  # `opened` reads the row again; PostgreSQL's batch keeps it
         self._mint(table, name, values)
 
     def append_event(

@@ -22,8 +22,9 @@ import apsw
 
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
-from upthread.store._rules import not_whole, seal_of
+from upthread.store._rules import not_whole
 from upthread.store.address import KEY_SUFFIX
+from upthread.store.seals import seal_of
 from upthread.store.sql.batch import Column, Row
 from upthread.store.sql.statements import Migration, read_migrations
 from upthread.store.sqlite.encryption import unlock
@@ -118,11 +119,6 @@ def to_column(text: str) -> str | bytes:
     except UnicodeEncodeError:
         return encode_text(text)
     return text
-
-
-def to_optional_column(text: str | None) -> str | bytes | None:
-    """Return text as SQLite takes it; None is NULL."""
-    return None if text is None else to_column(text)
 
 
 def to_columns(*values: str | int | None) -> tuple[Column, ...]:
@@ -292,7 +288,7 @@ class Database:
             )
         migrations = read_migrations("sqlite")
         # Before the switch, which writes to the file: what is refused is left as it was (S17).
-        self._refuse_unknown(migrations)
+        self._refuse_unknown()
         self._switch_to_wal(time.monotonic() + busy_timeout_s)
         connection.execute(
             # The engine encrypts no temporary file, so there is none (ADR 33). What is freed is
@@ -311,7 +307,7 @@ class Database:
     def _schema_version(self) -> int:
         return int(self.connection.pragma("user_version"))
 
-    def _refuse_unknown(self, migrations: tuple[Migration, ...]) -> None:
+    def _refuse_unknown(self) -> None:
         """Refuse a newer or foreign database before anything of it is touched."""
         version = self._schema_version()
         is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (

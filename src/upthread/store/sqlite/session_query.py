@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 from upthread.errors import StoreError
+from upthread.store.seals import seal_of
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import refuse_remains
 
@@ -53,13 +54,16 @@ def open_session(
     try:
         if identities_in(partial(_rows, connection), identity) != identities:
             return None
-        row: Any = connection.execute(_statement(), key).fetchone() or (None,)
+        found: Any = connection.execute(_statement(), key).fetchone() or (None,)
+        is_whole, *row = found
     except (apsw.Error, UnicodeEncodeError):  # the second: a path that is kept as bytes
         return None
     finally:
         connection.close()
-    # A text that is not valid Unicode is kept as bytes, and NULL is no open link.
-    return row if all(isinstance(each, str) for each in row) else None
+    # A text that is not valid Unicode is kept as bytes, NULL is no open link, and a row that is not
+    # as it was recorded is told about by the store, which refuses it.
+    is_told = is_whole == 1 and all(isinstance(each, str) for each in row)
+    return tuple(row) if is_told else None
 
 
 def identities_in(
@@ -87,13 +91,21 @@ def _opened(database: str) -> Any:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     connection: Any = apsw.Connection(str(prepare_file(path)), flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # Innocuous: without that, no view may call it.
+    connection.create_scalar_function(
+        "seal", seal_of, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
+    )
     return connection
 
 
 def _statement() -> str:
-    """Return the store's `resolve`, asked for what the open link is called alone."""
+    """Return the store's `resolve`, asked for the open link's seal and what it is called alone."""
     _, _, rest = _QUERIES.read_text("utf-8").partition("\n-- resolve:")
     statement = rest.partition("\n")[2].partition(";")[0]
     first, _, others = statement.partition("FROM")
     assert "{l.link}" in first, "`resolve` gives the link's columns"
-    return f"SELECT c.conversation_id, l.agent, l.upstream_session_id FROM{others}"
+    assert others.count(" link AS l") == 1, "`resolve` reads links from their table"
+    sealed = others.replace(" link AS l", " sealed_link AS l")
+    return (
+        f"SELECT l.seal = l.sealed, c.conversation_id, l.agent, l.upstream_session_id FROM{sealed}"
+    )

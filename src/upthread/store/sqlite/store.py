@@ -37,7 +37,6 @@ from upthread.store.sqlite.database import (
     to_columns,
 )
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.sqlite.scrub import scrub
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -160,6 +159,9 @@ class SqliteStore(Reads):
         return damaged
 
     def scrub(self) -> None:
+        # Late: `forget` alone does this, and every look loads the store.
+        from upthread.store.sqlite.scrub import scrub  # noqa: PLC0415
+
         scrub(self.database)
 
     def acquire_lease(

@@ -179,8 +179,10 @@ def encrypt(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     """Encrypt the database with the key the configuration names, or decrypt it."""
     settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
     path = _path_of(settings)
+    # A database that has a key already needs that one: a new one in its place would hide the loss.
+    is_keyed = path.is_file() and not has_key(path, None)
     # Made before anything is asked: a key that cannot be kept must be known of first.
-    key = key_of(settings) if is_removed else made_key(settings)
+    key = key_of(settings) if is_removed or is_keyed else made_key(settings)
     if key is None:
         raise UsageError(
             f"{path} has no key to be taken out of", hint="your config.toml says no encryption_key"
