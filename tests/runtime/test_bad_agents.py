@@ -12,7 +12,7 @@ import pytest
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
-from upthread.errors import StoreError
+from upthread.errors import ConfigError, StoreError
 from upthread.runtime.turns.progress import Listener, Notice
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +53,21 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
         assert world.agents() == ()
         after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         assert after.outcome == "ok"
+
+
+async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: World) -> None:
+    world.configure('[agents.gone]\ncommand = ["no-such-program-anywhere"]\n')
+    async with world.open() as project:
+        with pytest.raises(ConfigError, match="no-such-program-anywhere"):
+            await project.tell(ADDRESS, "hello", upthread.TellOptions(agent="gone"))
+        view = await project.role(ADDRESS)
+        assert (view.state, view.chain, view.turns) == ("failed", (), 1)
+        ended = view.last_turn.ended if view.last_turn else None
+        assert ended is not None
+        assert "no-such-program-anywhere" in ended.detail
+        after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+        assert after.outcome == "ok"
+        assert after.reply.endswith("here")
 
 
 KILLED = """

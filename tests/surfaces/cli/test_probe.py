@@ -27,7 +27,7 @@ def up(shared):
 
 def test_an_agent_that_keeps_its_promises_has_no_quirks_but_those_it_has(up):
     told = up("doctor", "--probe", "rehearsal", *LIMITED, "--yes", "--json").json
-    assert set(told["can"]) == {"resume", "load", "list", "fork", "close"}
+    assert set(told["can"]) == {"resume", "load", "list", "fork"}
     found = verdicts(told)
     assert found.pop("usage") == "quirk"  # the rehearsal counts no tokens
     assert set(found.values()) == {"good"}, told

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
+from upthread.core.types import Outcome, TurnId, UpstreamSessionId
+from upthread.runtime.turns.progress import TurnResult
+from upthread.surfaces.cli.call import EndedBySignalError, ended_by_signals
 from upthread.surfaces.cli.failures import failure_of
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.verbs.tell import Screen
+from upthread.testing.store_conformance import samples
 
 REHEARSAL = ("--agent", "rehearsal")
 ONE_STEP = '[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n'
@@ -55,6 +61,41 @@ def test_a_signal_ends_the_turn_as_cancelled_and_its_ids_are_told(shared, number
     }
     assert (after["state"], after["last_turn"]["outcome"]) == ("interrupted", "cancelled")
     assert after["upstream_session_id"] == started["upstream_session_id"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_done"), [(Outcome.OK, True), (Outcome.CANCELLED, False), (Outcome.AUTH, False)]
+)
+def test_a_signal_after_a_turn_has_ended_well_says_that_it_is_done(shared, outcome, is_done):
+    """Only its agent's end was waited for, which an agent that ignores it can draw out."""
+    screen = Screen(Output(is_json=True))
+    cancelled = TurnResult(
+        conversation=samples.conversation(),
+        turn_id=TurnId("trn_1"),
+        decision="first",
+        reasons=(),
+        upstream_session_id=UpstreamSessionId("ses_1"),
+        outcome=outcome,
+        reply="",
+        report=None,
+        parked=None,
+        detail="",
+        reset_at_ms=None,
+        turn_number=1,
+    )
+    listener = screen.listener()
+
+    def is_ended():
+        with ended_by_signals(screen.ids, screen.has_ended):
+            listener.cancelled(cancelled)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(EndedBySignalError) as ended:
+        is_ended()
+    told = failure_of(ended.value)
+    assert told is not None
+    assert told.exit_code == 130
+    assert ("need not be asked for again" in told.message) is is_done
 
 
 def test_a_run_that_is_ended_names_the_turn_it_was_at(shared):

@@ -30,7 +30,7 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
-from upthread.errors import FencedError, UpstreamError
+from upthread.errors import ConfigError, FencedError, UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import attach_as_decided, decided_again
 from upthread.runtime.turns.delivery import Answer, Sender
@@ -65,6 +65,9 @@ class Driver:
             await self._drive_agents(live)
         except UpstreamError as error:
             await self._fail(live, error)
+        except ConfigError as error:
+            await self._end_unsent(live, error)
+            raise
         except anyio.get_cancelled_exc_class():
             await self.cancel(live)
             raise
@@ -135,6 +138,15 @@ class Driver:
             await live.log.commit(parked)
             return
         await self._end(live, TurnEnded(outcome=outcome, detail=str(error)))
+
+    async def _end_unsent(self, live: LiveTurn, error: ConfigError) -> None:
+        """End a turn whose agent could not be started at all, unless it may have its prompt.
+
+        Left open it would pass for one that a crash cut off, and nobody would know why.
+        """
+        view = live.log.view
+        if not view.is_over and turns.NEXT_COMMAND[view.state] is not TurnCommand.RECOGNISE:
+            await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=str(error)))
 
     async def _end_cancelled(self, live: LiveTurn) -> None:
         """Commit the end of a turn that a person interrupted, unless it was taken over."""

@@ -205,16 +205,22 @@ EXIT_OF_SIGNALS: Final = 128
 
 
 class EndedBySignalError(Exception):
-    """The verb was ended by a signal; `ids` name the turn it had in its hands, if it had one."""
+    """The verb was ended by a signal; `ids` name the turn it had in its hands, if it had one.
 
-    def __init__(self, number: int, ids: Mapping[str, str]) -> None:
+    `has_ended` is whether that turn was done already, and only its agent's end was waited for.
+    """
+
+    def __init__(self, number: int, ids: Mapping[str, str], *, has_ended: bool = False) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
         self.ids = ids
+        self.has_ended = has_ended
 
 
 @contextmanager
-def ended_by_signals(ids: Callable[[], Mapping[str, str]]) -> Generator[None]:
+def ended_by_signals(
+    ids: Callable[[], Mapping[str, str]], has_ended: Callable[[], bool]
+) -> Generator[None]:
     """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did."""
     # Ctrl-C needs no handler of ours: the interpreter raises for it.
     received: list[int] = [signal.SIGINT]
@@ -230,7 +236,7 @@ def ended_by_signals(ids: Callable[[], Mapping[str, str]]) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise EndedBySignalError(received[0], ids()) from None
+        raise EndedBySignalError(received[0], ids(), has_ended=has_ended()) from None
     finally:
         for each in usual:
             signal.signal(each, signal.SIG_DFL)

@@ -71,12 +71,18 @@ class Failure:
     refused: str = ""
 
 
+HAD_ENDED: Final = (
+    ", after its turn had ended: the reply is on record, and need not be asked for again"
+)
+
 INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
 
 
 def _of_a_signal(error: EndedBySignalError) -> Failure:
     is_by_hand = error.number == signal.SIGINT
     message = INTERRUPTED.message if is_by_hand else f"{INTERRUPTED.message} by {error}"
+    if error.has_ended:
+        message += HAD_ENDED
     code = EXIT_OF_SIGNALS + error.number
     return replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
 

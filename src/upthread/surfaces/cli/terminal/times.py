@@ -1,6 +1,6 @@
-"""Times: how a moment is told to a person: on their own clock, and how far away it is.
+"""Times: how a moment is told to a person: on their own clock, in UTC, and how far away it is.
 
-Only where a person reads: JSON says epoch milliseconds, and documents that travel say UTC.
+JSON says epoch milliseconds; what a person may pass on to somebody elsewhere says UTC.
 """
 
 from __future__ import annotations

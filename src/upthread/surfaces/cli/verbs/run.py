@@ -87,7 +87,7 @@ def run(
             lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
         )
 
-    with ended_by_signals(screen.ids), screen:
+    with ended_by_signals(screen.ids, screen.has_ended), screen:
         ended = with_agent(output, attempt, chosen.agent)
     _end(workstream, ended, output, is_detached=is_detached)
     if chosen.tokens_max is not None and not output.is_json:

@@ -18,7 +18,7 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.states import go_on_command
-from upthread.core.types import Lease, UpstreamSessionId
+from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.errors import UsageError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.turns.conversation import WhenBusy
@@ -81,7 +81,7 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
         )
 
     # The screen inside: its status line is gone before a signal is told of.
-    with ended_by_signals(screen.ids), screen:
+    with ended_by_signals(screen.ids, screen.has_ended), screen:
         result, total, doubts = with_agent(output, attempt, chosen.agent)
     if output.is_json:
         output.json(shapes.turn_ended(result))
@@ -132,6 +132,7 @@ class Screen:
         self._veil = ReportVeil() if output.is_terminal or not shows_reply else None
         self._live = ""
         self._ids: Mapping[str, str] = {}
+        self._was_done = False
         self._status = StatusLine(output)
         self.ask_person = (
             # None parks the turn: a question that nobody sees would hold it for ever.
@@ -161,6 +162,10 @@ class Screen:
         """Return what names the turn that was cancelled, empty where none was."""
         return self._ids
 
+    def has_ended(self) -> bool:
+        """Return whether that turn had ended well before it was to be cancelled."""
+        return self._was_done
+
     def _json_listener(self) -> Listener:
         write = self._output.json
 
@@ -182,6 +187,8 @@ class Screen:
 
     def _keep_ids(self, result: TurnResult) -> None:
         self._ids = shapes.ids(result)
+        # One that was cancelled has that outcome, whatever it had come to.
+        self._was_done = result.outcome is Outcome.OK and result.parked is None
 
     def end(self, result: TurnResult) -> None:
         """Show what the stream did not: a reply taken over, an ending that is none."""

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
-from upthread.core.workstreams import BECAUSE
+from upthread.client.hooks import InUse
+from upthread.core.workstreams import BECAUSE, WORKSTREAM_VARIABLE
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import standing_in_words
