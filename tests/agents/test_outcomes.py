@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents._outcomes import did_run, exit_code_in, outcome_of_status, says_no_credit
+from upthread.agents._outcomes import (
+    OF_ERROR_KIND,
+    did_run,
+    exit_code_in,
+    outcome_of_status,
+    says_no_credit,
+)
+from upthread.agents.acp.outcomes import refusal_in
+from upthread.agents.acp.quirks import quirk_for
+from upthread.agents.claude_code import outcomes as claude_code
+from upthread.agents.codex import outcomes as codex
+from upthread.agents.opencode import outcomes as opencode
 
 
 @pytest.mark.parametrize(
@@ -74,3 +85,46 @@ def test_what_failed_by_itself_did_run(exit_code, ran):
 )
 def test_a_failed_commands_text_begins_with_its_exit_code(text, exit_code):
     assert exit_code_in(text) == exit_code
+
+
+UNPAIRED = "`tool_use` ids were found without `tool_result` blocks immediately after: toolu_01"
+NO_OUTPUT = "No tool output found for function call call_1."
+
+
+def told_by_all(status: int, said: str) -> dict[str, str]:
+    """What each agent's adapter makes of the same words of a provider with the same status."""
+    claude = {"is_error": True, "api_error_status": status, "result": said}
+    error = {"name": "APIError", "data": {"message": said, "statusCode": status}}
+    info = "other" if status == 400 else {"httpConnectionFailed": {"httpStatusCode": status}}
+    asked = {"message": said, "codexErrorInfo": info}
+    return {
+        "claude-code": claude_code.result_of(claude).outcome,
+        "opencode": opencode.failure_of_message(error, now_ms=0).outcome,
+        "codex": codex.failure_of_turn(asked).outcome,
+        "acp": refusal_in(-32603, said, {"status": status}, quirk=quirk_for("gemini")).outcome,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "outcome"),
+    [
+        (400, UNPAIRED, "corrupted"),
+        (400, NO_OUTPUT, "corrupted"),
+        (500, UNPAIRED, "transient"),
+        (429, "payment required", "credit_exhausted"),
+        (429, "You exceeded your current quota, please check your plan", "credit_exhausted"),
+        (429, "slow down", "rate_limited"),
+        (400, NO_CREDIT, "credit_exhausted"),
+        (400, "temperature must be at most 1", "unknown"),
+    ],
+)
+def test_a_providers_words_have_one_meaning_whichever_agent_passes_them_on(status, said, outcome):
+    assert set(told_by_all(status, said).values()) == {outcome}
+
+
+@pytest.mark.parametrize(("kind", "outcome"), OF_ERROR_KIND.items())
+def test_claude_codes_kinds_have_one_meaning_natively_and_over_acp(kind, outcome):
+    over_acp = refusal_in(-32603, "no", {"errorKind": kind}, quirk=quirk_for("claude"))
+    assert (over_acp.outcome, over_acp.is_certain) == (outcome, True)
+    frame = {"is_error": True, "result": "no"}
+    assert claude_code.result_of(frame, error_kind=kind).outcome == outcome

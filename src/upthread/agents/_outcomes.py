@@ -33,6 +33,38 @@ _NO_CREDIT: Final = regex(
 )
 """What providers say of an empty account though their status has another name for it."""
 
+NO_CREDIT_OF_LIMIT: Final = (
+    r"insufficient.{0,20}(credit|quota|balance|funds)|exceeded your (current )?quota"
+    r"|billing|payment required"
+)
+"""The same, where the status says that there were too many requests: OpenAI answers 429 for an
+empty account as well, which no waiting fills. Wider, since what it refines is no fault of words."""
+
+UNPAIRED_CALL: Final = (
+    r"`?tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)"
+    r"|No tool (output|call) found for function call\b"
+)
+"""What providers say of a history with a call that has no result, or a result without a call. Only
+with their word that the request was invalid (status 400) do these words mean that: a file that an
+agent reads may hold them (ADR 67)."""
+
+_OF_LIMIT: Final = regex(NO_CREDIT_OF_LIMIT, re.IGNORECASE)
+_UNPAIRED: Final = regex(UNPAIRED_CALL, re.IGNORECASE)
+_INVALID_REQUEST: Final = 400
+_TOO_MANY_REQUESTS: Final = 429
+
+OF_ERROR_KIND: Final[Mapping[str, Outcome]] = {
+    "rate_limit": Outcome.RATE_LIMITED,
+    "billing_error": Outcome.CREDIT_EXHAUSTED,
+    "overloaded": Outcome.TRANSIENT,
+    "server_error": Outcome.TRANSIENT,
+    "authentication_failed": Outcome.AUTH,
+    "oauth_org_not_allowed": Outcome.AUTH,
+    "account_on_hold": Outcome.AUTH,
+    "verification_required": Outcome.AUTH,
+    "cloud_credential_error": Outcome.AUTH,
+}
+"""What Claude Code calls an error (2.1.330), natively and over ACP."""
 
 ENDED_ITSELF_MAX: Final = 128
 """A shell gives a greater one for a command that a signal ended; an agent a negative one, or none,
@@ -52,13 +84,39 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 def says_no_credit(status: int | None, said: str) -> bool:
     """Whether a provider refused a request, with this status and words, for want of credit."""
+    if status == _TOO_MANY_REQUESTS:
+        return says_no_credit_of_limit(said)
     return status in _REFUSALS and _NO_CREDIT.search(said) is not None
+
+
+def says_no_credit_of_limit(said: str) -> bool:
+    """Whether what is told as a limit of requests is one that no waiting lifts."""
+    return _OF_LIMIT.search(said) is not None
+
+
+def says_unpaired_call(status: int | None, said: str, *, is_all_it_says: bool = False) -> bool:
+    """Whether a provider refused a history in which a call and its result do not belong together.
+
+    The session cannot be gone on with as it is: another one takes its place. `is_all_it_says`:
+    `said` begins with the provider's words, and the status is only inferred, so they must be these.
+    """
+    found = _UNPAIRED.match(said) if is_all_it_says else _UNPAIRED.search(said)
+    return status == _INVALID_REQUEST and found is not None
 
 
 def outcome_of_status(status: int) -> Outcome | None:
     """Return what a status says, None for one that says nothing certain."""
     # 404 and the like are left open: they may be about a model or a path, and not about a session.
     return Outcome.TRANSIENT if status in _SERVER_ERRORS else _OF_STATUS.get(status)
+
+
+def outcome_of_refusal(status: int, said: str) -> Outcome:
+    """Return what a provider's status and words say together: the words only refine the status."""
+    if says_no_credit(status, said):
+        return Outcome.CREDIT_EXHAUSTED
+    if says_unpaired_call(status, said):
+        return Outcome.CORRUPTED
+    return outcome_of_status(status) or Outcome.UNKNOWN
 
 
 def did_run(exit_code: object) -> bool:

@@ -89,7 +89,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     can_list: bool = False
     lists_sub_agents: bool = False
     can_fork: bool = False
-    can_close: bool = False
     can_hold: bool = False
     has_sandbox: bool = False
 

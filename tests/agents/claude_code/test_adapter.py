@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from upthread.agents._probes import remember
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
 from upthread.core.events import TextReceived
 from upthread.core.types import Outcome
@@ -172,3 +173,17 @@ def test_a_person_resumes_with_the_command_that_is_used():
     assert scripted().resume_command("x") == (sys.executable, str(SCRIPTED), "--resume", "x")
     assert scripted().resume_command("--help") is None
     assert scripted().resume_command("a742ea7680ae1c821") is None, "a sub-agent's"
+
+
+async def test_the_version_is_the_number_whoever_remembered_what_was_printed(
+    request_in, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("UPTHREAD_HOME", str(tmp_path))
+    claude = tmp_path / "claude"
+    claude.write_bytes(b"\x7fELF")
+    claude.chmod(0o755)
+    # As `upthread agents` keeps it, which shows a person all that was printed.
+    remember((str(claude), "--version"), "2.1.330 (Claude Code)")
+    adapter = ClaudeCodeAdapter(command=(str(claude),))
+    async with adapter.open(request_in) as connection:
+        assert connection.capabilities.version == "2.1.330"

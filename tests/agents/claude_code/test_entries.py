@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents.claude_code.entries import EXAMINING, PATHS, is_put_in
+from upthread.agents.claude_code.entries import ENDS, EXAMINING, PATHS, is_put_in
 from upthread.agents.claude_code.tools import kind_of, locations_of
+from upthread.core.decision.examined import examination_of
+from upthread.core.types import Outcome, ToolCallPart
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,18 @@ def test_a_hook_loads_nothing_else_with_it():
     loaded = set(re.findall(r"'([\w.]+)'", said))
     assert {each for each in loaded if not each.startswith("upthread")} <= {"__future__"}
     assert "upthread.agents.claude_code.entries" in loaded
+
+
+def test_a_sub_agent_that_was_killed_was_cancelled_for_a_turn_and_for_a_hook():
+    assert ENDS == {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
+    assert {Outcome(each) for each in ENDS.values()} == {Outcome.OK, Outcome.CANCELLED}
+
+
+def test_every_tool_that_takes_a_file_whole_examines_it_as_the_core_says():
+    for tool, how in EXAMINING.items():
+        call = ToolCallPart(
+            call_id="c", title=tool, tool_kind="other", arguments={"file_path": "a"}, locations=()
+        )
+        found = examination_of(call, root="/srv/project")
+        assert found is not None, tool
+        assert (found.how, found.paths) == (how, ("a",))

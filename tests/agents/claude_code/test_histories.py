@@ -54,7 +54,7 @@ def test_entries_become_messages_with_results_of_the_tools(tmp_path):
         ("user", FilePart),
     ]
     assert read.history.messages[2].parts[0] == ToolResultPart(
-        call_id="t1", status="failed", text="ab"
+        call_id="t1", status="failed", text="a\nb"
     )
     assert (read.version, read.is_version_known, read.directory) == ("2.1.329", True, "/work")
     assert is_sound(read.history.messages)
@@ -187,3 +187,14 @@ def test_the_newest_entry_the_model_was_given_is_told_whatever_is_written_after_
     lines[1:1] = [{"type": "user", "uuid": "u2", "message": {"content": "x" * TAIL_BYTES}}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert newest_heard(path) == ""
+
+
+def test_the_note_of_a_cancelled_turn_is_a_users_and_those_words_alone(tmp_path):
+    note = "[Request interrupted by user]"
+    made = ClaudeTranscript()
+    made.user([said("go")])
+    made.assistant(said(note))
+    made.user([said(f"{note} is what it wrote; go on")])
+    made.user([said(note)])
+    told = [entry.is_synthetic for entry in read_branch(made.write(tmp_path / "s.jsonl"))]
+    assert told == [False, False, False, True]

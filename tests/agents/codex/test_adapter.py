@@ -295,3 +295,20 @@ async def test_what_upthread_cannot_answer_is_refused_and_nobody_is_asked(
         result = await connected.prompt(session, prompt, on_event=recorded)
     assert result.outcome is Outcome.OK
     assert json.loads(recorded.text)["message"] == "upthread does not do this"
+
+
+@pytest.mark.parametrize("cursor", ["1", "another each time"])
+async def test_a_history_whose_pages_do_not_end_is_no_history(request_in, monkeypatch, cursor):
+    monkeypatch.setattr(server, "PAGES_MAX", 20)
+    number = iter(range(1_000))
+
+    async def ask(self, method, asked, **_more):
+        if method != "thread/list":
+            return await whole(self, method, asked, **_more)
+        return {"data": [], "nextCursor": cursor if cursor == "1" else str(next(number))}
+
+    whole = server.CodexServer.ask
+    monkeypatch.setattr(server.CodexServer, "ask", ask)
+    async with scripted().open(request_in) as connection:
+        with pytest.raises(UpstreamError, match="pages that do not end"):
+            await connection.list_sessions()

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from upthread.agents._permissions import VARIABLE, listening
 from upthread.agents.base import CallAnswer
@@ -76,3 +77,30 @@ async def test_a_call_that_nobody_answers_does_not_run():
     for answer in (refused, await run(gone), await run({}), await run({VARIABLE: "nonsense"})):
         assert answer["permissionDecision"] == "deny"
         assert answer["permissionDecisionReason"].startswith(gate.GONE)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[]", b"{}", b'{"held": null}', b'{"held": 0}', b"1", b"\n", b""]
+)
+async def test_what_another_program_answers_lets_nothing_run(answer: bytes):
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as sockets:
+
+        async def serve(stream: SocketStream) -> None:
+            async with stream:
+                await stream.receive()
+                await stream.send(answer + b"\n")
+
+        port = sockets.extra(SocketAttribute.local_port)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sockets.serve, serve)
+            told = await run({VARIABLE: f"127.0.0.1 {port} token"})
+            tasks.cancel_scope.cancel()
+    assert told["permissionDecision"] == "deny"
+    assert told["permissionDecisionReason"].startswith(gate.GONE)
+
+
+@pytest.mark.parametrize("told", [[], "a text", None])
+async def test_a_question_that_is_none_lets_nothing_run(told: object):
+    async with listening() as listener:
+        answer = await run(listener.environment, told)
+    assert answer["permissionDecision"] == "deny"

@@ -140,7 +140,6 @@ class AcpConnection(Connection):
             can_list=hello.can("list"),
             lists_sub_agents=hello.can("list"),
             can_fork=hello.can("fork"),
-            can_close=hello.can("close"),
         )
         self._sessions.can_list = self._capabilities.can_list
 
@@ -284,6 +283,9 @@ def _introduction(quirk: Quirk) -> dict[str, Any]:
         # Each agent reads, writes and runs by itself (ADR 50).
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
+        # Beside the protocol: codex-acp tells with it what its sub-agents do, each under a session
+        # id of its own, unless its row's `client_meta` keeps it from that (2.6.0); others pass it
+        # over.
         "subagents": {},
     }
     if quirk.client_meta:
@@ -324,11 +326,6 @@ class AcpAdapter(Adapter):
         super().__init__(agent=agent, command=command, environment=environment)
         self._quirk = quirk if quirk is not None else quirk_for(agent, *_base_names(command))
         self._now_ms = now_ms
-
-    @property
-    def quirk(self) -> Quirk:
-        """What is particular to it, NO_QUIRK for an agent nobody described."""
-        return self._quirk
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:

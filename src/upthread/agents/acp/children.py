@@ -44,10 +44,13 @@ from upthread.core.events import (
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
 
-ROLE_UNKNOWN: Final = "subagent"
 CALLS_REMEMBERED_MAX: Final = 10_000
+"""Far above what one turn may hold open (`core.quotas`): a delegation that is forgotten is a call
+like any other, and its child is told as one that nobody called."""
+
 
 _ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
 # The longest parent there is: a child's child has a child for its own.
@@ -56,6 +59,9 @@ _TASK_TEXT: Final = regex(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
 CHILDREN_READ_MAX: Final = 64
+"""Each is a load of a whole session after the turn, while its caller waits; what is left unread is
+noted, and stays in the agent's own store."""
+
 UNREAD: Final = "child_unread"
 """The kind of the note that stands for words that could not be read."""
 Load = Callable[[UpstreamSessionId], Awaitable[tuple[AgentEvent, ...]]]

@@ -16,11 +16,18 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.agents._json_lines import member
-from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, outcome_of_status, says_no_credit
+from upthread.agents._outcomes import (
+    DETAIL_CHARACTERS_MAX,
+    OF_ERROR_KIND,
+    outcome_of_status,
+    says_no_credit,
+    says_unpaired_call,
+)
 from upthread.agents._prompt import TurnSeen
-from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
+from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
 from upthread.agents.base import PromptResult
 from upthread.core.lazy_regex import regex
+from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
@@ -29,21 +36,20 @@ CODE_NOT_FOUND: Final = -32002
 CODE_METHOD_NOT_FOUND: Final = -32601
 
 CONTEXT_NEARLY_FULL: Final = 0.9
-RESET_S_MAX: Final = 366 * 24 * 3600
+"""Of the window: below it a reply that was cut off was only long. Models stop short of the edge, by
+what is kept free for their answer."""
+
 
 _OUTCOME_OF_CODE: Final[Mapping[int, Outcome]] = {
     CODE_NOT_FOUND: Outcome.MISSING,
     CODE_AUTH_REQUIRED: Outcome.AUTH,
 }
 _OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
-    # `data.errorKind` of claude-agent-acp 0.100.0 and of the rehearsal agent.
-    "rate_limit": Outcome.RATE_LIMITED,
-    "overloaded": Outcome.TRANSIENT,
-    "server_error": Outcome.TRANSIENT,
+    # `data.errorKind` of claude-agent-acp 0.100.0 is Claude Code's own kind.
+    **OF_ERROR_KIND,
+    # Of other agents, and of the rehearsal agent.
     "auth": Outcome.AUTH,
     "auth_required": Outcome.AUTH,
-    "authentication_failed": Outcome.AUTH,
-    "billing_error": Outcome.CREDIT_EXHAUSTED,
     "credit_exhausted": Outcome.CREDIT_EXHAUSTED,
     "context_full": Outcome.CONTEXT_FULL,
     "prompt_too_long": Outcome.CONTEXT_FULL,
@@ -116,9 +122,10 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
         return _OUTCOME_OF_CODE[code]
     kind, status = member(data, "errorKind"), _status_of(code, data)
     is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
-    if is_refused and UNPAIRED_CALL.matches(said):
-        return UNPAIRED_CALL.outcome
-    if says_no_credit(HTTPStatus.BAD_REQUEST if is_refused else status, said):
+    refused = HTTPStatus.BAD_REQUEST if is_refused else status
+    if says_unpaired_call(refused, said):
+        return Outcome.CORRUPTED
+    if says_no_credit(refused, said):
         return Outcome.CREDIT_EXHAUSTED
     of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
     return of_kind or outcome_of_status(status)

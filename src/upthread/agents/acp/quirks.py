@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from upthread.agents._outcomes import NO_CREDIT_OF_LIMIT
 from upthread.core.types import JsonValue, Outcome
 
 _ANY_CASE: Final = "(?i)"
@@ -104,13 +105,14 @@ QUIRKS: Final = (
         # Without it, failures and warnings come as the agent's own words, and a rate limit ends as
         # `end_turn`; with it, nothing is told of a sub-agent, whatever else is announced.
         client_meta={"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}},
-        # Its shared server would keep the session to itself when the person has left.
+        # It attaches a deleted session and fails only at the first prompt, so its list is asked.
         attaches_what_is_gone=True,
     ),
     Quirk(
         name="claude-code",
         recognised_by=r"(?i)\bclaude\b",
         versions_seen="claude-agent-acp 0.100.0",
+        # No words of its errors: it passes Claude Code's own kinds on, in `data.errorKind`.
         # A sub-agent that goes on in the background would answer after its turn.
         environment={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},
     ),
@@ -127,10 +129,7 @@ QUIRKS: Final = (
 )
 
 GENERAL_ERRORS: Final = (
-    _sounds_like(
-        r"insufficient.{0,20}(credit|quota|balance|funds)|billing", Outcome.CREDIT_EXHAUSTED
-    ),
-    _sounds_like(r"credit balance is too low|payment required", Outcome.CREDIT_EXHAUSTED),
+    _sounds_like(f"{NO_CREDIT_OF_LIMIT}|credit balance is too low", Outcome.CREDIT_EXHAUSTED),
     _sounds_like(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
     _sounds_like(
         r"context.?(window|length|overflow)|prompt is too long|too many tokens",
@@ -149,13 +148,6 @@ GENERAL_ERRORS: Final = (
     ),
 )
 """What words sound like where an agent has no row, or its row does not know them. First wins."""
-
-UNPAIRED_CALL: Final = _sounds_like(
-    r"tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)"
-    r"|No tool (output|call) found for function call",
-    Outcome.CORRUPTED,
-)
-"""What providers say of a history with a call that has no result, or a result without a call."""
 
 
 def quirk_for(*names: str) -> Quirk:

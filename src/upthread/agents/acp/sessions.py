@@ -29,6 +29,8 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 LIST_PAGES_MAX: Final = 1000
+"""Of pages as small as 20 that is 20,000 sessions. A list that does not end may lack any session,
+and what it lacks would count as gone."""
 
 _IF_LISTED: Final = {
     True: "; the agent still lists this session",
@@ -37,6 +39,7 @@ _IF_LISTED: Final = {
 
 MINUTE_MS: Final = 60_000
 _HEAD_CHARACTERS: Final = 8
+"""As much of a session's id as Gemini CLI puts into the name of its file (0.61.0)."""
 _HEAD: Final = regex(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
 
 

@@ -70,6 +70,7 @@ def _error(error: Any) -> dict[str, Any]:
     given = as_object(error) or {"data": error}
     code = given.get("code")
     return {
+        # JSON-RPC's "internal error": it says nothing certain, so the words are left to be judged.
         "code": code if isinstance(code, int) else -32603,
         "message": str(given.get("message", "")),
         "data": given.get("data"),
@@ -178,7 +179,6 @@ class Initialized(msgspec.Struct, rename="camel"):
     protocol_version: Any
     agent_capabilities: _AgentCapabilities | None = None
     agent_info: _AgentInfo | None = None
-    auth_methods: list[dict[str, Any]] | None = None
 
     def can(self, capability: str) -> bool:
         """Whether a session capability was announced; `{}` announces it, null does not."""
@@ -259,6 +259,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
         implied_kinds=implied_kinds(call),
     )
     text = result_text(call)
+    # An announced call is pending; that it is at work, or has said something, is news beside that.
     if call.status in {None, "pending"} and text is None:
         return (announced,)
     more = events.ToolCallUpdated(

@@ -30,7 +30,7 @@ ENVIRONMENT: Final = {
     # A task that goes on in the background would answer after its turn.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
-_VERSION: Final = regex(rb"\d+\.\d+\.\d+\S*")
+_VERSION: Final = regex(r"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
 
 
@@ -63,18 +63,19 @@ class ClaudeCodeAdapter(Adapter):
         start = start_of(request, (*self._command, "--version"), environment)
         # A command of several words may be anybody's, and run another Claude Code tomorrow.
         command = whole_command(start) if len(self._command) == 1 else []
-        known = remembered(command)
+        # As it was printed: what lists the agents that are installed remembers it so as well.
+        known = _VERSION.match(remembered(command) or "")
         if known is not None:
-            return known
+            return known[0]
         async with started_child(start) as child:
             line: bytes | None = b""
             with anyio.move_on_after(request.start_timeout_s) as patience:
                 line = await child.read_line()
-            found = _VERSION.match(line or b"")
+            printed = (line or b"").decode("utf-8", "replace").strip()
+            found = _VERSION.match(printed)
             if found is not None:
-                version = found[0].decode()
-                remember(command, version)
-                return version
+                remember(command, printed)
+                return found[0]
             is_late = patience.cancelled_caught
             said = f"printed {line[:SHOWN_CHARACTERS]!r}" if line else "printed nothing"
             tail = child.tail_of_stderr()

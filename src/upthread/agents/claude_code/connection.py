@@ -112,6 +112,8 @@ class ClaudeCodeConnection(Connection):
         return await anyio.to_thread.run_sync(read_history, path, upstream_session_id)
 
     async def list_sessions(self) -> tuple[ListedSession, ...]:
+        # Its command line lists none. What its store has, for a person to choose from, is read by
+        # `outline`, and is no word of the agent's that a session is gone.
         raise UpstreamError(
             f"{self._installed.agent} {self._installed.version} cannot list sessions",
             outcome=Outcome.UNKNOWN,
@@ -196,7 +198,11 @@ class ClaudeCodeConnection(Connection):
             await process.is_released.wait()
 
     async def _make_durable(self) -> None:
-        """Write a first message without asking the model: a session is stored from then on."""
+        """Write a first message without asking the model: a session is stored from then on.
+
+        `shouldQuery` and `isSynthetic` are in no documentation: seen in 2.1.330, and known to be
+        heeded by what is looked at afterwards.
+        """
         process = self._require_process()
         self._has_result = anyio.Event()
         await process.send({**_message(OPENING_WORDS), "shouldQuery": False, "isSynthetic": True})
@@ -326,7 +332,10 @@ class ClaudeCodeConnection(Connection):
 
 
 def _prompt(text: str) -> dict[str, Any]:
-    """A text that begins like a command of Claude Code's own is a text all the same."""
+    """A text that begins like a command of Claude Code's own is a text all the same.
+
+    Unmarked, `/clear` or `/compact` from a task's text would be carried out (2.1.330).
+    """
     is_like_a_command = text.lstrip().startswith("/")
     more = {"client_composed": True} if is_like_a_command else {}
     return {**_message(text), **more}

@@ -14,15 +14,21 @@ if TYPE_CHECKING:
 SUBAGENTS = "subagents"
 """The folder beside a session's transcript, named after the session, that has its sub-agents'."""
 
-EXAMINING = {"Read": "read", "Edit": "wrote", "Write": "wrote", "NotebookEdit": "wrote"}
+EXAMINING = {
+    **dict.fromkeys(("Read", "NotebookRead"), "read"),
+    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "wrote"),
+}
 """The tools that take a file whole, and what they do to it."""
 
 PATHS = ("file_path", "notebook_path")
 """Where those tools have the file's path."""
 
+ENDS = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
+"""What the status of a sub-agent that is over means, as outcomes; every other one is unknown."""
+
 _COORDINATOR = "coordinator"
-"""From whom a message to a sub-agent is that its main session goes on with: a prompt, though it is
-marked as Claude Code's own."""
+"""The `origin.kind` of a message that a main session sends to its sub-agent. It is a prompt, though
+Claude Code marks it as its own (`isMeta`)."""
 
 
 def file_of(agent_id: str) -> str:

@@ -39,7 +39,11 @@ TAIL_BYTES: Final = 256 * 1024
 """How much of a transcript's end is looked through for its newest entry."""
 
 _SYNTHETIC_MODEL: Final = "<synthetic>"
-_INTERRUPTED: Final = "[Request interrupted by user"
+_INTERRUPTED: Final = frozenset(
+    {"[Request interrupted by user]", "[Request interrupted by user for tool use]"}
+)
+"""The whole text of the note where a turn was cancelled (2.1.330); in the midst of another text the
+words are a quotation."""
 _Object = dict[str, JsonValue]
 
 
@@ -258,9 +262,10 @@ def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
 
 
 def _is_interruption(message: JsonObject) -> bool:
-    """Whether a user's message is the note that Claude Code leaves where a turn was cancelled."""
+    """Whether it is what Claude Code notes, in a user's name, of a turn that was cancelled."""
     blocks = items_of(message.get("content"))
-    return len(blocks) == 1 and text_of(blocks[0].get("text")).startswith(_INTERRUPTED)
+    is_note = len(blocks) == 1 and text_of(blocks[0].get("text")) in _INTERRUPTED
+    return is_note and message.get("role") == "user"
 
 
 def _messages(entry: Entry) -> Iterator[HistoryMessage]:
@@ -317,7 +322,8 @@ def _part(block: JsonObject, characters_max: int | None) -> types.Part:
 def _text(content: JsonValue) -> str:
     if isinstance(content, str):
         return content
-    return "".join(text_of(block.get("text")) for block in items_of(content))
+    # A line each, as a turn tells it: the same result is the same text, whichever way it comes.
+    return "\n".join(text for block in items_of(content) if (text := text_of(block.get("text"))))
 
 
 def repair(

@@ -11,23 +11,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from upthread.agents._json_lines import member, text_at, texts_at
-from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, outcome_of_status, says_no_credit
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, OF_ERROR_KIND, outcome_of_refusal
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
 
-_OF_ERROR: Final[Mapping[str, Outcome]] = {
-    "rate_limit": Outcome.RATE_LIMITED,
-    "billing_error": Outcome.CREDIT_EXHAUSTED,
-    "overloaded": Outcome.TRANSIENT,
-    "server_error": Outcome.TRANSIENT,
-    "authentication_failed": Outcome.AUTH,
-    "oauth_org_not_allowed": Outcome.AUTH,
-    "account_on_hold": Outcome.AUTH,
-    "verification_required": Outcome.AUTH,
-    "cloud_credential_error": Outcome.AUTH,
-}
 _OF_REASON: Final[Mapping[str, Outcome]] = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
+    # Its own guards against a window that is too full, by their names in 2.1.330; neither could be
+    # brought about.
     "blocking_limit": Outcome.CONTEXT_FULL,
     "rapid_refill_breaker": Outcome.CONTEXT_FULL,
     "aborted_streaming": Outcome.CANCELLED,
@@ -65,13 +56,11 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     if not frame.get("is_error"):
         return Outcome.OK
     status = frame.get("api_error_status")
-    if error_kind in _OF_ERROR:
-        return _OF_ERROR[error_kind]
+    if error_kind in OF_ERROR_KIND:
+        return OF_ERROR_KIND[error_kind]
     if not isinstance(status, int):
         return Outcome.UNKNOWN
-    if says_no_credit(status, text_at(frame, "result")):
-        return Outcome.CREDIT_EXHAUSTED
-    return outcome_of_status(status) or Outcome.UNKNOWN
+    return outcome_of_refusal(status, text_at(frame, "result"))
 
 
 def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:

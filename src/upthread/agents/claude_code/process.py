@@ -20,7 +20,10 @@ from upthread.core.types import Outcome
 
 OnFrame: TypeAlias = Callable[[object], Awaitable[None]]
 
-# `stream-json` is refused without `--verbose` (2.1.197).
+# `stream-json` is refused without `--verbose` (2.1.197). Without `--include-partial-messages` a
+# reply comes only whole, and of one that is cut off there is nothing; a sub-agent's words stay in
+# its transcript without `--forward-subagent-text`; and whatever would be asked is refused without
+# `--permission-prompt-tool stdio`, since nobody is at a terminal (docs/agents/claude-code.md).
 STREAMING: Final = (
     *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),
     *("--include-partial-messages", "--forward-subagent-text"),

@@ -16,6 +16,7 @@ case.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +54,8 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
 TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""It is held in memory whole; of a larger one it is said that it was not compared."""
+
 FILES_MAX: Final = 1000
 FILE_BYTES_MAX: Final = 64 * 1024
 
@@ -192,6 +195,10 @@ def _call(
         )
 
 
+def _may_live(name: str) -> bool:
+    return not name.isdecimal() or started_at_ticks(int(name)) is not None
+
+
 def writer_of(home: Path, session: str) -> int | None:
     """Return the id of a running process that has the session open, None without one.
 
@@ -208,7 +215,10 @@ def writer_of(home: Path, session: str) -> int | None:
 
 
 def _registered(directory: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(directory.glob("*.json"))[:FILES_MAX]:
+    # Named by the process: those of dead ones are left out first, so that no number of leftovers
+    # stands before a file that counts.
+    living = (each for each in directory.glob("*.json") if _may_live(each.stem))
+    for path in islice(living, FILES_MAX):
         try:
             with streamed(str(path)) as file:
                 yield as_object(read_json(file.read(FILE_BYTES_MAX)))

@@ -15,11 +15,10 @@ from upthread.agents._permissions import ALLOW_OR_REJECT, REJECT, ask_to_hold, p
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import AnswerPermission, HoldCall, PermissionRequest
 from upthread.agents.claude_code.entries import PATHS
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
-
-TITLE_CHARACTERS_MAX: Final = 200
-ROLE_UNKNOWN: Final = "subagent"
+from upthread.core.workstreams import ROLE_UNKNOWN
 
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Read", "LS", "NotebookRead"), "read"),

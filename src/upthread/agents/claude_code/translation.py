@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at
+from upthread.agents.claude_code.entries import ENDS
 from upthread.agents.claude_code.outcomes import cache_written_of, cached_of, read_of
 from upthread.agents.claude_code.tools import (
     child_session,
@@ -31,8 +32,12 @@ from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 CHILDREN_REMEMBERED_MAX: Final = 10_000
 SUBAGENT_TASK: Final = "local_agent"
 
-_ENDS: Final = {"completed": Outcome.OK, "stopped": Outcome.CANCELLED}
 STREAMED_REMEMBERED_MAX: Final = 1000
+"""Messages of which pieces came, so that the whole block after them is not told again. The block
+follows its pieces at once, so a thousand messages in between never are."""
+
+# Seen in 2.1.197 to 2.1.330. A frame that is in neither set is kept as an event of its own, raw, so
+# that one of a newer version is on record before anybody knows what it means.
 SILENT_FRAMES: Final = frozenset(
     {
         *("keep_alive", "tool_progress", "tool_use_summary", "prompt_suggestion", "auth_status"),
@@ -94,7 +99,7 @@ class Children:
         child = child_session(session, text_at(frame, "task_id"))
         if child not in self._parents:
             return ()
-        outcome = _ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN)
+        outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
         ended = events.ChildEnded(
             upstream_session_id=self._parents[child],
             child_upstream_session_id=child,

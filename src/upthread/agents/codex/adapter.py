@@ -40,7 +40,8 @@ to and says neither that nor until when (0.169.0); then the turn is ended as rat
 INTERRUPT_AGAIN_S: Final = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
 INTERRUPT_LEAVES_S: Final = 0.5
-"""How long an interrupt gets to leave before a server that nobody waits for is ended."""
+"""How long an interrupt gets to leave before a server that nobody waits for is ended. It is an
+answer that is waited for, where a line on a pipe needs no more than to be written."""
 
 _VERSION: Final = regex(r"/(\d+\.\d+\.\d+\S*)")
 _LONE_SURROGATE: Final = regex(r"[\ud800-\udfff]")

@@ -176,7 +176,8 @@ def output_text(output: JsonValue) -> str:
         return text_of(output.get("content"))
     if isinstance(output, str):
         return output
-    return "".join(text_of(each.get("text")) for each in items_of(output))
+    # A line each, as a turn tells it: the same result is the same text, whichever way it comes.
+    return "\n".join(text for each in items_of(output) if (text := text_of(each.get("text"))))
 
 
 def repair(

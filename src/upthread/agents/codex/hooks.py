@@ -22,7 +22,9 @@ from upthread.core.lazy_dataclass import dataclass
 TIMEOUT_S: Final = 3600
 """How long a call waits for us: a person may be asked."""
 
-# What a hook of the command line is called in Codex's own list of trust (0.169.0).
+# What a hook of the command line is called in Codex's own list of trust (0.169.0): the first group
+# of hooks for the event, and in it the first hook. Whether Codex takes that one for trusted is
+# asked once it runs: what it does not trust it leaves out without a word.
 _KEY: Final = "/<session-flags>/config.toml:pre_tool_use:0:0"
 _RUNS: Final = frozenset({"trusted", "managed"})
 

@@ -14,10 +14,9 @@ from upthread.agents._json_lines import member, objects_at, text_at, texts_at
 from upthread.agents._outcomes import did_run
 from upthread.core import events
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
-
-TITLE_CHARACTERS_MAX: Final = 200
 
 _Item: TypeAlias = Mapping[str, Any]
 
@@ -33,6 +32,7 @@ KINDS: Final[Mapping[str, str]] = {
     "fileChange": "edit",
     "mcpToolCall": "other",
     "dynamicToolCall": "other",
+    # It reaches out of the machine; ACP's `search` is one in files.
     "webSearch": "fetch",
     "imageView": "read",
     "imageGeneration": "other",

@@ -6,7 +6,6 @@ only refine what these say. A request that was refused has words only, and they 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,6 +15,8 @@ from upthread.agents._outcomes import (
     Failure,
     outcome_of_status,
     says_no_credit,
+    says_no_credit_of_limit,
+    says_unpaired_call,
 )
 from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
@@ -26,6 +27,7 @@ _OF_KIND: Final[Mapping[str, Outcome]] = {
     "contextWindowExceeded": Outcome.CONTEXT_FULL,
     "usageLimitExceeded": Outcome.RATE_LIMITED,
     "rateLimitExceeded": Outcome.RATE_LIMITED,
+    # What a person or their organisation allowed a session to cost: no waiting fills it again.
     "sessionBudgetExceeded": Outcome.CREDIT_EXHAUSTED,
     "unauthorized": Outcome.AUTH,
     "serverOverloaded": Outcome.TRANSIENT,
@@ -39,13 +41,6 @@ _OF_KIND: Final[Mapping[str, Outcome]] = {
 }
 _REFUSED_BY_PROVIDER: Final = "other"
 """The kind of what the provider says of a request with status 400 (codex 0.169)."""
-
-_CREDIT_WORDS: Final = regex(
-    r"insufficient.{0,20}(credit|quota|balance|funds)|exceeded your (current )?quota|billing",
-    re.IGNORECASE,
-)
-_UNPAIRED_CALL: Final = regex(r"No tool (output|call) found for function call\b")
-"""All that the provider says of a history with a call that has no result, or the reverse."""
 
 # By words, since codes say less: an unknown thread and one in use are both -32600 (0.169.0).
 _OF_REFUSAL: Final = (
@@ -63,12 +58,10 @@ def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure
     # The status first: one kind stands for many of them (`httpConnectionFailed`, 0.169.0).
     outcome = _of_status(status) or _OF_KIND.get(kind, Outcome.UNKNOWN)
     refused = 400 if kind == _REFUSED_BY_PROVIDER else status
-    # OpenAI answers 429 for an empty account as well, which no waiting fills.
-    is_limit_of_credit = outcome is Outcome.RATE_LIMITED and _CREDIT_WORDS.search(told)
+    is_limit_of_credit = outcome is Outcome.RATE_LIMITED and says_no_credit_of_limit(told)
     if is_limit_of_credit or says_no_credit(refused, told):
         outcome = Outcome.CREDIT_EXHAUSTED
-    # With the provider's word that the request was invalid, never by the words alone (ADR 67).
-    elif kind == _REFUSED_BY_PROVIDER and _UNPAIRED_CALL.match(told):
+    elif says_unpaired_call(refused, told, is_all_it_says=True):
         outcome = Outcome.CORRUPTED
     named = ", ".join(filter(None, (kind, f"HTTP {status}" if status else "")))
     detail = f"{told or 'no reason given'} ({named or 'an error without a kind'})"

@@ -21,11 +21,11 @@ from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.lazy_dataclass import dataclass
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 CANCEL: Final = "cancel"
-TITLE_CHARACTERS_MAX: Final = 200
 
 QUESTION: Final = "item/tool/requestUserInput"
 APPLY_PATCH: Final = "apply_patch"

@@ -31,6 +31,9 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 QUEUED_MAX: Final = 64
+"""Events that wait for whoever takes them. Then reading stops, the pipe fills, and Codex waits: a
+slow reader holds its agent up, and neither memory nor an event is lost."""
+
 BUSY_HINT: Final = (
     "leave it where it is open; Codex's own command leaves a server behind that keeps it: "
     "codex app-server daemon stop"
@@ -39,7 +42,7 @@ BUSY_HINT: Final = (
 
 CODE_METHOD_NOT_FOUND: Final = -32601
 
-PAGE: Final = 100
+PAGE_ENTRIES: Final = 100
 PAGES_MAX: Final = 10_000
 ROLE_PATIENCE_S: Final = 2.0
 """How long the server may take to say what a sub-agent is, while its words wait."""
@@ -223,13 +226,20 @@ class Threads:
         cursor: str | None = None
         for _ in range(PAGES_MAX):
             page = await self._server.ask(
-                method, {**asked, "limit": PAGE, "cursor": cursor}, session=session
+                method, {**asked, "limit": PAGE_ENTRIES, "cursor": cursor}, session=session
             )
             found += objects_at(page, "data")
-            cursor = text_at(page, "nextCursor") or None
+            before, cursor = cursor, text_at(page, "nextCursor") or None
             if cursor is None:
+                return found
+            if cursor == before:
                 break
-        return found
+        # A history that is cut short would be taken for the whole of it.
+        raise UpstreamError(
+            f"{self._server.agent} answered {method} with pages that do not end",
+            outcome=Outcome.UNKNOWN,
+            hint="neither its sessions nor a history can be confirmed; please report this",
+        )
 
     def _named(self, asked: str, answer: Mapping[str, Any]) -> UpstreamSessionId:
         return self._server.session_named(text_at(answer, "thread", "id"), asked)

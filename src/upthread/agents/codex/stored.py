@@ -34,11 +34,14 @@ from upthread.core.events import (
 )
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.lazy_regex import regex
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""It is held in memory whole; of a larger one it is said that it was not compared."""
+
 
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("exec_command", "shell", "write_stdin"), "execute"),
@@ -229,7 +232,7 @@ def _by_name(
     yield ToolCallAnnounced(
         upstream_session_id=session,
         call_id=call_id,
-        title=one_line(command or " ".join((tool, *patched)))[: items.TITLE_CHARACTERS_MAX],
+        title=one_line(command or " ".join((tool, *patched)))[:TITLE_CHARACTERS_MAX],
         tool_kind=kind,
         arguments={"command": command} if command else arguments,
         locations=patched,

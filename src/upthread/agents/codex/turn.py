@@ -28,8 +28,8 @@ from upthread.core.events import (
     ToolCallAnnounced,
 )
 from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.workstreams import ROLE_UNKNOWN
 
-ROLE_UNKNOWN: Final = "subagent"
 """A sub-agent spawned without a type has no role."""
 
 _ENDS: Final[Mapping[str, Outcome]] = {
@@ -201,6 +201,7 @@ class Turn:
         return {
             "turn/started": self._begun,
             "turn/completed": self._completed,
+            # A child's: one that has ended says so before, with its turn.
             "thread/closed": lambda _told, session: self._family.end(session, "interrupted"),
             "error": self._error,
             "item/started": self._item_started,

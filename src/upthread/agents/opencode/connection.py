@@ -38,6 +38,8 @@ from upthread.errors import QuotaExceededError, UpstreamError
 from upthread.tasks import task_group
 
 MAJOR_VERSION: Final = "1"
+# Both far above the second in which a prompt begins (docs/agents/opencode-serve.md): too short, and
+# one that goes on would be told as failed.
 BEGINS_WITHIN_S: Final = 5.0
 """An error before a prompt has begun is its own when it has not begun so long after."""
 
@@ -49,7 +51,8 @@ SETTLE_S: Final = 0.25
 ABORT_AGAIN_S: Final = 0.5
 """An abort that comes before the server has begun to work is without effect: it is repeated."""
 ABORT_LEAVES_S: Final = 0.5
-"""How long an abort gets to leave before a server that nobody waits for is ended."""
+"""How long an abort gets to leave before a server that nobody waits for is ended. A request over
+HTTP, which is answered only when the work has ended."""
 
 
 class _Prompt(ServerPrompt[Turn], kw_only=True):

@@ -39,13 +39,15 @@ from upthread.errors import StoreError
 AGENT: Final = "opencode"
 WRITTEN_FOR: Final = ("1.18",)
 DATABASE_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
-"""Only what is asked for is read of it, so that it may be large."""
+"""Only what is asked for is read of it, so that it may be large: one file has all projects."""
 
+# A call that a kill cut off stays in one of these for ever: OpenCode mends it for the model alone.
 OPEN_STATES: Final = frozenset({"pending", "running"})
 _LAST_WRITTEN: Final = """
     SELECT max(part.time_updated) FROM part WHERE part.session_id = ?1"""
 _STAMP: Final = """
     SELECT max(time_created) || '-' || max(id) FROM message WHERE session_id = ?1"""
+# By a word first, for which nothing of a long session has to be decoded.
 _CALLED: Final = """
     SELECT CASE WHEN length(data) <= ?2 THEN data END FROM part
     WHERE session_id = ?1 AND data LIKE '%"task"%' ORDER BY id DESC"""

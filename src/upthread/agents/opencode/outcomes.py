@@ -14,8 +14,8 @@ from upthread.agents._json_lines import member, text_at
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     Failure,
-    outcome_of_status,
-    says_no_credit,
+    outcome_of_refusal,
+    says_no_credit_of_limit,
 )
 from upthread.core.lazy_regex import regex
 from upthread.core.runs.stops import REFUSAL
@@ -33,13 +33,12 @@ _OF_NAME: Final[Mapping[str, Outcome]] = {
     "ProviderAuthError": Outcome.AUTH,
     "ContextOverflowError": Outcome.CONTEXT_FULL,
     "MessageAbortedError": Outcome.CANCELLED,
-    "MessageOutputLengthError": Outcome.OK,  # cut off by the model's limit; the session is well
+    # Cut off by the model's own limit on one answer: there is a reply, and it is told why it ends.
+    # An agent's limit on its turns is none of these: there the work was left in the middle.
+    "MessageOutputLengthError": Outcome.OK,
     _DECLINED: Outcome.OK,
     "NotFoundError": Outcome.MISSING,
 }
-CREDIT_WORDS: Final = regex(
-    r"insufficient.{0,20}(credit|quota|balance|funds)|billing|payment required", re.IGNORECASE
-)
 PASSING_WORDS: Final = regex(
     r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
     re.IGNORECASE,
@@ -79,7 +78,7 @@ def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
         return None
     said = text_at(status, "message")
     outcome = Outcome.RATE_LIMITED
-    if CREDIT_WORDS.search(said):
+    if says_no_credit_of_limit(said):
         outcome = Outcome.CREDIT_EXHAUSTED
     elif PASSING_WORDS.search(said):
         outcome = Outcome.TRANSIENT
@@ -94,11 +93,7 @@ def _of_status(status: object, said: str) -> Outcome:
     """Words refine what the provider's status says, and alone suggest a passing fault at most."""
     if not isinstance(status, int):
         return Outcome.TRANSIENT if PASSING_WORDS.search(said) else Outcome.UNKNOWN
-    if status == 429 and CREDIT_WORDS.search(said):  # OpenAI says so of an empty account
-        return Outcome.CREDIT_EXHAUSTED
-    if says_no_credit(status, said):
-        return Outcome.CREDIT_EXHAUSTED
-    return outcome_of_status(status) or Outcome.UNKNOWN
+    return outcome_of_refusal(status, said)
 
 
 def _reset_at_ms(error: object, now_ms: int) -> int | None:

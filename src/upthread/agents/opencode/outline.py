@@ -25,6 +25,7 @@ Row: TypeAlias = Mapping[str, object]
 """A session's columns, as many as its table has."""
 
 _STEPS: Final = 20_000
+"""Of SQLite's machine, between two looks at the clock: a list is cut short rather than late."""
 _TABLES: Final = ("session_v2", "session")
 _COLUMNS: Final = (
     *("id", "parent_id", "directory", "title", "version", "agent", "model"),

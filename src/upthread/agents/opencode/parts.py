@@ -7,7 +7,6 @@ and what is new is kept raw, never an error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,11 +14,9 @@ from upthread.agents._json_lines import as_object, member, objects_at, text_at
 from upthread.core import events
 from upthread.core.events import AgentEvent
 from upthread.core.lazy_regex import regex
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
-
-TITLE_CHARACTERS_MAX: Final = 200
-"""As much of a command as stands for the call."""
 
 SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
 """Parts about OpenCode's own bookkeeping, not about the conversation: no event."""
@@ -230,8 +227,3 @@ def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
             size = member(model, "limit", "context")
             return size if isinstance(size, int) and size > 0 else None
     return None
-
-
-def in_short(raw: object) -> str:
-    """Return anything as one line of JSON, for an error message."""
-    return json.dumps(raw, ensure_ascii=False, default=str)[:500]

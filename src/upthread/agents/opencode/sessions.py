@@ -24,6 +24,8 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 LISTED_MAX: Final = 100_000
+"""More than anybody was seen to have. A list of as many may go on."""
+
 TOOLS: Final = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
 """OpenCode's tools and permissions, as seen in 1.18.33; `edit` stands for all that edit."""
 MORE_TOOLS: Final = ("question", "skill", "task", "todoread", "todowrite", "webfetch", "websearch")
@@ -67,7 +69,8 @@ class Sessions:
             return refused
         # Sub-agents' sessions too: those are gone on with by their ids as well.
         listed = {one.upstream_session_id for one in await self.listed(roots_only=False)}
-        if session in listed:
+        # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
+        if session in listed or len(listed) >= LISTED_MAX:
             return refused
         error = UpstreamError(
             f"{refused.message}; it does not list this session",

@@ -31,8 +31,8 @@ from upthread.agents.opencode.parts import (
 )
 from upthread.core.events import AgentEvent, ChildEnded, ChildStarted, TitleChanged, UsageReported
 from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.workstreams import ROLE_UNKNOWN
 
-ROLE_UNKNOWN: Final = "subagent"
 SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
 """Events of a session that say nothing of the conversation, or say it again."""
 SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", "pty.")

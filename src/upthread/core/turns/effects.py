@@ -26,6 +26,7 @@ _GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
 
 TITLE_CHARACTERS_MAX: Final = 200
+"""As in `core.quotas`, which a look does not load."""
 
 OUTCOME_UNKNOWN: Final = "outcome unknown"
 

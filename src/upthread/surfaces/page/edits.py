@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from upthread.core.decision.examined import PATH_ARGUMENTS
 from upthread.core.types import JsonValue
 
 LINES_COMPARED_MAX: Final = 2_000
@@ -37,7 +38,6 @@ class DiffLine(NamedTuple):
     text: str
 
 
-_PATHS: Final = ("file_path", "filePath", "path", "notebook_path")
 _BEFORE: Final = ("old_string", "oldString", "oldText", "old_text")
 _AFTER: Final = ("new_string", "newString", "newText", "new_text", "content", "new_source")
 _PATCHES: Final = ("unified_diff", "diff", "patchText", "patch")
@@ -51,7 +51,7 @@ def edits_in(arguments: JsonValue) -> tuple[Edit, ...]:
 def _edits(value: JsonValue, *, path: str) -> Iterator[Edit]:
     if not isinstance(value, Mapping):
         return
-    path = _first(value, _PATHS) or path
+    path = _first(value, PATH_ARGUMENTS) or path
     # Claude Code's MultiEdit and Codex's fileChange have several in one call.
     for each in _several(value):
         yield from _edits(each, path=path)
