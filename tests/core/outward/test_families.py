@@ -355,3 +355,17 @@ def test_an_action_is_told_with_what_is_known_of_it():
 )
 def test_what_a_clouds_program_acts_on_may_be_called_as_what_looks_is(command):
     assert len(actions(command)) == 1
+
+
+@pytest.mark.parametrize("line", ["ant deploy", "ninja release", "mage release", "make deploy"])
+def test_a_task_that_deploys_is_outward_whatever_runs_tasks(line):
+    assert [each.family for each in actions(line)] == [f"script {line.split()[1]}"]
+
+
+@pytest.mark.parametrize("line", ["make --just-print deploy", "just -l deploy", "make -n deploy"])
+def test_a_run_that_only_tells_what_it_would_do_is_not(line):
+    assert actions(line) == ()
+
+
+def test_a_shells_own_option_of_that_name_makes_nothing_dry():
+    assert actions("bash -l deploy.sh") != ()

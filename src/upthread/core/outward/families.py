@@ -15,7 +15,15 @@ from typing import Final, TypeAlias
 from upthread.core.lazy_dataclass import dataclass, field, replace
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
-from upthread.core.outward.nested_commands import Word, git_verb, name_of
+from upthread.core.outward.nested_commands import (
+    DRY_RUNS,
+    PACKAGERS,
+    SHELLS,
+    TASK_RUNNERS,
+    Word,
+    git_verb,
+    name_of,
+)
 
 Read: TypeAlias = Callable[["Line"], tuple[Action, ...]]
 
@@ -370,11 +378,11 @@ def elsewhere(line: Line) -> tuple[Action, ...]:
 _TELLING_NAME: Final = regex(
     r"(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)", re.IGNORECASE
 )
-_RUNNERS: Final = frozenset(
-    {"bundle", "cap", "composer", "fab", "gradle", "gradlew", "grunt", "gulp", "inv", "invoke"}
-    | {"just", "make", "mise", "mix", "moon", "mvn", "mvnw", "nox", "npm", "nx", "pnpm", "bun"}
-    | {"rake", "rails", "task", "tox", "turbo", "yarn", "php", "node", "python", "python3", "ruby"}
-    | {"bash", "sh", "zsh", "perl", "deno", "tsx", "ts-node", "manage.py", "django-admin"}
+_RUNNERS: Final = (
+    TASK_RUNNERS
+    | SHELLS
+    | {"gradlew", "mvnw", "rails", "php", "node", "python", "python3", "ruby", "perl", "tsx"}
+    | {"ts-node", "manage.py", "django-admin"}
 )
 
 
@@ -384,7 +392,8 @@ def by_name(line: Line) -> tuple[Action, ...]:
         told = [word for word in line.operands[:3] if word and _TELLING_NAME.search(word)]
     else:
         told = [line.name] if _TELLING_NAME.search(line.name) else []
-    if not told or line.has(*DRY):
+    only_tells = line.name in TASK_RUNNERS - PACKAGERS and line.has(*DRY_RUNS)
+    if not told or line.has(*DRY) or only_tells:
         return ()
     after = (
         line.operands[line.operands.index(told[0]) + 1 :] if told[0] != line.name else line.operands

@@ -24,6 +24,22 @@ Word: TypeAlias = str | None
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 
+MAKES: Final = frozenset({"gmake", "just", "make"})
+PACKAGERS: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
+TASK_RUNNERS: Final = (
+    MAKES
+    | PACKAGERS
+    | {"ant", "bundle", "cap", "composer", "fab", "gradle", "grunt", "gulp", "inv", "invoke"}
+    | {"mage", "mise", "mix", "moon", "mvn", "ninja", "nox", "nx", "rake", "task", "tox", "turbo"}
+    | {"act", "deno", "lefthook", "nix", "pre-commit"}
+)
+"""Programs that run what a project calls a task, by its name."""
+
+DRY_RUNS: Final = frozenset(
+    {"-n", "--dry-run", "--just-print", "--recon", "--list", "-l", "--version"}
+)
+"""Options by which those only tell; those of PACKAGERS have other meanings."""
+
 HOLE: Final = "\ue000"
 """Stands in a text for what only running it would tell: a word that has one is not known."""
 
@@ -262,13 +278,15 @@ _ESCAPE: Final = regex(r"""\\[nt\\"']""")
 class Known:
     """What is known where a command stands. `arguments` are `$1` and so on, None for one unknown.
 
-    `functions` have their bodies; `aliases` those of the shell, and those of git as `git NAME`.
+    `functions` have their bodies; `aliases` those of the shell, and those of git as `git NAME`;
+    `entered` are the calls of functions that this is within.
     """
 
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     arguments: tuple[Word, ...] = ()
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    entered: frozenset[tuple[Word, ...]] = frozenset()
 
     def with_alias(self, name: str, value: str) -> Known:
         """Return this with one alias more."""

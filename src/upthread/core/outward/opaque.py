@@ -16,7 +16,16 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
-from upthread.core.outward.nested_commands import SHELLS, Word, git_verb, name_of
+from upthread.core.outward.nested_commands import (
+    DRY_RUNS,
+    MAKES,
+    PACKAGERS,
+    SHELLS,
+    TASK_RUNNERS,
+    Word,
+    git_verb,
+    name_of,
+)
 from upthread.core.outward.programs import without_starter
 from upthread.core.outward.shell_commands import INTERPRETERS, ShellCommand
 from upthread.core.types import JsonValue
@@ -73,18 +82,8 @@ def _is_file(words: tuple[Word, ...]) -> bool:
     return bool(rest) and any(mark in (rest[0] or "/") for mark in "./")
 
 
-_MAKES: Final = frozenset({"make", "gmake", "just"})
-_PACKAGERS: Final = frozenset({"npm", "pnpm", "yarn", "bun"})
-_RUNNERS: Final = (
-    _MAKES
-    | _PACKAGERS
-    | {"ant", "bundle", "cap", "composer", "fab", "gradle", "grunt", "gulp", "inv", "invoke"}
-    | {"mage", "mise", "mix", "moon", "mvn", "ninja", "nox", "nx", "rake", "task", "tox", "turbo"}
-    | {"act", "deno", "lefthook", "nix", "pre-commit"}
-)
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES: Final = ("justfile", "Justfile", ".justfile")
-_DRY: Final = frozenset({"-n", "--dry-run", "--just-print", "--recon", "--list", "-l", "--version"})
 _TAKING: Final = frozenset({"-C", "--directory", "--prefix", "--cwd", "-w", "--workspace", "-f"})
 _STANDARD: Final = frozenset({"test", "t", "start", "stop", "restart"})
 _NOT_SCRIPTS: Final = frozenset(
@@ -142,12 +141,12 @@ def _git(words: tuple[Word, ...]) -> Opaque | None:
 def _task(words: tuple[Word, ...]) -> Opaque | None:
     name = name_of(words[0])
     # Not of npm and its like: to them such a word may be the script's.
-    if any(word in _DRY for word in words[1:] if name not in _PACKAGERS):
+    if any(word in DRY_RUNS for word in words[1:] if name not in PACKAGERS):
         return None
     operands, places, file = _operands(words)
-    if name in _PACKAGERS:
+    if name in PACKAGERS:
         return _package(words, operands, places)
-    if name not in _MAKES:
+    if name not in MAKES:
         return Opaque(words=words, said=words[1:])
     names = (file,) if file else _JUSTFILES if name == "just" else _MAKEFILES
     files = tuple(f"{places}{each}" for each in names)
@@ -226,7 +225,7 @@ _READERS: Final[tuple[tuple[_Fits, Callable[[tuple[Word, ...]], Opaque | None]],
     (_is_interpreter, _interpreted),
     (lambda name, _: name in _AWKS, _runs_of_awk),
     (lambda name, _: name == "git", _git),
-    (lambda name, _: name in _RUNNERS, _task),
+    (lambda name, _: name in TASK_RUNNERS, _task),
     (_is_by_path, lambda words: _script(words, 0, "program")),
 )
 """Which programs run what their words do not tell, and what reads their words; the first fits."""

@@ -150,8 +150,9 @@ def _one(
     if not depth:
         return
     # Without arguments there is nothing to add: its body stands in the line, and is read there.
-    if inner[0] in known.functions and inner[1:]:
-        inside = replace(known, arguments=inner[1:])
+    # One that calls itself with the same words does again what was read of it.
+    if inner[0] in known.functions and inner[1:] and inner not in known.entered:
+        inside = replace(known, arguments=inner[1:], entered=known.entered | {inner})
         yield from _commands(known.functions[inner[0] or ""], where, depth - 1, inside)
     for line in lines_run_by(inner, known.aliases):
         yield from _commands(line, where, depth - 1, known.without_alias(inner))
