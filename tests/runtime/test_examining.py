@@ -8,13 +8,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from tests.support.world import git, make_repository
 
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
 from upthread.core.decision.freshness import changed_files
+from upthread.runtime.bindings.examined_files import examined
 from upthread.runtime.turns import examination
 from upthread.runtime.turns.examination import examine, look_again
 
@@ -308,3 +311,14 @@ def test_what_is_looked_at_costs_by_the_files_examined_not_by_the_repository(
     finally:
         examination._digest_of = real
     assert opened == [f"{tmp_path}/src/1"]
+
+
+@pytest.mark.parametrize("size", [10, HASHED_BYTES_MAX, HASHED_BYTES_MAX + 1])
+def test_a_hook_and_a_turn_know_a_file_in_the_same_way_whatever_its_size(
+    tmp_path: Path, size: int
+) -> None:
+    path = put(tmp_path / "a.bin", "x")
+    os.truncate(path, size)
+    os.utime(path, (OLD_S, OLD_S))
+    by_turn = examine(str(tmp_path), "a.bin", how="read")
+    assert examined(str(tmp_path), "a.bin", "read") == asdict(by_turn)

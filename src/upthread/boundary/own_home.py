@@ -21,7 +21,7 @@ _OF_MACOS = "Library/Application Support"
 def home_path(environment: Mapping[str, str]) -> str:
     """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory.
 
-    Raises ConfigError where the person has no home.
+    Raises ConfigError where the person has no home, or UPTHREAD_HOME is not absolute.
     """
     return _chosen(environment, "XDG_DATA_HOME", ".local/share")
 
@@ -29,6 +29,16 @@ def home_path(environment: Mapping[str, str]) -> str:
 def configuration_path(environment: Mapping[str, str]) -> str:
     """Return the directory of the person's own `config.toml`, as `home_path` does."""
     return _chosen(environment, "XDG_CONFIG_HOME", ".config")
+
+
+def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
+    """Return where upthread's files are for what an agent runs: where `set_up` says, unless told.
+
+    What is not absolute is passed over: in here it would be a place in whichever repository the
+    agent works in, and nothing may keep an agent from going on.
+    """
+    told = environment.get("UPTHREAD_HOME", "")
+    return told if os.path.isabs(told) else set_up
 
 
 def home_directory(environment: Mapping[str, str]) -> Path:
@@ -40,7 +50,14 @@ def home_directory(environment: Mapping[str, str]) -> Path:
 
 def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
     if chosen := environment.get("UPTHREAD_HOME"):
-        return chosen
+        if os.path.isabs(chosen):
+            return chosen
+        from upthread.errors import ConfigError
+
+        raise ConfigError(
+            f"UPTHREAD_HOME is {chosen!r}, which is another place in each directory",
+            hint=f"give it an absolute path: {os.path.abspath(chosen)}",
+        )
     of_all = environment.get(variable, "")
     if not os.path.isabs(of_all):
         usual = _OF_MACOS if sys.platform == "darwin" else usual

@@ -13,13 +13,11 @@ from typing import Final, Literal, TypeAlias
 from upthread.core.agents import AGENTS
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import visible_line
+from upthread.core.workstreams import CALLERS_VARIABLE
 
 ActorKind: TypeAlias = Literal["person", "model", "program"]
 
 NAME_CHARACTERS_MAX: Final = 60
-
-CALLERS_VARIABLE: Final = "UPTHREAD_CALLERS"
-"""The conversations that a process was started inside of, outermost first, with commas."""
 
 MARKS: Final[Mapping[str, str]] = {
     **{variable: row.name for row in AGENTS.values() for variable in row.marks},

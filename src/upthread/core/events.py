@@ -209,7 +209,10 @@ class PromptSent(Struct, frozen=True, kw_only=True):
 
 
 class RecoveryStarted(Struct, frozen=True, kw_only=True):
-    """Another process took the turn over after its holder died."""
+    """The turn is gone on with, its prompt perhaps sent.
+
+    Its holder died, a person told the parked turn to go on, or the same holder tries once more.
+    """
 
     holder: str
 

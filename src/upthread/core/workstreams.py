@@ -9,13 +9,22 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
+
+WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
+"""By which a person, or whoever starts an agent, says which workstream it works in."""
+
+CALLERS_VARIABLE = "UPTHREAD_CALLERS"
+"""The conversations that a process was started inside of, outermost first, with commas."""
 
 BYTES_MAX = 200
 """As `core.names.WORKSTREAM_BYTES_MAX`."""
 
 UNASSIGNED = "no-workstream"
 """Where calls are recorded that belong to none: each under its main session."""
+
+ROLE_UNKNOWN = "subagent"
+"""What the role of a sub-agent is called where nobody said it, or only a model."""
 
 ENVIRONMENT = "environment"
 NAMED = "named_in_prompt"
@@ -24,7 +33,7 @@ BRANCH = "branch"
 NONE = "none"
 
 BECAUSE = {
-    ENVIRONMENT: "UPTHREAD_WORKSTREAM says so",
+    ENVIRONMENT: f"{WORKSTREAM_VARIABLE} says so",
     NAMED: "a prompt of this session named it",
     USED: "`upthread use` says so",
     BRANCH: "it is the branch that is checked out",
@@ -34,6 +43,11 @@ BECAUSE = {
 
 _JOINING = "-_/"
 """Characters that go on with a name: `spec-42` is not named by `spec-42-b` or `old/spec-42`."""
+
+
+def callers_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the conversations a process was started inside of, outermost first."""
+    return tuple(filter(None, environment.get(CALLERS_VARIABLE, "").split(",")))
 
 
 def choose_workstream(

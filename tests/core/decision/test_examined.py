@@ -1,18 +1,15 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from upthread.core.decision.examined import (
     FILES_OF_CALL_MAX,
-    PATH_CHARACTERS_MAX,
     Examination,
     ExaminedFile,
     examination_of,
-    kept_path,
     known_after,
 )
+from upthread.core.decision.examined_paths import PATH_CHARACTERS_MAX
 from upthread.core.types import ToolCallPart
 
 ROOT = "/srv/project"
@@ -82,26 +79,6 @@ def test_a_call_that_names_too_many_files_is_cut():
     many = examination_of(call("read", *(f"{n}.py" for n in range(999))), root=ROOT)
     assert many is not None
     assert len(many.paths) == FILES_OF_CALL_MAX
-
-
-@pytest.mark.parametrize(
-    ("name", "root", "kept"),
-    [
-        ("/srv/project-two/a", ROOT, "/srv/project-two/a"),
-        ("../other/a", ROOT, "/srv/other/a"),
-        ("a", "/", "a"),
-        ("/srv/project/", ROOT, None),
-        ("/srv/project/./b//c", "/srv/project/", "b/c"),
-    ],
-)
-def test_a_path_inside_is_kept_relative_so_that_a_moved_directory_is_no_change(name, root, kept):
-    assert kept_path(name, root=root) == kept
-
-
-@given(st.text(max_size=30))
-def test_no_name_is_kept_that_climbs_out_as_a_relative_path(name):
-    kept = kept_path(name, root=ROOT)
-    assert kept is None or not kept.startswith("../")
 
 
 def known(path: str, digest: str, *, mtime_ns: int | None = 50) -> ExaminedFile:

@@ -19,12 +19,12 @@ from upthread.core.decision.model import AgentLimit, HandshakeInputs, Limits
 from upthread.core.decision.price import Price, Spending, Tokens, cache_state
 from upthread.core.decision.rules import RULES
 from upthread.core.types import ConversationId, Outcome
+from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.hooked.publication import beforehand, grounds
 from upthread.runtime.turns.examination import examine, look_again
 from upthread.surfaces.hook.call import SubAgentCall
 from upthread.surfaces.hook.decision import take_decision
-from upthread.surfaces.hook.hook_decision import CALLERS_VARIABLE
 
 AGENTS = ("opencode", "claude-code", "codex")
 SESSION = "ses_1"

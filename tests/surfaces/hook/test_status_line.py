@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
+
+GREETER = Path(__file__).parents[3] / "examples/greeter"
 
 
 @pytest.fixture
@@ -48,3 +52,26 @@ def test_what_it_cannot_read_stands_in_the_line(place, line):
     (path,) = place.home.glob("hooks/places/*.json")
     path.write_text("{")
     assert line() == "upthread: UnreadableError"
+
+
+def test_it_says_how_many_questions_are_open(place, line):
+    shutil.copytree(GREETER, place.project, dirs_exist_ok=True)
+    place.run("run", "spec-42", "--spec", "spec.md", "--agent", "rehearsal")
+    place.upthread("use", "spec-42")
+    assert line() == "spec-42 · 2 open questions"
+
+
+def test_each_open_question_counts_however_long_its_workstreams_state_is(place, line):
+    place.call("c1", "ses_1")
+    place.upthread("drain")
+    (path,) = place.home.glob("hooks/places/*.json")
+    known = json.loads(path.read_text())
+    (listed,) = known["workstreams"]
+    path.write_text(json.dumps({**known, "workstreams": [{**listed, "open_questions": 30}]}))
+    assert line() == "spec-42 · 30 open questions"
+
+
+def test_a_home_that_is_not_absolute_is_passed_over_as_hooks_do(place, line, monkeypatch):
+    monkeypatch.setitem(place.environment, "UPTHREAD_HOME", "somewhere")
+    assert line() == "spec-42"
+    assert not (place.project / "somewhere").exists()

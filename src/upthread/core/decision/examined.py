@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.decision.examined_paths import kept_path
 from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.types import JsonValue, ToolCallPart
 
@@ -20,12 +21,8 @@ How: TypeAlias = Literal["read", "shown", "wrote", "ran"]
 
 State: TypeAlias = Literal["hashed", "too_large", "unreadable", "missing", "no_file"]
 
-PATH_CHARACTERS_MAX: Final = 4_096
 FILES_OF_CALL_MAX: Final = 256
 """A call that names more files is one that lists, not one that reads."""
-
-NEVER_LOOKED_AT: Final = ("/dev/", "/proc/", "/sys/")
-"""Places where opening a file can do something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +76,7 @@ _HOW_OF_TOOL: Final[Mapping[str, How]] = MappingProxyType(
 """The agents' own tools by name, lower case, where no kind is given: Claude Code 2.1, OpenCode
 1.18, Codex 0.169, Gemini CLI 0.61."""
 
-_PATH_ARGUMENTS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
+PATH_ARGUMENTS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 """Where those tools have the file's path; Codex's patches have `changes`, a mapping by path."""
 
 _DIRECTORY_ARGUMENTS: Final = ("workdir", "cwd", "working_directory", "dir_path")
@@ -120,18 +117,6 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
     return None if known == before else known
 
 
-def kept_path(name: str, *, root: str) -> str | None:
-    """Return a path as it is kept, None for one that names no file we would look at."""
-    if not name or "\0" in name or len(name) > PATH_CHARACTERS_MAX:
-        return None
-    # By text alone: to resolve links would be a look at the disk.
-    whole = posixpath.normpath(posixpath.join(root, name))
-    if whole.startswith(NEVER_LOOKED_AT) or whole == posixpath.normpath(root):
-        return None
-    prefix = posixpath.normpath(root).rstrip("/") + "/"
-    return whole.removeprefix(prefix)
-
-
 def _shown_by(call: ToolCallPart, root: str) -> Examination | None:
     # Late: hooks read this module, and no command.
     from upthread.core.outward.calls import commands_of  # noqa: PLC0415
@@ -159,5 +144,5 @@ def _paths_in(arguments: JsonValue) -> Sequence[str]:
     changes = arguments.get("changes")
     if isinstance(changes, Mapping):
         return tuple(changes)
-    named = (arguments.get(name) for name in _PATH_ARGUMENTS)
+    named = (arguments.get(name) for name in PATH_ARGUMENTS)
     return [path for path in named if isinstance(path, str)]

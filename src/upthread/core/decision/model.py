@@ -88,20 +88,21 @@ class AgentLimit:
 class HandshakeInputs:
     """All that a decision rests on; stored with it.
 
-    `callers` are the conversations inside which this call is made, outermost first.
-    `current_agent` is None when no upstream session is open; `other_host` is where it lives, None
-    when that is here, as far as is known. `holder` and `tree_holder` say who has the conversation,
-    and the working tree that the role would write to, None where nobody is in the way.
-    `was_unheard` is whether the turn that was interrupted was so before its session got the prompt.
-    `session_lost` is the outcome for which this turn gave its session up, None while it has not.
-    `condition_before` and
-    `condition_now` are digests for `resume_if`, None where the role has no such condition or has
-    not run yet. `opens_only_within` is whether the session is a sub-agent's, which its agent opens
-    only inside of the main session that it was started in. `relays` counts the links at the chain's
-    end that were opened because the one before was nearly full. `spending` is None where nothing
-    limits it. `surroundings` are those the session would go on in, None where none is open.
-    `agent_limit` is None where none is known to last. `turns_lacking` is how many turns the agent's
-    session has that the record lacked, None for none; `not_compared` is why nobody can tell.
+    `turns` counts the conversation's turns so far, over all of its sessions: what is to follow from
+    the length of one session needs a count of its own. `callers` are the conversations inside which
+    this call is made, outermost first. `current_agent` is None when no upstream session is open;
+    `other_host` is where it lives, None when that is here, as far as is known. `holder` and
+    `tree_holder` say who has the conversation, and the working tree that the role would write to,
+    None where nobody is in the way. `was_unheard` is whether the turn that was interrupted was so
+    before its session got the prompt. `session_lost` is the outcome for which this turn gave its
+    session up, None while it has not. `condition_before` and `condition_now` are digests for
+    `resume_if`, None where the role has no such condition or has not run yet. `opens_only_within`
+    is whether the session is a sub-agent's, which its agent opens only inside of the main session
+    that it was started in. `relays` counts the links at the chain's end that were opened because
+    the one before was nearly full. `spending` is None where nothing limits it. `surroundings` are
+    those the session would go on in, None where none is open. `agent_limit` is None where none is
+    known to last. `turns_lacking` is how many turns the agent's session has that the record lacked,
+    None for none; `not_compared` is why nobody can tell.
     """
 
     conversation_id: ConversationId

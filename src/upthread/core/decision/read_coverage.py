@@ -13,7 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.decision.examined import ExaminedFile, directory_of, examination_of, kept_path
+from upthread.core.decision.examined import ExaminedFile, directory_of, examination_of
+from upthread.core.decision.examined_paths import kept_path
 from upthread.core.outward.calls import commands_of
 from upthread.core.shell.reads import is_reading_known
 from upthread.core.types import ErasedPart, Part, ToolCallPart, ToolResultPart

@@ -11,14 +11,12 @@ import stat
 import time
 
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary
+from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
 from upthread.runtime.bindings.light_json import text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-HASHED_BYTES_MAX = 16 * 1024 * 1024
-"""Of one file; a larger one is known by size and time. A hook has to be quick."""
 
 PIECE_BYTES = 1024 * 1024
 BINARY_LOOK_BYTES = 8_000

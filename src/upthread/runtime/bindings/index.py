@@ -27,7 +27,8 @@ UNINDEXED_MAX = 16
 """How many bindings may have changed before the index is written again."""
 
 SETTLED_NS = 2_000_000_000
-"""How old a binding is in the index: a later one could have its number and its time of a tick."""
+"""How old a file must be to be indexed: a younger one could be replaced, within a tick of the
+clock, by one with the same inode number and time."""
 
 
 def bindings(

@@ -306,7 +306,7 @@ class Draining:
 
 def _lease_of(key: ConversationKey, wait_s: float) -> LeaseRequest:
     return LeaseRequest(
-        # Without `occupies`, as turns have it: that takes in first what lies in the spool.
+        # Not `occupies`, which turns set: it would drain the spool first, and this is the drain.
         name=conversation_lease(key.project_id, key.address),
         doing=f"drain {key.address}",
         wait_s=wait_s,

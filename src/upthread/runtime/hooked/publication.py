@@ -66,8 +66,8 @@ WORKSTREAMS_MAX: Final = 50
 AGAIN_WITHIN_S: Final = 10.0
 """For how long the record is read again because others wrote meanwhile: each time one got on."""
 
-FORMAT: Final = 1
-"""Raised with what a binding holds, so that those of earlier versions are written anew."""
+FORMAT: Final = 2
+"""Raised with what a place or a binding holds, so that those of earlier versions are replaced."""
 
 STATE_CHARACTERS_MAX: Final = 1_000
 """Of a workstream's state as a session is told it at its start: some 300 tokens."""
@@ -207,6 +207,7 @@ def _entry(source: Published, view: WorkstreamView) -> dict[str, Any]:
         "base_name": view.workstream.base_name,
         "last_at_ms": _last_at_ms(source.store, view),
         "state": state_of(view),
+        "open_questions": len(view.open_questions),
         "worked": [
             role.conversation.key.role
             for role in view.roles
@@ -370,7 +371,7 @@ def _grounds(source: Published, view: RoleView) -> dict[str, Any]:
     )
     settings = source.settings
     place = settings.working_directory
-    # At no time: a limit counts as one, and the hook looks whether it is over.
+    # now_ms=0, at which no limit is over yet: the hook compares it with its own clock.
     subject = subject_of(view, role, settings, working_directory=place, now_ms=0)
     return grounds(*unmoved(source.store, inputs, subject))
 

@@ -31,6 +31,7 @@ from upthread.core.decision.examined import (
     examination_of,
     known_after,
 )
+from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
 from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     ConversationId,
@@ -42,7 +43,6 @@ from upthread.core.types import (
 )
 from upthread.runtime.system import now_ns
 
-HASHED_BYTES_MAX: Final = 64 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 BINARY_LOOK_BYTES: Final = 8_000
 """How far a NUL is looked for that makes a file binary; git looks as far."""

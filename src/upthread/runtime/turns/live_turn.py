@@ -17,7 +17,6 @@ from typing import TypeVar
 from msgspec import structs
 
 from upthread.agents.base import OpenRequest
-from upthread.core.actors import CALLERS_VARIABLE
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
@@ -39,6 +38,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
+from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.runtime.cost import Account
 from upthread.runtime.permissions.gate import Gate, reader_in
 from upthread.runtime.record.turn_views import totals_of

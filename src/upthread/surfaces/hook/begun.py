@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 
-from upthread.core.decision.words import UNSEEN
-from upthread.core.workstreams import UNASSIGNED
+from upthread.core.decision.words import FIRST, RESUME, START_FRESH, UNSEEN
+from upthread.core.workstreams import ROLE_UNKNOWN, UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.index import bindings
@@ -30,12 +30,6 @@ GOES_ON_WAIT_S = 2.0
 SLOTS_MAX = 64
 CHILD_SLOT = 0
 """As `core.types.CHILD_SLOT`: what is recorded only, and found by no key."""
-
-SOME_ROLE = "subagent"
-"""Of a call that is only recorded: its role is the model's word, and goes with the words."""
-
-FIRST, FRESH, RESUME = "first", "start_fresh_with_briefing", "resume"
-"""As in `core.decision.model`."""
 
 NOT_CONTINUED = "recorded_only"
 
@@ -65,8 +59,8 @@ def keep(
 ) -> None:
     """Keep that a call has begun, the binding it claims by its path, and that this was seen.
 
-    From here on the hook's time is not over any more: what is kept is what the agent is told. That
-    it was seen comes last: without its claim a call that was seen would be one that is over.
+    The alarm is switched off: what is stored from here on must be what the agent is told. The mark
+    that it was seen is written after the claim: a call with the mark and without a claim is over.
     """
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     spool.put(place, kind, event)
@@ -86,10 +80,10 @@ def keep_recorded_only(
 
     `further` are reasons beside that it is only recorded.
     """
-    where = {"workstream": workstream or UNASSIGNED, "role": SOME_ROLE, "slot": CHILD_SLOT}
+    where = {"workstream": workstream or UNASSIGNED, "role": ROLE_UNKNOWN, "slot": CHILD_SLOT}
     held = claim_of(call)
     reasons = [NOT_CONTINUED, *further]
-    event = {**where, **held, "because": because, "decision": FRESH, "reasons": reasons}
+    event = {**where, **held, "because": because, "decision": START_FRESH, "reasons": reasons}
     # By its call, since nothing else tells two of them apart: they have no role and no slot.
     path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
     binding = {**where, "claim": held}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from upthread.boundary.files import read_end
-from upthread.core.workstreams import choose_workstream, named_workstream
+from upthread.core.workstreams import WORKSTREAM_VARIABLE, choose_workstream, named_workstream
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import claim, is_of_call
 from upthread.runtime.bindings.files import FILE_BYTES_MAX
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FRESH_PREFIX = "fresh:"
 """As `core.turns.prompt.FRESH_PREFIX`."""
 
-WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
 ELSEWHERE = "elsewhere"
 

@@ -10,6 +10,7 @@ seen in 2.1.330: https://code.claude.com/docs/en/hooks
 
 from __future__ import annotations
 
+from upthread.agents.claude_code.entries import ENDS
 from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import (
     object_in,
@@ -33,10 +34,6 @@ DELEGATING = frozenset({"Agent", "Task"})
 WRITING = "SendMessage"
 NOTIFICATION = "<task-notification>"
 """How a prompt begins that no person wrote: it tells that a sub-agent in the background is over."""
-
-# A status we do not know must not pass for success.
-OUTCOMES = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
-"""Of a notification's status; every other one is unknown."""
 
 LOADING = (
     f"If {WRITING} is not among your tools, load it: ToolSearch with query 'select:{WRITING}'."
@@ -207,7 +204,7 @@ def _notified(place: Place, fields: dict[str, Any]) -> None:
     held = _claim_of(place, child, text_in(fields, "session_id"), "")
     # One that was seen to stop holds no claim any more, and is not ended twice.
     if held.get("is_background") is True:
-        outcome, reply = OUTCOMES.get(status, "unknown"), _between(told, "result")
+        outcome, reply = ENDS.get(status, "unknown"), _between(told, "result")
         transcript = transcript_of(text_in(fields, "transcript_path"), child)
         _over(place, held, child, outcome, reply=reply, transcript=transcript)
 

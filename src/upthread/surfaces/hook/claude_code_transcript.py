@@ -79,7 +79,10 @@ def told_by(transcript: str) -> Told:
 
 def _is_asked(entry: dict[str, Any]) -> bool:
     """Return whether a user's entry is what the sub-agent was asked, not a tool's result."""
-    return bool(text_in(object_in(entry, "message"), "content")) and not is_put_in(entry)
+    content = object_in(entry, "message")
+    # A prompt is a text, or a list of blocks with one; a tool's result is a block of another type.
+    is_said = any(text_in(block, "type") == "text" for block in objects_in(content, "content"))
+    return (is_said or bool(text_in(content, "content"))) and not is_put_in(entry)
 
 
 def _entry(line: bytes) -> dict[str, Any]:

@@ -36,7 +36,6 @@ NAMESPACE = "multi_agent"
 SOME_AGENT = "default"
 """The type of a sub-agent that was asked for without one."""
 
-FOLDER = "file://"
 CONTINUING = main_session.Continuing(
     AGENT, lambda session: f"{OPENING} with id {session!r}, then {WRITING} to it", only_own=False
 )
@@ -166,7 +165,10 @@ def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, An
 
 
 def _told_by(transcript: str) -> tuple[str, str, list[dict[str, Any]]]:
-    """Return what a sub-agent was asked last, and since then its last words and files."""
+    """Return what a sub-agent was asked last, and since then its last words and files.
+
+    The files of prompts before are in its binding already: each is told at the end of its prompt.
+    """
     prompt = reply = ""
     found: list[dict[str, Any]] = []
     for line in end_of(transcript).split(b"\n"):

@@ -12,10 +12,12 @@ import os
 import time
 
 from upthread.core.decision.cache import state_of_cache
+from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE, START_FRESH
+from upthread.core.workstreams import callers_in
 from upthread.runtime.bindings.examined_files import has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.hook_decision import CALLERS_VARIABLE, HookDecision, surroundings
+from upthread.surfaces.hook.hook_decision import HookDecision, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +25,7 @@ if TYPE_CHECKING:
 
     from upthread.surfaces.hook.call import SubAgentCall
 
-REPLAYING = "resume_with_replay"
-RESUMING = frozenset({"resume", "resume_with_update"})
-FRESH = "start_fresh_with_briefing"
-REFUSE = "refuse"
+RESUMING = frozenset({RESUME, RESUME_WITH_UPDATE})
 
 
 def take_decision(
@@ -49,7 +48,7 @@ def take_decision(
         inputs = object_in(beforehand, "inputs")
         # Taken as if the tool could resume. For one that cannot, it stands where nothing is
         # resumed; but a fresh start has one reason more there, which the table puts in its place.
-        is_apart = text_in(said, "decision") not in {*RESUMING, FRESH} and not inputs.get(
+        is_apart = text_in(said, "decision") not in {*RESUMING, START_FRESH} and not inputs.get(
             "was_interrupted"
         )
         if said and (call.can_resume or is_apart):
@@ -82,7 +81,7 @@ def is_unmoved(
     What the call brings, where it comes from, what the session works in, and each file it examined.
     """
     session = text_in(binding, "session")
-    is_plain = not call.is_fresh_asked and not os.environ.get(CALLERS_VARIABLE)
+    is_plain = not call.is_fresh_asked and not callers_in(os.environ)
     is_same_agent = not session or text_in(binding, "agent") == call.agent
     if not is_plain or not is_same_agent or session in call.unusable:
         return False

@@ -16,6 +16,9 @@ from upthread.core.decision.words import (
     OTHER_REASONS,
     OTHER_ROLE,
     RECORDED_BESIDE,
+    REFUSE,
+    RESUME_WITH_REPLAY,
+    START_FRESH,
     UNDECIDED,
     UNKNOWN_SESSION,
     address_in_words,
@@ -38,13 +41,7 @@ from upthread.surfaces.hook.call import (
     where_of,
     workstream_of,
 )
-from upthread.surfaces.hook.decision import (
-    FRESH,
-    REFUSE,
-    REPLAYING,
-    RESUMING,
-    take_decision,
-)
+from upthread.surfaces.hook.decision import RESUMING, take_decision
 from upthread.surfaces.hook.decision_line import decision_line, line_of, misnamed_in_words, one_line
 from upthread.surfaces.hook.drain_wait import (
     NotTakenInError,
@@ -187,7 +184,9 @@ def _check_told(
     was_cut_off: bool,
 ) -> None:
     """Raise NotTakenInError where a new session would not be told what it is to go on from."""
-    must_be_told = taken.decision == REPLAYING or (was_cut_off and taken.decision != REFUSE)
+    must_be_told = taken.decision == RESUME_WITH_REPLAY or (
+        was_cut_off and taken.decision != REFUSE
+    )
     if not must_be_told or is_taken_in(binding, call.call_id):
         return
     is_dead = is_left(binding, call.call_id)
@@ -338,9 +337,9 @@ def _decided(call: SubAgentCall, binding: dict[str, Any], taken: HookDecision) -
 
 def _past(taken: HookDecision, binding: dict[str, Any]) -> str:
     """Return what a session that knows nothing is told of the conversation it goes on with."""
-    if taken.decision not in {REPLAYING, FRESH}:
+    if taken.decision not in {RESUME_WITH_REPLAY, START_FRESH}:
         return ""
-    replay = text_in(binding, "replay") if taken.decision == REPLAYING else ""
+    replay = text_in(binding, "replay") if taken.decision == RESUME_WITH_REPLAY else ""
     if replay or not taken.changes:
         return replay or text_in(binding, "briefing")
     from upthread.core.decision.freshness import with_changes

@@ -25,25 +25,31 @@ if TYPE_CHECKING:
     from typing import Any
 
 WAIT_S = 8.0
-"""How long a call that is begun waits: below the time that its agent gives to hooks, 10 s."""
+"""How long a hook waits in all: below the time that agents give to it, 10 s (setup writes that
+down for Claude Code and Codex, and OpenCode's plug-in has it)."""
 
 LOOK_S = 0.02
+
+_until_s: list[float] = []
+"""When this process has waited enough. One: a call may wait for its settings and then for its role,
+and would be killed by its agent, without a word, before two such times are over."""
 
 
 def wait_for_drain(place: Place, is_so: Callable[[], bool]) -> bool:
     """Start a drain, and return True as soon as `is_so()` holds.
 
-    False once no drain is alive any more or WAIT_S are over, and at once where `setup` never said
-    how a drain is started.
+    False once no drain is alive any more or this process has waited for WAIT_S, and at once where
+    `setup` never said how a drain is started.
     """
     drain = spool.start_drain(place)
     if not drain:
         return False
     known = process(drain)
-    put_off(WAIT_S)
-    until_s = time.monotonic() + WAIT_S
+    if not _until_s:
+        put_off(WAIT_S)
+        _until_s.append(time.monotonic() + WAIT_S)
     # Its process rather than a time: a drain that failed at once is not waited for.
-    while time.monotonic() < until_s and (lives(known) or _is_draining(place)):
+    while time.monotonic() < _until_s[0] and (lives(known) or _is_draining(place)):
         if is_so():
             return True
         time.sleep(LOOK_S)

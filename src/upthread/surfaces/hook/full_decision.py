@@ -23,12 +23,13 @@ from upthread.core.decision.price import Price, Tokens, cache_state
 from upthread.core.decision.words import cost_in_words
 from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, Outcome
+from upthread.core.workstreams import callers_in
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.examined_files import examined, has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import ELSEWHERE
-from upthread.surfaces.hook.hook_decision import HookDecision, callers, surroundings
+from upthread.surfaces.hook.hook_decision import HookDecision, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,10 +101,11 @@ def inputs_now(
         was_interrupted=binding.get("was_interrupted") is True or is_left,
         was_unheard=published.was_unheard and is_as_published,
         is_fresh_asked=call.is_fresh_asked,
-        callers=tuple(ConversationId(each) for each in callers()),
+        callers=tuple(ConversationId(each) for each in callers_in(os.environ)),
         session_lost=None if failed is None or failed == ELSEWHERE else _outcome(failed),
         takes_no_session=not call.can_resume,
-        # Else a call comes from inside the agent, through its own tool.
+        # True only where the agent refused the session as another main session's: any other call
+        # comes from within the main session that it belongs to.
         opens_only_within=failed == ELSEWHERE,
         condition_before=text_in(binding, "condition_before") or None,
         condition_now=text_in(binding, "condition_now") or None,

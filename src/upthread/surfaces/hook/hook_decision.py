@@ -5,17 +5,12 @@ Said once for both ways of taking one: `decision`, beforehand, and `full_decisio
 
 from __future__ import annotations
 
-import os
-
 from upthread.runtime.bindings.light_json import list_in, text_in
 from upthread.runtime.bindings.places import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-CALLERS_VARIABLE = "UPTHREAD_CALLERS"
-"""As `client.delegation_setup.CALLERS_VARIABLE`: the conversations this process is inside of."""
 
 
 class HookDecision:
@@ -52,8 +47,3 @@ def surroundings(place: Place, role: dict[str, Any]) -> dict[str, Any]:
         "commit": place.commit,
         "configuration": text_in(role, "configuration"),
     }
-
-
-def callers() -> list[str]:
-    """Return the conversations this process was started inside of, outermost first."""
-    return [each for each in os.environ.get(CALLERS_VARIABLE, "").split(",") if each]

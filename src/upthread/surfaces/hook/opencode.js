@@ -16,7 +16,7 @@ const LAUNCHER = COMMAND[1]
 const ANSWER_TIME_MAX_MS = 10000
 const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
-const EXAMINING = { read: "read", edit: "wrote", write: "wrote", patch: "wrote" }
+const EXAMINING = { read: "read", edit: "wrote", multiedit: "wrote", write: "wrote", patch: "wrote", apply_patch: "wrote" }
 const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
 const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
@@ -45,7 +45,7 @@ const ask = (request) =>
 const TASK = /^<task id="(ses_\w+)"[^>]*state="(\w+)"/   // what OpenCode 1.18 says of one in the background
 const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(output)?.[1] ?? output
 
-// "upthread: spec-1/planner: RESUMED ses_1 · turn 2" beside a description; one the model has copied
+// "upthread: spec-1/planner: RESUMED ses_1 · 2nd turn" beside a description; one the model has copied
 // from an earlier call is replaced.
 const traced = (description, line) => {
   const said = line.replace(/^upthread: /, "")

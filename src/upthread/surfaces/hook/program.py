@@ -8,6 +8,7 @@ import sys
 
 from upthread import __version__
 from upthread.boundary.files import NOWHERE
+from upthread.boundary.own_home import home_of_hooks
 from upthread.runtime.bindings import last_run, spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
@@ -65,7 +66,7 @@ def main(arguments: list[str]) -> None:
     _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S)
     try:
         fields = loads(_request())
-        place = Place(_home(home), text_in(fields, "cwd") or ".")
+        place = Place(home_of_hooks(os.environ, home), text_in(fields, "cwd") or ".")
         # Before the place is looked at: `doctor` tells by it that hooks run at all.
         last_run.note(place.home, agent)
         os.chdir(NOWHERE)  # what is started from here shall not begin in a repository
@@ -78,12 +79,6 @@ def main(arguments: list[str]) -> None:
     # What is decided by now is on record: an alarm here would have the agent told something else.
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     _tell(told)
-
-
-def _home(set_up: str) -> str:
-    """Return where upthread's files are. A relative path would be one in a repository."""
-    told = os.environ.get("UPTHREAD_HOME", "")
-    return told if os.path.isabs(told) else set_up
 
 
 def _over(_signal: int, _frame: FrameType | None) -> None:

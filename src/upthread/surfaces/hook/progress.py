@@ -6,9 +6,9 @@ killed between the two, the end is still taken in.
 
 from __future__ import annotations
 
-import os
 import time
 
+from upthread.core.decision.examined_paths import kept_path
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.examined_files import FILES_MAX, examined
 from upthread.runtime.bindings.index import bindings
@@ -169,11 +169,10 @@ def _examined(place: Place, role: str, former: list[Any], examinations: list[Any
     if text_in(role_of(place, role), "record") == "index":
         return []
     known = {text_in(each, "path"): each for each in former}
-    prefix = place.root.rstrip("/") + "/"
     for each in examinations[:FILES_MAX]:
-        name, how = text_in(each, "path"), text_in(each, "how")
-        if name and "\0" not in name and how in HOWS:
-            path = os.path.normpath(os.path.join(place.root, name)).removeprefix(prefix)
-            known.pop(path, None)
+        how = text_in(each, "how")
+        path = kept_path(text_in(each, "path"), root=place.root)
+        if path is not None and how in HOWS:
+            known.pop(path, None)  # the newest stand last
             known[path] = examined(place.root, path, how)
     return list(known.values())[-FILES_MAX:]

@@ -12,6 +12,7 @@ import sys
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
 
+from upthread.boundary.own_home import home_of_hooks
 from upthread.core.decision.words import address_in_words
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.index import bindings
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 AGENT = "claude-code"
 REQUEST_BYTES_MAX = 1024 * 1024
 LINE_CHARACTERS_MAX = 500
-QUESTION = "- open question"
-"""How a line of a workstream's state begins that is one: `runtime.hooked.publication.state_of`."""
 
 
 def line(home: str, asked: dict[str, Any]) -> str:
@@ -41,8 +40,9 @@ def line(home: str, asked: dict[str, Any]) -> str:
     if workstream is None:
         return "no workstream"
     known = list_in(place.known or {}, "workstreams")
-    states = [text_in(each, "state") for each in known if text_in(each, "name") == workstream]
-    questions = "".join(states).count(QUESTION)
+    questions = sum(
+        number_in(each, "open_questions") for each in known if text_in(each, "name") == workstream
+    )
     running = [
         address_in_words(workstream, text_in(each, "role"), number_in(each, "slot")).rpartition(
             "/"
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> None:
     try:
         # In a shell's prompt nobody writes, and to read would hold the prompt for ever.
         raw = b"" if os.isatty(0) else os.read(0, REQUEST_BYTES_MAX)
-        home = os.environ.get("UPTHREAD_HOME") or arguments[0]
+        home = home_of_hooks(os.environ, arguments[0])
         print(line(home, loads(raw.decode()) if raw.strip() else {}))  # noqa: T201  # its output
     except Exception as error:  # noqa: BLE001  # a status line never ends an agent
         print(f"upthread: {type(error).__name__}")  # noqa: T201
