@@ -24,6 +24,7 @@ from tests.live.test_codex_hooks import WAIT, spawn, write_to
 from tests.live.test_codex_hooks import Hooked as CodexHooked
 from tests.live.test_opencode_plugin import Plugged
 
+from upthread.core.decision.words import RESUME, START_FRESH, done_in_words
 from upthread.testing.rehearsal_model import RehearsalModel
 
 WORKSTREAM = "spec-1"
@@ -92,9 +93,9 @@ def _codex_go_on(session: str, prompt: str) -> str:
     return f"{write_to(session, prompt)} {WAIT}"
 
 
-RESUMED = "RESUMED {session} · 2nd turn"
+RESUMED = f"{done_in_words(RESUME, '{session}')} · 2nd turn"
 BRIEFED = (
-    "STARTED FRESH with a briefing · 2nd turn: "
+    f"{done_in_words(START_FRESH, None)} · 2nd turn: "
     "the tool that was called takes no session to go on in"
 )
 

@@ -16,7 +16,9 @@ from tests.live.pricing import tokens_in
 from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
 from tests.live.set_up import AgentSetUp
 from tests.support import trusting
+from tests.support.decisions_told import decisions_told
 
+from upthread.core.decision.words import START_FRESH
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -118,7 +120,7 @@ def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
     second = hooked.run(f"Go.\n\n{delegate('What was it?')}")
     (line,) = second.lines[-1:]
     assert len(second.lines) == 1, second.lines
-    assert "STARTED FRESH with a briefing" in line
+    assert decisions_told(line) == [START_FRESH]
     assert "takes no session" in line
     (child,) = second.by_children
     assert "# Briefing" in child

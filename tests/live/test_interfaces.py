@@ -16,7 +16,9 @@ import pytest
 from tests.live.interfaces import INTERFACES, Desk, choose, wait_replied, wait_told
 from tests.live.shell import agents_left
 from tests.live.terminal import Terminal
+from tests.support.decisions_told import decisions_told
 
+from upthread.core.decision.words import RESUME, START_FRESH, intention_in_words
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -178,11 +180,11 @@ def test_a_session_that_a_command_left_is_gone_on_with_in_the_interface(desk, ne
 
 def test_at_95_percent_the_line_says_what_why_said(desk, filled, nearly_full):
     words = "the session's context is nearly full"
-    assert f"it would start a fresh session with a briefing: {words}" in filled
+    assert f"it would {intention_in_words(START_FRESH, None)}: {words}" in filled
     assert is_seen(words, nearly_full.line)
     # Codex's model names the sub-agent itself: it is not held back, and the person is told.
-    done = "RESUMED" if desk.interface.agent == "codex" else "STARTED FRESH with a briefing"
-    assert done in nearly_full.line
+    done = RESUME if desk.interface.agent == "codex" else START_FRESH
+    assert done in decisions_told(nearly_full.line)
 
 
 # --- a kill in the middle of a delegation --------------------------------------------------------

@@ -9,15 +9,16 @@ from pathlib import Path
 from tests.support.hostile_clones.canary import Canary
 from tests.support.hostile_clones.clone import hostile_clone, write
 
+from upthread.agents.registry import AGENTS_AND_REHEARSAL
+
 PROJECT_FILE = "upthread.toml"
 SPARSE_BYTES = 4 * 1024 * 1024 * 1024
-AGENTS = ("rehearsal", "codex", "claude-code", "opencode", "gemini")
 
 
 @hostile_clone("upthread.toml names the agents' commands")
 def agents_commands(directory: Path, canary: Canary) -> None:
     program = json.dumps([canary.command("agents_commands")])
-    tables = "".join(f"[agents.{name}]\ncommand = {program}\n" for name in AGENTS)
+    tables = "".join(f"[agents.{name}]\ncommand = {program}\n" for name in AGENTS_AND_REHEARSAL)
     write(directory / PROJECT_FILE, f'agent = "rehearsal"\n{tables}')
 
 
@@ -56,7 +57,7 @@ def agents_environment(directory: Path, canary: Canary) -> None:
         "HOME": str(directory / "evil"),
     }
     given = "".join(f"{name} = {json.dumps(value)}\n" for name, value in environment.items())
-    tables = "".join(f"[agents.{name}.environment]\n{given}" for name in AGENTS)
+    tables = "".join(f"[agents.{name}.environment]\n{given}" for name in AGENTS_AND_REHEARSAL)
     write(directory / PROJECT_FILE, tables)
 
 
