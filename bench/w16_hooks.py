@@ -5,8 +5,7 @@ ends, which starts a drain. Beside them one process tells a role without end, on
 a person may wait for, whatever else the machine does. No call may be left undecided: each has a
 session by then that the hook before it has to know.
 
-Then as many hooks at once as an agent starts sub-agents at the most, with nothing beside them. Raw:
-as many interpreters at once that do nothing.
+Then twenty hooks at once, with nothing beside them. Raw: twenty interpreters that do nothing.
 """
 
 from __future__ import annotations

@@ -322,3 +322,12 @@ def test_a_link_in_the_files_place_is_named(home):
 def test_a_file_of_somebody_else_is_named(home):
     os.chown(home / "inner" / "file", 65534, 65534)
     assert "belongs to user 65534" in written_by_others(home / "inner" / "file", within=home)
+
+
+def test_what_has_changed_is_told_by_its_path(tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    paths[0].write_text("one")
+    stamps = {str(path): files.stamp_of(str(path)) for path in paths}
+    assert files.changed_since(stamps) == ""
+    paths[1].write_text("it was not there")
+    assert files.changed_since(stamps) == str(paths[1])

@@ -20,7 +20,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -326,6 +326,11 @@ def stamp_of(path: str) -> str:
     # The number too: what takes a file's place may have its size, and its time if it was kept. And
     # when the file was changed at all: the time of its last write can be put back (`touch -r`).
     return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}:{found.st_ctime_ns}"
+
+
+def changed_since(stamps: Mapping[str, str]) -> str:
+    """Return a path that has another stamp by now than it had, empty for none. Blocking."""
+    return next((path for path, stamp in stamps.items() if stamp_of(path) != stamp), "")
 
 
 # --- who else may write a file --------------------------------------------------------------------

@@ -250,6 +250,7 @@ async def _end_process_group(pid: int, ticks: int) -> bool:
 
 
 def _key_of(settings: Settings) -> bytes | None:
+    # Asked here as well: what knows of keys is loaded only where one is named.
     if settings.encryption_key is None:
         return None
     from upthread.client.encryption import key_of

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 
-from upthread.boundary.files import stamp_of
+from upthread.boundary.files import changed_since, stamp_of
 from upthread.boundary.own_home import home_path
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import list_in, object_in
@@ -149,8 +149,7 @@ def _holds(home: str, fields: dict[str, Any]) -> bool:
         return False
     if not _is_private(fields["key"], stat.S_ISREG):
         return False
-    stamps = object_in(fields, "stamps")
-    is_same = all(stamp_of(path) == stamp for path, stamp in stamps.items())
+    is_same = not changed_since(object_in(fields, "stamps"))
     return is_same and all(map(_is_own, list_in(fields, "owned")))
 
 

@@ -34,8 +34,7 @@ from upthread.core.lazy_dataclass import replace
 
 AGENT: Final = "claude-code"
 # What a list shows stands at a transcript's ends: directory and branch in its first entry, title
-# and last words in its last. To read them whole takes four times as long (W14 in
-# docs/performance.md).
+# and last words in its last. Nobody who asks for a list waits until all of them are read whole.
 HEAD_BYTES: Final = 16 * 1024
 TAIL_BYTES: Final = 32 * 1024
 FAR_BYTES: Final = 512 * 1024

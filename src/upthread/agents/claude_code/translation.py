@@ -36,7 +36,7 @@ STREAMED_REMEMBERED_MAX: Final = 1000
 """Messages of which pieces came, so that the whole block after them is not told again. The block
 follows its pieces at once, so a thousand messages in between never are."""
 
-# Seen in 2.1.197 to 2.1.330. A frame that is in neither set is kept as an event of its own, raw, so
+# As seen up to 2.1.330. A frame that is in neither set is kept as an event of its own, raw, so
 # that one of a newer version is on record before anybody knows what it means.
 SILENT_FRAMES: Final = frozenset(
     {

@@ -145,8 +145,8 @@ class Turns:
             # Calls without an end get an unknown one: no
             # provider takes a history with an open call.
             writes = recorder_of_rest(store, live).finish(at_ms=self._system.now_ms())
+            live.messages.advance_past(writes)
         live.log.commit_here(TurnEnded(outcome=outcome, detail=detail), writes=writes)
-        live.messages.advance_past(writes)
         return False
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:

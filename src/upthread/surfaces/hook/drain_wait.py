@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from upthread.boundary.files import stamp_of
+from upthread.boundary.files import changed_since
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another, is_of_call, lives, process
 from upthread.runtime.bindings.files import BusyError
@@ -121,5 +121,4 @@ def wait_until_read(place: Place) -> None:
 
 def changed(place: Place) -> str:
     """Return a path of settings that was written since they were read, empty for none."""
-    stamps = object_in(place.known or {}, "stamps")
-    return next((path for path, stamp in stamps.items() if stamp_of(path) != stamp), "")
+    return changed_since(object_in(place.known or {}, "stamps"))

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import anyio
 
-from upthread.boundary.files import stamp_of
+from upthread.boundary.files import changed_since
 from upthread.client import Project
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Project]]
@@ -31,10 +31,7 @@ class CurrentProject:
         """Return the project with its settings as they are. Raises ConfigError, as opening does."""
         async with self._lock:
             stamps = self._opened.settings.stamps
-            changed = await anyio.to_thread.run_sync(
-                lambda: any(stamp_of(path) != stamp for path, stamp in stamps.items())
-            )
-            if changed:
+            if await anyio.to_thread.run_sync(changed_since, stamps):
                 # The one before stays open as well: a delegation may still be at work on it.
                 self._opened = await self._stack.enter_async_context(self._opening())
             return self._opened
