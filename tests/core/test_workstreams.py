@@ -6,7 +6,9 @@ from upthread.core import names
 from upthread.core.workstreams import (
     BECAUSE,
     BYTES_MAX,
+    CALLERS_VARIABLE,
     as_workstream,
+    callers_in,
     choose_workstream,
     named_workstream,
 )
@@ -78,3 +80,8 @@ def test_a_name_is_one_here_exactly_where_an_address_takes_it(text):
 )
 def test_a_prompt_names_a_workstream_only_beyond_doubt(prompt, named):
     assert named_workstream(prompt, ["spec-42", "feature/x", "export"]) == named
+
+
+def test_the_conversations_a_process_is_inside_of_are_told_outermost_first():
+    assert callers_in({}) == callers_in({CALLERS_VARIABLE: ""}) == ()
+    assert callers_in({CALLERS_VARIABLE: "con_1,con_2"}) == ("con_1", "con_2")

@@ -165,6 +165,13 @@ def test_functions_that_call_each_other_come_to_an_end():
     assert commands_in(f"f() {{ {calls}; }}; f a")
 
 
+def test_a_function_that_calls_itself_with_more_each_time_comes_to_an_end():
+    found = [each.words for each in commands_in("f() { git push $1; f $1 x $@; }; f a")]
+    assert ("git", "push", "a") in found
+    assert ("f", "a", "x", "a", "x", "a") in found, "with other words it is another call"
+    assert len(found) < 1_000
+
+
 @pytest.mark.parametrize(
     "words",
     [
