@@ -1,4 +1,4 @@
-"""The real agents in one table: what a test needs to run any of them, and how people set them up."""
+"""The real agents in one table: what a test needs to run any of them, as people have them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RealAgent:
 
     `program` is its name on PATH. `command` makes the step that runs a shell line, `write` the step
     that writes "x" to a file, `read` the step that reads a file, `delegation` the step that gives a
-    prompt to a sub-agent, whose role is then `sub_agent`. `settings` writes the agent's own settings
+    prompt to a sub-agent, whose role is then `sub_agent`. `settings` writes the agent's settings
     into its home, `delete_session` removes a session from its store.
     """
 

@@ -115,7 +115,8 @@ def command(line: str) -> str:
 
 def delegation(prompt: str, **more: object) -> str:
     """Return the step that gives a prompt to a sub-agent."""
-    return call("task", description="sub", prompt=prompt, subagent_type="general", **more)
+    task = {"description": "sub", "prompt": prompt, "subagent_type": "general", **more}
+    return call("task", **task)
 
 
 def database_of(home: Path) -> Path:

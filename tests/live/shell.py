@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,7 @@ class Shell:
         """Run another program in the project, for example the agent's own; returns its output."""
         done = subprocess.run(
             words,
+            executable=shutil.which(words[0], path=self.environment["PATH"]),
             cwd=self.project,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -171,7 +171,7 @@ def cases():
             yield pytest.param(name, promise, marks=marks, id=f"{name}-{promise.name}")
 
 
-@pytest.mark.parametrize(("name", "promise"), cases())
+@pytest.mark.parametrize(("name", "promise"), list(cases()))
 async def test_a_real_agent_keeps_promise(name, promise, model, request, tmp_path, record_property):
     fixture, under_test = UNDER_TEST[name]
     agent = under_test(request.getfixturevalue(fixture), model, promise)

@@ -7,7 +7,6 @@ likely to change what is seen; `make soak` runs all.
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,15 +93,6 @@ def opencode_(name, request):
     binary = str(request.getfixturevalue("opencode_binary"))
     make, word = (OpenCodeAdapter, "serve") if name == "opencode" else (AcpAdapter, "acp")
 
-    def delete_session(place, session):
-        """Delete with OpenCode's own command, as a person does."""
-        subprocess.run(
-            [binary, "session", "delete", session],
-            cwd=place / "work",
-            env=opencode.isolated_environment(place / "home"),
-            check=True,
-        )
-
     return MeasuredAgent(
         name=name,
         driven_by=f"`opencode {word}`",
@@ -110,7 +100,7 @@ def opencode_(name, request):
         environment=lambda place, model: opencode.opencode_environment(place / "home", model),
         command=opencode.command,
         delegation=opencode.delegation,
-        delete_session=delete_session,
+        delete_session=lambda place, session: opencode.delete_session(place / "home", session),
         unknown_session="ses_0000000000000000000000abcd",
     )
 
@@ -133,7 +123,7 @@ def cases():
             yield pytest.param(way, case, marks=marks, id=f"{way}-{case.name}")
 
 
-@pytest.mark.parametrize(("way", "case"), cases())
+@pytest.mark.parametrize(("way", "case"), list(cases()))
 async def test_a_real_agent_is_as_measured(way, case, request, model, tmp_path):
     agent = WAYS[way](way, request)
     await hold_to_measured(case, agent, place=tmp_path, model=model, directory=MEASURED)
