@@ -14,10 +14,15 @@ from tests.live.acp_process import AcpProcess
 from tests.live.agents import WAYS, make_repository, shell_of
 from tests.live.opencode import AGENTS, find_opencode, opencode_environment, pinned_version
 from tests.live.shell import Shell, agents_left
+from tests.support import repeating
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 StartOpenCode = Callable[..., AcpProcess]
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    return repeating.run_and_repeat(item, nextitem)
 
 
 def found(agent: str, place: Any) -> Any:

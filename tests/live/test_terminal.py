@@ -71,9 +71,9 @@ def test_a_wait_in_vain_ends_and_shows_the_screen(tmp_path):
 
 
 def test_a_wait_for_a_program_that_has_ended_says_so_at_once(tmp_path):
-    with drawing(tmp_path, "print('bye')") as terminal:
-        with pytest.raises(AssertionError, match="it ended before"):
-            terminal.wait_for("hello", within_s=10_000)
+    ended = pytest.raises(AssertionError, match="it ended before")
+    with drawing(tmp_path, "print('bye')") as terminal, ended:
+        terminal.wait_for("hello", within_s=10_000)
 
 
 def test_a_kill_takes_all_that_runs_below_also_in_sessions_of_their_own(tmp_path):
