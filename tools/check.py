@@ -77,7 +77,7 @@ def run_steps(steps: Mapping[str, tuple[str, ...]]) -> int:
         print(f"--- FAILED: {result.name} (exit code {result.code})", *lines, sep="\n")
     if failed:
         names = " ".join(result.name for result in failed)
-        print(f"--- Run the failed steps again: {PYTHON} -m tools.check {names}")
+        print(f"--- Run the failed steps again: {os.path.relpath(PYTHON, ROOT)} -m tools.check {names}")
     return 1 if failed else 0
 
 
