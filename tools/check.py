@@ -76,8 +76,10 @@ def run_steps(steps: Mapping[str, tuple[str, ...]]) -> int:
         lines = result.output.splitlines()[-LINES_SHOWN_AGAIN_MAX:]
         print(f"--- FAILED: {result.name} (exit code {result.code})", *lines, sep="\n")
     if failed:
-        names = " ".join(result.name for result in failed)
-        print(f"--- Run the failed steps again: {os.path.relpath(PYTHON, ROOT)} -m tools.check {names}")
+        again = " ".join(
+            [os.path.relpath(PYTHON, ROOT), "-m tools.check", *(each.name for each in failed)]
+        )
+        print(f"--- Run the failed steps again: {again}")
     return 1 if failed else 0
 
 
