@@ -34,16 +34,8 @@ agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
 	else echo "WARNING: npm was not found, so the tests with real agents will not run"; fi
 
-check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated docs, the core's coverage
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pyright
-	$(BIN)/lint-imports
-	$(BIN)/python tools/size_budget.py src
-	$(BIN)/python -m tools.figures
-	$(BIN)/python -m tools.generate_docs --check
-	$(BIN)/python tools/check_core_coverage.py
+check: .venv/dev  ## lint, format, types, imports, sizes, words, generated docs, the core's coverage
+	$(BIN)/python -m tools.check
 
 docs: .venv/dev  ## write the generated parts of the docs again, and take its pictures
 	$(BIN)/python -m tools.generate_docs
