@@ -13,6 +13,7 @@ from tests.support.hostile_clones.clone import (
     configure,
     git,
     hostile_clone,
+    setting,
     write,
 )
 
@@ -21,8 +22,61 @@ HOOKS = (
     *("pre-auto-gc", "pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit"),
     *("reference-transaction", "fsmonitor-watchman", "push-to-checkout", "pre-push"),
 )
+PROGRAM_KEYS = (
+    "alias.config",
+    "alias.ls-tree",
+    "alias.rev-list",
+    "alias.rev-parse",
+    "alias.status",
+    "browser.x.cmd",
+    "core.alternaterefscommand",
+    "core.askpass",
+    "core.editor",
+    "core.fsmonitor",
+    "core.gitproxy",
+    "core.pager",
+    "core.sshcommand",
+    "credential.helper",
+    "diff.external",
+    "diff.x.command",
+    "diff.x.textconv",
+    "difftool.x.cmd",
+    "filter.x.clean",
+    "filter.x.process",
+    "filter.x.smudge",
+    "filter.lfs.clean",
+    "filter.lfs.process",
+    "filter.lfs.smudge",
+    "gpg.program",
+    "gpg.ssh.defaultkeycommand",
+    "gpg.ssh.program",
+    "hook.x.command",
+    "interactive.difffilter",
+    "merge.x.driver",
+    "mergetool.x.cmd",
+    "pager.ls-tree",
+    "pager.status",
+    "remote.origin.receivepack",
+    "remote.origin.uploadpack",
+    "sendemail.tocmd",
+    "sequence.editor",
+    "submodule.sub.update",
+    "tar.x.command",
+    "uploadpack.packobjectshook",
+)
+"""Settings whose value is, or becomes, a command."""
 STATUS = "git status"
 CHECKOUT = "git worktree add ../careless"
+
+
+@hostile_clone("every setting that may hold a command names a program", careless=(STATUS,))
+def every_program(directory: Path, canary: Canary) -> None:
+    program = canary.command("every_program")
+    for key in PROGRAM_KEYS:
+        configure(directory, setting(key, f"!{program}") + setting(key, program))
+    configure(directory, '[hook "x"]\n\tevent = post-checkout\n')
+    write(directory / ".gitattributes", "*.py filter=x diff=x merge=x\n*.md filter=lfs\n")
+    change_a_file(directory)
 
 
 @hostile_clone("core.fsmonitor names a program that `git status` runs", careless=(STATUS,))
