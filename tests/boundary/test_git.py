@@ -25,10 +25,12 @@ from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, find_repository, git_facts
 
-GIT_CLONES = [name for name, clone in CLONES.items() if clone.group.startswith("git_")]
+GROUPS = ("git_configuration", "git_layout", "git_transport", "names", "special_files")
+GIT_CLONES = [name for name, clone in CLONES.items() if clone.group in GROUPS]
 REPRESENTATIVES = (
     *("every_program", "hooks", "clean_filter", "included_configuration", "submodule"),
     *("embedded_bare_repository", "git_file", "missing_tree", "ext_transport"),
+    *("waiting_attributes", "endless_git_files", "huge_index", "lying_index"),
 )
 
 
@@ -67,8 +69,11 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", spread(GIT_CLONES, first=REPRESENTATIVES))
-def test_no_verb_runs_what_a_repository_names(tmp_path: Path, canary: Canary, name: str) -> None:
+def test_no_verb_runs_what_a_repository_names_or_waits_for_what_lies_there(
+    tmp_path: Path, canary: Canary, name: str
+) -> None:
     clone = CLONES[name]
     clone.build(tmp_path / "clone", canary)
     canary.forget()  # building the clone may run its programs

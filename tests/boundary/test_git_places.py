@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +26,7 @@ from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings.places import Place as HookPlace
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.repository import default_branch, find_repository, git_facts
+from upthread.runtime.working_tree.repository import find_repository, git_facts
 
 SHORT_S = 1.0
 
@@ -241,48 +239,6 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
-ODD = [fifo, endless, huge, a_link, a_folder]
-READ = (
-    "config",
-    "HEAD",
-    "refs/heads/main",
-    "packed-refs",
-    "shallow",
-    "index",
-    "commondir",
-    "info/exclude",
-    "info/attributes",
-    "objects/info/alternates",
-    "objects/info/commit-graph",
-    "objects/pack/pack-1.idx",
-    "sharedindex.1111111111111111111111111111111111111111",
-    "refs/remotes/origin/HEAD",
-)
-
-
-@pytest.mark.parametrize("lay", ODD, ids=lambda lay: lay.__name__)
-@pytest.mark.parametrize("name", READ)
-def test_whatever_lies_where_git_reads_is_not_waited_for(
-    root: Path, monkeypatch: pytest.MonkeyPatch, name: str, lay: Callable[[Path], None]
-) -> None:
-    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr("upthread.runtime.working_tree.digest.DIGEST_TIMEOUT_S", SHORT_S)
-    path = root / ".git" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    lay(path)
-    began_s = time.monotonic()
-    facts = git_facts(root)
-    tree_digest(root)
-    for ask in (find_repository, default_branch):
-        with suppress(UpthreadError):
-            ask(root)
-    assert time.monotonic() - began_s < 8 * SHORT_S
-    if name in {"HEAD", "refs/heads/main"}:
-        assert facts.commit is None
-        assert facts.fault or lay is a_folder
-
-
 def a_loop(path: Path) -> None:
     path.symlink_to(path)
 
@@ -368,20 +324,6 @@ def test_a_folder_that_no_repository_was_in_is_passed_by(root: Path) -> None:
     assert find_repository(root / "below").root == root
     (root / "below" / ".git" / "hooks").mkdir()
     assert find_repository(root / "below").root == root
-
-
-@pytest.mark.parametrize("name", [".gitattributes", ".gitignore", "below/.gitattributes", "README"])
-def test_a_fifo_in_the_tree_ends_in_time(
-    root: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr("upthread.runtime.working_tree.digest.DIGEST_TIMEOUT_S", SHORT_S)
-    (root / name).unlink(missing_ok=True)
-    fifo(root / name)
-    (root / "below" / "x").write_text("x")
-    began_s = time.monotonic()
-    tree_digest(root)
-    assert time.monotonic() - began_s < 4 * SHORT_S
 
 
 def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:

@@ -118,14 +118,6 @@ async def test_an_agent_that_is_killed_again_while_it_starts_fails_the_turn(worl
     assert world.prompts() == []
 
 
-async def test_an_agent_of_another_protocol_version_fails_clearly(world: World) -> None:
-    environment = {"UPTHREAD_REHEARSAL_CAPABILITIES": "protocol_version=2"}
-    async with world.open(environment=environment) as project:
-        result = await project.tell(ADDRESS, "hello", REHEARSAL)
-    assert result.outcome == "unknown"
-    assert "speaks ACP version 2" in result.detail
-
-
 async def test_a_prompt_that_takes_too_long_times_out_and_the_session_stays(world: World) -> None:
     world.configure("prompt_timeout_s = 0.3\n")
     async with world.open() as project:
@@ -137,15 +129,6 @@ async def test_a_prompt_that_takes_too_long_times_out_and_the_session_stays(worl
     assert second.reply == "here"
 
 
-async def test_half_a_surrogate_pair_and_a_nul_are_kept_as_they_came(world: World) -> None:
-    async with world.open() as project:
-        result = await project.tell(ADDRESS, "[[rehearse: surrogate]]", REHEARSAL)
-        kept = (await project.conversation(ADDRESS))[-1].text
-    assert result.reply.endswith("half a pair \ud83d, a NUL \x00, and the end")
-    assert kept == result.reply
-    world.check_histories()
-
-
 async def test_what_belongs_to_no_session_never_reaches_the_conversation(world: World) -> None:
     text = "[[rehearse: unstamped whose is this]] [[rehearse: garbage]] [[rehearse: say mine]]"
     async with world.open() as project:
@@ -154,27 +137,6 @@ async def test_what_belongs_to_no_session_never_reaches_the_conversation(world: 
         assert "whose" not in result.reply
         quarantined = project.store.quarantined(result.turn_id)
     assert any("whose is this" in str(each.raw) for each in quarantined)
-
-
-async def test_late_words_of_one_turn_are_not_the_next_ones(world: World) -> None:
-    async with world.open() as project:
-        await project.tell(ADDRESS, "[[rehearse: say a]] [[rehearse: late too late]]", REHEARSAL)
-        second = await project.tell(ADDRESS, "[[rehearse: say b]]", REHEARSAL)
-        texts = [message.text for message in await project.conversation(ADDRESS)]
-    assert second.reply == "b"
-    assert "too late" not in " ".join(texts[1::2])
-
-
-async def test_a_child_is_a_conversation_of_its_own(world: World) -> None:
-    async with world.open() as project:
-        text = "[[rehearse: child explorer look around]] [[rehearse: say mine]]"
-        result = await project.tell(ADDRESS, text, REHEARSAL)
-        view = await project.show("spec-42")
-    assert "I am explorer" not in result.reply
-    (child,) = view.children
-    assert child.key.role == "explorer"
-    assert child.parent_conversation_id == result.conversation.conversation_id
-    world.check_histories()
 
 
 # --- a store that fails in the middle ----------------------------------------------------------

@@ -95,16 +95,6 @@ async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(
     assert "`contracts/a.txt`: changed" in last_prompt(world)
 
 
-async def test_a_deleted_file_counts_and_so_does_one_moved_away(world: World) -> None:
-    await read(world, "f1.txt", "f2.txt", "f3.txt")
-    (world.project / "f1.txt").unlink()
-    git(world.project, "mv", "f2.txt", "moved.txt")
-    assert (await tell(world)).decision == "resume_with_update"
-    assert "`f1.txt`: deleted" in last_prompt(world)
-    assert "`f2.txt`: deleted" in last_prompt(world)
-    assert "f3.txt" not in last_prompt(world)
-
-
 async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(
     world: World,
 ) -> None:
@@ -112,13 +102,6 @@ async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(
     await read(world, "f1.txt", "f2.txt")
     mine = "[[rehearse: write f1.txt mine]] [[rehearse: execute sh -c 'echo x > f2.txt']]"
     assert (await tell(world, mine)).decision == "resume"
-    assert (await tell(world)).reasons == ("unchanged",)
-
-
-async def test_the_same_content_again_and_other_line_ends_are_no_change(world: World) -> None:
-    await read(world, "f1.txt", "f2.txt")
-    (world.project / "f1.txt").write_text("f1.txt\n")
-    (world.project / "f2.txt").write_bytes(b"f2.txt\r\n")
     assert (await tell(world)).reasons == ("unchanged",)
 
 

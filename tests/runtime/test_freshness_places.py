@@ -86,16 +86,6 @@ async def test_a_submodule_that_was_moved_on_has_changed_the_files_in_it(world: 
     assert "sub/README" not in world.prompts()[-1]
 
 
-async def test_a_link_that_leads_elsewhere_has_changed(world: World) -> None:
-    commit(world.project, one="one\n", two="two\n")
-    (world.project / "link.txt").symlink_to("one.txt")
-    await read(world, "link.txt")
-    (world.project / "link.txt").unlink()
-    (world.project / "link.txt").symlink_to("two.txt")
-    assert why(await tell(world)) == ("resume_with_update", "files_changed")
-    assert "`link.txt`: changed" in world.prompts()[-1]
-
-
 async def test_a_repository_that_git_cannot_read_does_not_keep_a_session_from_its_work(
     world: World,
 ) -> None:

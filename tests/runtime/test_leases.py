@@ -150,20 +150,6 @@ async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(
     world.check_histories()
 
 
-async def test_a_stopped_holder_is_taken_over_after_ten_seconds_by_default(world: World) -> None:
-    at = AtCommit(number=4, when="after", signal_number=signal.SIGSTOP)
-    first = world.start("tell", "spec-42/planner", "hello", at_commit=at, lease_times=None)
-    eventually(first.is_stopped)
-    async with world.open(lease_times=None) as project:
-        started_s = time.monotonic()
-        result = await project.tell("spec-42/planner", "[[rehearse: say mine]]", WAITING)
-        took_s = time.monotonic() - started_s
-    assert result.outcome == "ok"
-    assert 10 <= took_s < 13
-    first.send(signal.SIGCONT)
-    assert first.exit_code == 6
-
-
 async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> None:
     begin_run(world)
     waiting = world.start("run", "spec-42", None, is_waiting=True)

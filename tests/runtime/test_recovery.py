@@ -51,37 +51,6 @@ def kill_when(world: World, text: str, is_time: Callable[[], Any], *, agent_too:
     assert victim.exit_code == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("agent_too", [False, True])
-@pytest.mark.parametrize(
-    ("text", "sign"),
-    [
-        ("[[rehearse: slow 200 20]]", "chunk 3 of"),
-        ("[[rehearse: hang]]", "prompt"),
-        ("[[rehearse: execute sleep 30]]", "in_progress"),
-        ("[[rehearse: think about it]] [[rehearse: plan a | b]] [[rehearse: hang]]", "plan"),
-        ("[[rehearse: child explorer look]] [[rehearse: hang]]", "completed"),
-    ],
-)
-async def test_a_turn_killed_while_the_agent_works_gets_one_continuation(
-    world: World, text: str, sign: str, agent_too: bool
-) -> None:
-    world.configure(ALLOW)
-
-    def is_time() -> bool:
-        return any(sign in file.read_text() for file in world.session_files())
-
-    kill_when(world, text, is_time, agent_too=agent_too)
-    prompts = len(world.prompts())
-    result, recognised = await go_on(world)
-    assert recognised == ["incomplete"]
-    assert result.outcome == "ok"
-    assert len(world.prompts()) == prompts + 1
-    assert world.prompts()[-1].startswith("Your last turn was interrupted")
-    assert len(world.session_files()) == 1
-    assert world.agents() == ()
-    world.check_histories()
-
-
 async def test_a_prompt_that_never_arrived_is_sent_once(world: World) -> None:
     assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
     assert world.prompts() == []
