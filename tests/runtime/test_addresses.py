@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.races import RACERS, check_one_session_each, hold
+from tests.support.sets import EXTENDED
 from tests.support.upthread_process import race_for_addresses, race_for_names
 from tests.support.world import World, git, make_repository
 
@@ -21,16 +22,17 @@ pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 
 
-async def test_sixteen_processes_at_one_address_make_one_session_each_of_100_rounds(
+async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(
     world: World,
 ) -> None:
-    came = hold(world, race_for_addresses, rounds=100)
-    for number in range(100):
+    came = hold(world, race_for_addresses, rounds=10)
+    for number in range(10):
         answers = {each["rounds"][number] for each in came} - {"held"}
         assert len(answers) == 1, f"round {number}"
-    check_one_session_each(world, conversations=100)
+    check_one_session_each(world, conversations=10)
 
 
+@EXTENDED
 async def test_sixteen_processes_that_wait_share_one_session_and_never_interleave(
     world: World,
 ) -> None:
@@ -52,10 +54,10 @@ async def test_sixteen_processes_that_wait_share_one_session_and_never_interleav
 async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(
     world: World,
 ) -> None:
-    came = hold(world, race_for_names, rounds=80)
+    came = hold(world, race_for_names, rounds=20)
     assert all(each == came[0] for each in came)
     names = list(came[0]["names"].values())
-    assert len(names) == 80
+    assert len(names) == 20
     assert Counter(names).most_common(1)[0][1] == 1
 
 
@@ -104,6 +106,7 @@ async def test_two_repositories_with_one_workstream_name_stay_apart(world: World
         assert len((await project.show("spec-42")).roles) == 1
 
 
+@EXTENDED
 async def test_two_directories_of_one_name_without_git_stay_apart(world: World) -> None:
     for parent in ("one", "two"):
         (world.directory / parent / "work").mkdir(parents=True)
@@ -123,6 +126,7 @@ async def test_a_moved_repository_finds_its_conversations(world: World) -> None:
     assert second.upstream_session_id == first.upstream_session_id
 
 
+@EXTENDED
 async def test_a_worktree_finds_the_conversations_of_its_repository(world: World) -> None:
     _, first = await tell(world, world.project)
     tree = world.directory / "tree"
@@ -131,6 +135,7 @@ async def test_a_worktree_finds_the_conversations_of_its_repository(world: World
     assert second.upstream_session_id == first.upstream_session_id
 
 
+@EXTENDED
 async def test_a_subdirectory_finds_the_project_of_its_repository(world: World) -> None:
     first_id, first = await tell(world, world.project)
     deep = world.project / "src" / "deep"
@@ -140,6 +145,7 @@ async def test_a_subdirectory_finds_the_project_of_its_repository(world: World) 
     assert second.upstream_session_id == first.upstream_session_id
 
 
+@EXTENDED
 async def test_a_repository_that_gains_a_remote_stays_the_project_it_was(world: World) -> None:
     first_id, _ = await tell(world, world.project)
     git(world.project, "remote", "add", "origin", "git@example.invalid:team/project.git")
@@ -150,6 +156,7 @@ async def test_a_repository_that_gains_a_remote_stays_the_project_it_was(world: 
     assert (second.decision, third.decision) == ("resume", "resume")
 
 
+@EXTENDED
 async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(
     world: World,
 ) -> None:
@@ -181,6 +188,7 @@ async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(
     assert second.decision == "resume_with_update"  # it is told of the branch
 
 
+@EXTENDED
 async def test_no_git_on_the_machine_at_all_works(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
@@ -26,7 +27,7 @@ ADDRESS = "spec-42/translator"
 TRANSLATOR = '[roles.translator]\ncontinuity = "resume"\n'
 """A role the rehearsal does not play: it tells what it remembers."""
 
-VICTIMS = ("agent", "upthread", "both")
+VICTIMS = ("both", "agent", "upthread")
 
 IN_MODEL_CALL = "[[rehearse: think about it]] [[rehearse: hang]]"
 IN_TOOL = "[[rehearse: execute sh -c 'echo done >> effects; sleep 60']]"
@@ -75,6 +76,7 @@ async def converse(world: World, text: str, is_time: Callable[[], Any], *, victi
     return continuation
 
 
+@EXTENDED
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continuation(
     world: World, victim: str
@@ -87,7 +89,7 @@ async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continua
     assert "These actions" not in continuation
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("victim", spread(VICTIMS))
 async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and_not_done_again(
     world: World, victim: str
 ) -> None:
@@ -99,6 +101,7 @@ async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and
     assert [each.status for each in results] == ["unknown"]
 
 
+@EXTENDED
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_killed_in_a_sub_agent_its_conversation_is_kept_and_its_call_told_as_unknown(
     world: World, victim: str

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
@@ -30,10 +31,10 @@ def configure(world: World, word: str) -> None:
     ("word", "outcome", "says"),
     [
         ("dies", "process_died", "exited with code 7"),
-        ("garbage", "timed_out", "held what is not ACP, first: Welcome"),
-        ("hangs", "timed_out", "did not answer initialize within 1 s"),
-        ("closes_stdout", "process_died", "closed its output"),
-        ("not_acp", "unknown", "not ACP"),
+        pytest.param("garbage", "timed_out", "not ACP, first: Welcome", marks=EXTENDED),
+        pytest.param("hangs", "timed_out", "not answer initialize within 1 s", marks=EXTENDED),
+        pytest.param("closes_stdout", "process_died", "closed its output", marks=EXTENDED),
+        pytest.param("not_acp", "unknown", "not ACP", marks=EXTENDED),
         ("other_version", "unknown", "99"),
     ],
 )
@@ -107,6 +108,7 @@ async def test_an_agent_that_is_killed_while_it_starts_is_started_once_more_and_
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 async def test_an_agent_that_is_killed_again_while_it_starts_fails_the_turn(world: World) -> None:
     left = configure_killed(world, 5)
     async with world.open() as project:
@@ -118,6 +120,7 @@ async def test_an_agent_that_is_killed_again_while_it_starts_fails_the_turn(worl
     assert world.prompts() == []
 
 
+@EXTENDED
 async def test_a_prompt_that_takes_too_long_times_out_and_the_session_stays(world: World) -> None:
     world.configure("prompt_timeout_s = 0.3\n")
     async with world.open() as project:
@@ -162,8 +165,10 @@ def allow_writing(project: upthread.Project) -> None:
 
 @pytest.mark.parametrize(
     ("breaks", "mends"),
-    [(fill_the_disk, free_the_disk), (forbid_writing, allow_writing)],
-    ids=["full disk", "read-only"],
+    [
+        pytest.param(fill_the_disk, free_the_disk, id="full disk"),
+        pytest.param(forbid_writing, allow_writing, id="read-only", marks=EXTENDED),
+    ],
 )
 async def test_a_store_that_fails_in_the_middle_fails_the_turn_and_works_again_afterwards(
     world: World, breaks: Any, mends: Any

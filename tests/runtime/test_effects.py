@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
@@ -72,6 +73,7 @@ async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what_was_done(
     world: World,
 ) -> None:
@@ -118,11 +120,13 @@ async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and
     assert "deploy_mail.sh" in second.parked.detail
 
 
+@EXTENDED
 async def test_a_local_action_is_simply_done_again(world: World) -> None:
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
     assert (result.outcome, done(world)) == ("ok", ["check", "check"])
 
 
+@EXTENDED
 async def test_the_same_outward_action_in_another_turn_is_the_persons_to_ask_for(
     world: World,
 ) -> None:
@@ -143,6 +147,7 @@ async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed
     assert (result.outcome, done(world)) == ("ok", ["deploy"])
 
 
+@EXTENDED
 async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
@@ -161,6 +166,7 @@ async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(worl
     assert "check.sh" not in told.partition("do not repeat them:")[2].partition("\n\n")[0]
 
 
+@EXTENDED
 async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_person_goes_on(
     world: World,
 ) -> None:
@@ -193,6 +199,7 @@ sh deploy.sh
 """
 
 
+@EXTENDED
 async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nobody_back(
     world: World,
 ) -> None:
@@ -211,6 +218,7 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_check_that_fails_is_no_interruption_of_the_validator_that_outlives_its_upthread(
     world: World,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.runtime.test_permissions import answers_in
 from tests.support import hostile_agents
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import World
 
 import upthread
@@ -29,7 +30,7 @@ async def told(world: World, act: str, rules: str) -> tuple[Any, Any]:
         return result, await project.audit("spec-42")
 
 
-@pytest.mark.parametrize("act", [*PUSHES, *HIDDEN])
+@pytest.mark.parametrize("act", spread([*PUSHES, *HIDDEN], first=["pushes", "pushes_hidden 3"]))
 async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(
     world: World, act: str
 ) -> None:
@@ -45,6 +46,7 @@ async def test_what_shows_a_diff_is_an_edit_whatever_it_calls_itself(world: Worl
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
+@EXTENDED
 async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_done(
     world: World,
 ) -> None:
@@ -68,6 +70,7 @@ async def test_an_answer_never_selects_an_option_that_says_two_things(world: Wor
     assert "yes" not in result.reply
 
 
+@EXTENDED
 async def test_a_rule_never_selects_a_yes_that_holds_for_ever(world: World) -> None:
     result, audit = await told(world, "only_for_ever", 'execute = "allow"')
     assert answers_in(audit) == [("cancelled", "nobody")]

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, World, git
 
 import upthread
@@ -62,8 +63,8 @@ def last_prompt(world: World) -> str:
 @pytest.mark.parametrize(
     ("changed", "decision", "reason"),
     [
-        (0, "resume", "unchanged"),
-        (1, "resume_with_update", "files_changed"),
+        pytest.param(0, "resume", "unchanged", marks=EXTENDED),
+        pytest.param(1, "resume_with_update", "files_changed", marks=EXTENDED),
         (5, "resume_with_update", "files_changed"),
         (6, "start_fresh_with_briefing", "many_changed"),
     ],
@@ -119,6 +120,7 @@ async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(
     assert (await tell(world)).reasons == ("unchanged",)
 
 
+@EXTENDED
 async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news(
     world: World,
 ) -> None:
@@ -131,6 +133,7 @@ async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news
     assert last_prompt(world) == SAY
 
 
+@EXTENDED
 async def test_new_instructions_reach_a_resumed_session_once(world: World) -> None:
     await tell(world)
     world.configure('[roles.planner]\ninstructions = "Plan in verse."\n')
@@ -141,6 +144,7 @@ async def test_new_instructions_reach_a_resumed_session_once(world: World) -> No
     assert "Plan in verse." not in last_prompt(world)
 
 
+@EXTENDED
 async def test_a_worktree_that_was_removed_takes_its_session_along(world: World) -> None:
     git(world.project, "worktree", "add", "-q", str(world.directory / "tree"))
     async with world.open(world.directory / "tree") as project:
@@ -151,6 +155,7 @@ async def test_a_worktree_that_was_removed_takes_its_session_along(world: World)
     assert second.reasons[0] == "directory_missing"
 
 
+@EXTENDED
 async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resumed(
     world: World,
 ) -> None:
@@ -168,6 +173,7 @@ async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resume
     assert (done.decision, done.reasons) == ("resume", ("agent_changed", "unchanged"))
 
 
+@EXTENDED
 async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(
     world: World,
 ) -> None:
@@ -218,6 +224,7 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
     assert (await tell(world)).decision == found.now.decision
 
 
+@EXTENDED
 async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(
     world: World,
 ) -> None:
@@ -249,6 +256,7 @@ TURNS = 24
 """`make soak` takes a thousand: test_soak.py."""
 
 
+@EXTENDED
 async def test_two_workstreams_in_one_directory_never_see_each_others_text(world: World) -> None:
     await interleave(world, turns=TURNS, seed=42)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -32,6 +33,7 @@ async def test_half_of_a_character_is_replayed_as_valid_text_and_the_session_is_
     assert "half a pair \ud83d" in kept, "the record keeps what was said"
 
 
+@EXTENDED
 async def test_of_a_sound_record_nothing_is_told(world: World) -> None:
     told = await replayed(world, "[[rehearse: say heron]]")
     assert "heron" in told

@@ -10,6 +10,7 @@ import anyio
 import anyio.from_thread
 import pytest
 from msgspec import structs
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import SMALL_SPECIFICATION, World, eventually
 
 import upthread
@@ -45,6 +46,7 @@ async def test_an_interrupted_prompt_ends_as_cancelled_with_what_was_said_so_far
     world.check_histories()
 
 
+@EXTENDED
 async def test_an_interrupted_run_is_gone_on_with_by_running_again(world: World) -> None:
     world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n')
     process = world.start("run", "spec-42", SMALL_SPECIFICATION)
@@ -111,7 +113,7 @@ async def test_a_turn_given_up_while_it_was_decided_is_ended_and_told(world: Wor
     assert len(world.prompts()) == 1
 
 
-@pytest.mark.parametrize("after_ms", [0, 20, 60, 100, 140, 180])
+@pytest.mark.parametrize("after_ms", spread([20, 100, 0, 60, 140, 180], extended=1))
 async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(
     world: World, after_ms: int
 ) -> None:

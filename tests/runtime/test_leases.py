@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import apsw
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import QUICK, AtCommit
 from tests.support.world import SAY_REPORT, SMALL_SPECIFICATION, UpthreadProcess, World, eventually
 
@@ -61,6 +62,7 @@ async def test_a_second_run_is_refused_and_told_who_holds_the_workstream(world: 
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 async def test_a_second_prompt_is_refused_told_who_holds_and_kept_as_a_refusal(
     world: World,
 ) -> None:
@@ -77,6 +79,7 @@ async def test_a_second_prompt_is_refused_told_who_holds_and_kept_as_a_refusal(
     assert [each.reasons[0] for each in refusals] == ["busy"]
 
 
+@EXTENDED
 async def test_a_killed_run_is_taken_over_at_once(world: World) -> None:
     first = begin_run(world)
     first.send(signal.SIGKILL)
@@ -129,7 +132,7 @@ async def test_a_stopped_run_is_taken_over_when_stale_and_fenced_when_it_wakes(
     assert world.agents() == ()
 
 
-@pytest.mark.parametrize("number", range(3, 8))
+@pytest.mark.parametrize("number", spread(range(3, 8)))
 async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(
     world: World, number: int
 ) -> None:
@@ -150,6 +153,7 @@ async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> None:
     begin_run(world)
     waiting = world.start("run", "spec-42", None, is_waiting=True)
@@ -158,6 +162,7 @@ async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> N
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 async def test_an_agent_left_running_by_a_stopped_holder_is_ended_before_the_next_is_started(
     world: World,
 ) -> None:

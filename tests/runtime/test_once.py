@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import World, eventually
 
@@ -71,6 +72,7 @@ async def test_a_process_that_dies_in_the_action_leaves_an_outcome_that_is_said_
     assert done(lines) == 1
 
 
+@EXTENDED
 async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(
     world: World, lines: Path
 ) -> None:
@@ -83,6 +85,7 @@ async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(
     assert done(lines) == 1
 
 
+@EXTENDED
 async def test_what_a_person_has_seen_not_done_may_be_tried_again(
     world: World, lines: Path
 ) -> None:
@@ -96,7 +99,7 @@ async def test_what_a_person_has_seen_not_done_may_be_tried_again(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", spread([2, 1, 3]))
 async def test_killed_at_either_commit_it_is_done_at_most_once_and_never_guessed(
     world: World, lines: Path, number: int, when: str
 ) -> None:
@@ -112,6 +115,7 @@ async def test_killed_at_either_commit_it_is_done_at_most_once_and_never_guessed
     assert came == expected, second
 
 
+@EXTENDED
 async def test_of_many_processes_at_once_one_does_it(world: World, lines: Path) -> None:
     processes = [world.start("do_once", "release", str(lines)) for _ in range(4)]
     results = [process.result for process in processes]
@@ -122,6 +126,7 @@ async def test_of_many_processes_at_once_one_does_it(world: World, lines: Path) 
     assert {each["error"] for each in results if "error" in each} <= {"LeaseHeldError"}
 
 
+@EXTENDED
 async def test_while_somebody_living_is_at_it_others_are_told_who(
     world: World, lines: Path
 ) -> None:

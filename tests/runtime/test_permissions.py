@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import World
 
 import upthread
@@ -48,7 +49,10 @@ async def test_a_rule_allows_its_kind_of_tool_and_the_audit_names_the_rule(world
 
 @pytest.mark.parametrize(
     "place",
-    ["../outside.txt", "{out}/outside.txt", "leads-out/outside.txt", ".git/hooks/post-commit"],
+    spread(
+        ["../outside.txt", "leads-out/outside.txt", "{out}/outside.txt", ".git/hooks/post-commit"],
+        first=2,
+    ),
 )
 async def test_a_rule_that_allows_edits_is_about_the_working_tree(
     world: World, tmp_path: Path, place: str
@@ -69,7 +73,9 @@ async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World)
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
-@pytest.mark.parametrize("rules", ["", 'edit = "allow"', 'execute = "ask"', 'read = "allow"'])
+@pytest.mark.parametrize(
+    "rules", spread(['edit = "allow"', "", 'execute = "ask"', 'read = "allow"'])
+)
 async def test_a_kind_without_a_rule_of_its_own_is_allowed_by_nothing(
     world: World, rules: str
 ) -> None:
@@ -99,6 +105,7 @@ async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(
     assert (world.project / "b.txt").exists()
 
 
+@EXTENDED
 async def test_a_parked_turn_goes_on_once_a_rule_or_a_person_allows_it(world: World) -> None:
     result, _ = await told(world, WRITE)
     assert result.parked is not None
@@ -108,6 +115,7 @@ async def test_a_parked_turn_goes_on_once_a_rule_or_a_person_allows_it(world: Wo
     assert (again.outcome, again.parked) == ("ok", None)
 
 
+@EXTENDED
 async def test_nothing_says_yes_to_everything(world: World) -> None:
     result, _ = await told(world, EXECUTE, 'other = "allow"\nthink = "allow"\nall = "allow"')
     assert result.parked is not None

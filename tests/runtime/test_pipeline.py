@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually, git
 
@@ -29,6 +30,7 @@ async def run_to_the_end(
     return view
 
 
+@EXTENDED
 @pytest.mark.parametrize("continuity", [None, "resume"])
 async def test_seven_iterations_keep_every_resuming_roles_session(
     world: World, continuity: Any
@@ -53,6 +55,7 @@ async def test_seven_iterations_keep_every_resuming_roles_session(
     world.check_histories()
 
 
+@EXTENDED
 async def test_one_step_a_process_with_questions_in_between_ends_approved(world: World) -> None:
     specification = world.take_example()
     processes = 0
@@ -78,6 +81,7 @@ async def test_one_step_a_process_with_questions_in_between_ends_approved(world:
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_run_remembers_its_agent_though_its_first_step_never_had_a_session(
     world: World,
 ) -> None:
@@ -108,17 +112,20 @@ def failing(directive: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("directive", "reason"),
-    [
-        ("rate_limit", "rate_limited"),
-        ("fail_as billing_error your credit balance is too low", "credit_exhausted"),
-        ("auth", "auth"),
-        ("fail nobody knows", "unknown"),
-    ],
+    "failure",
+    spread(
+        [
+            ("rate_limit", "rate_limited"),
+            ("fail_as billing_error your credit balance is too low", "credit_exhausted"),
+            ("auth", "auth"),
+            ("fail nobody knows", "unknown"),
+        ]
+    ),
 )
 async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on(
-    world: World, directive: str, reason: str
+    world: World, failure: tuple[str, str]
 ) -> None:
+    directive, reason = failure
     world.configure(failing(directive))
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
@@ -133,7 +140,7 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
 
 
 @pytest.mark.parametrize(
-    "directive", ["overloaded", "crash", "crash_in_tool notes.txt x", "lose_session"]
+    "directive", spread(["crash", "overloaded", "crash_in_tool notes.txt x", "lose_session"])
 )
 async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(
     world: World, directive: str
@@ -151,6 +158,7 @@ async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> None:
     world.configure(failing("rate_limit 3600"))
     async with world.open() as project:
@@ -165,6 +173,7 @@ async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> N
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
+@EXTENDED
 async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(world: World) -> None:
     world.configure(failing("rate_limit 1"))
     async with world.open() as project:
@@ -174,7 +183,7 @@ async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(worl
     world.check_histories()
 
 
-@pytest.mark.parametrize("fault", ["bad_report", "no_report"])
+@pytest.mark.parametrize("fault", spread(["bad_report", "no_report"]))
 async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(
     world: World, fault: str
 ) -> None:
@@ -189,6 +198,7 @@ async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_sessi
     assert "Your report could not be used" in planner[1]
 
 
+@EXTENDED
 async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(
     world: World,
 ) -> None:
@@ -221,6 +231,7 @@ async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(
     assert len(planner) == 2
 
 
+@EXTENDED
 async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
     world: World,
 ) -> None:
@@ -238,6 +249,7 @@ async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
+@EXTENDED
 async def test_a_step_that_was_done_when_it_was_cut_off_counts_though_another_prompt_came(
     world: World,
 ) -> None:
@@ -284,6 +296,7 @@ async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(
     assert len(world.session_files()) == 3
 
 
+@EXTENDED
 async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuck(
     world: World,
 ) -> None:
@@ -328,6 +341,7 @@ async def is_current(project: upthread.Project, role: str) -> bool:
     return verdict.is_current
 
 
+@EXTENDED
 async def test_a_report_longer_than_its_step_passes_on_is_asked_for_once_more_and_then_parks(
     world: World,
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.core.redaction.secrets_of import planted
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import SAY_REPORT, World
 
@@ -102,7 +103,7 @@ async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None
     assert "[redacted:" in world.messages(ADDRESS)[0].text
 
 
-@pytest.mark.parametrize("record", ["redacted", "full"])
+@pytest.mark.parametrize("record", spread(["redacted", "full"]))
 @pytest.mark.parametrize(
     ("more", "at", "becomes"),
     [
@@ -136,6 +137,7 @@ async def test_a_turn_with_a_secret_is_recognised_after_a_crash(
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(
     world: World,
 ) -> None:
@@ -148,6 +150,7 @@ async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_pe
     assert world.prompts() == []
 
 
+@EXTENDED
 async def test_a_prompt_that_was_not_kept_whole_is_not_sent_altered(world: World) -> None:
     at = AtCommit(when="before", event="SessionAttached")
     died = world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at)
@@ -181,6 +184,7 @@ async def test_index_keeps_no_word_and_the_outline(world: World) -> None:
     assert logs(world.home) == ()
 
 
+@EXTENDED
 async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world: World) -> None:
     world.configure('record = "full"\n[roles.planner]\nrecord = "index"\n')
     async with world.open() as project:
@@ -193,6 +197,7 @@ async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world
     assert holding(world, "Constructorword") == ["upthread.db"]
 
 
+@EXTENDED
 async def test_full_keeps_all(world: World) -> None:
     world.configure('record = "full"\n')
     async with world.open() as project:
@@ -200,6 +205,7 @@ async def test_full_keeps_all(world: World) -> None:
     assert holding(world, SECRET) == ["upthread.db"]
 
 
+@EXTENDED
 async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
     world.configure(
         '[redaction]\nallow = ["AKIA.*"]\n[redaction.rules]\nacme-badge = "ACME-[0-9]{6}"\n'
@@ -242,6 +248,7 @@ async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> Non
     assert "Quixotic" not in repr(forgotten)
 
 
+@EXTENDED
 async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, "Quixotic", REHEARSAL)
@@ -251,6 +258,7 @@ async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> No
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     specification = world.take_example()
     async with world.open() as project:
@@ -263,6 +271,7 @@ async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     assert holding(world, "Requirements") == []
 
 
+@EXTENDED
 async def test_only_one_role_is_forgotten_with_its_children(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, "[[rehearse: child explore Childword]] Plannerword", REHEARSAL)

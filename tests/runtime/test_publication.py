@@ -13,6 +13,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -132,6 +133,7 @@ async def test_what_is_published_while_another_publishes_stays(
         assert listed(project) == ["spec-0", "spec-new"]
 
 
+@EXTENDED
 async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publication, "AGAIN_WITHIN_S", 0.3)
     async with published(world, 1) as project:
@@ -148,6 +150,7 @@ async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.Monk
             publish_while(project, move, times=10_000)
 
 
+@EXTENDED
 async def test_many_that_publish_at_once_all_come_to_it(world: World) -> None:
     async with published(world, PUBLISHERS) as project:
         for number in range(PUBLISHERS):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SAY_REPORT, World, eventually
 
@@ -94,6 +95,7 @@ async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_r
     assert (again.outcome, len(world.prompts())) == ("ok", 2)
 
 
+@EXTENDED
 async def test_a_prompt_like_none_before_it_is_absent_after_a_turn_that_never_left(
     world: World,
 ) -> None:
@@ -107,6 +109,7 @@ async def test_a_prompt_like_none_before_it_is_absent_after_a_turn_that_never_le
     assert len(world.prompts()) == 2
 
 
+@EXTENDED
 async def test_a_prompt_after_a_failed_one_is_recognised_as_absent_not_undecidable(
     world: World,
 ) -> None:
@@ -137,6 +140,7 @@ async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(
     assert world.prompts()[-1].startswith("Your last turn was interrupted")
 
 
+@EXTENDED
 async def test_an_agent_whose_history_cannot_be_read_parks_and_goes_on_when_a_person_says_so(
     world: World,
 ) -> None:
@@ -158,8 +162,8 @@ async def test_an_agent_whose_history_cannot_be_read_parks_and_goes_on_when_a_pe
     ("text", "written"),
     [
         ("[[rehearse: crash_in_tool out.txt done]]", 1),
-        ("[[rehearse: crash_before_tool out.txt done]]", 0),
-        ("[[rehearse: crash]]", 0),
+        pytest.param("[[rehearse: crash_before_tool out.txt done]]", 0, marks=EXTENDED),
+        pytest.param("[[rehearse: crash]]", 0, marks=EXTENDED),
     ],
 )
 async def test_when_an_agent_dies_its_history_decides_how_its_turn_goes_on(
@@ -193,6 +197,7 @@ async def test_a_session_that_is_gone_when_a_turn_is_gone_on_with_is_replaced_an
     world.check_histories()
 
 
+@EXTENDED
 async def test_going_on_when_nothing_is_open_is_a_clear_error(world: World) -> None:
     await tell(world, SAY_REPORT)
     with pytest.raises(UsageError, match="no turn to go on with"):
@@ -221,6 +226,7 @@ NAMELESS = {CAPABILITIES: "no_message_ids"}
 """An agent whose history tells prompts without ids: those that follow each other read as one."""
 
 
+@EXTENDED
 async def test_a_continuation_is_told_apart_from_its_prompt_where_messages_have_no_ids(
     world: World,
 ) -> None:
@@ -255,6 +261,7 @@ async def test_a_reply_that_was_complete_is_taken_over_also_where_another_prompt
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_reply_of_which_nobody_knows_that_it_was_complete_is_on_record_all_the_same(
     world: World,
 ) -> None:
@@ -266,6 +273,7 @@ async def test_a_reply_of_which_nobody_knows_that_it_was_complete_is_on_record_a
     world.check_histories()
 
 
+@EXTENDED
 async def test_what_an_agent_did_before_it_was_killed_is_on_record_where_another_prompt_comes(
     world: World,
 ) -> None:

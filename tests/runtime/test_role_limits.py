@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.runtime.test_permissions import answers_in
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, World
 
 import upthread
@@ -51,6 +52,7 @@ async def test_what_a_role_denies_is_refused_on_each_turn_and_the_turn_goes_on(
     assert answers_in(audit) == [("reject_once", "role edit=deny")] * 2
 
 
+@EXTENDED
 async def test_what_a_role_asks_about_is_asked_where_a_rule_would_allow_it(world: World) -> None:
     write_role(world, "permission:\n  edit: ask")
     results, audit, _ = await told(world, WRITE)
@@ -58,6 +60,7 @@ async def test_what_a_role_asks_about_is_asked_where_a_rule_would_allow_it(world
     assert (results[0].parked.reason, answers_in(audit)) == ("permission", [("cancelled", NOBODY)])
 
 
+@EXTENDED
 async def test_what_a_role_allows_is_not_given(world: World) -> None:
     write_role(world, "permission: allow\npermissionMode: bypassPermissions")
     world.configure('[permissions]\nedit = "deny"\n')
@@ -78,6 +81,7 @@ async def test_a_person_is_told_that_an_agent_holds_limits_only_where_it_asks(
     ]
 
 
+@EXTENDED
 async def test_a_role_whose_limits_cannot_be_read_is_an_error_and_nothing_is_sent(
     world: World,
 ) -> None:

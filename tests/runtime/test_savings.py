@@ -7,6 +7,7 @@ import signal
 from decimal import Decimal
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World, eventually
 
 import upthread
@@ -174,6 +175,7 @@ async def test_what_is_read_and_asked_again_is_counted_in_another_session_alone(
     ]
 
 
+@EXTENDED
 @pytest.mark.anyio
 async def test_what_an_agent_told_only_as_a_sum_is_kept_and_a_turn_that_told_nothing_is_not_told(
     world: World,
@@ -190,6 +192,7 @@ async def test_what_an_agent_told_only_as_a_sum_is_kept_and_a_turn_that_told_not
     assert two.spent.is_estimate
 
 
+@EXTENDED
 @pytest.mark.anyio
 async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(world: World):
     async with world.open() as project:
@@ -202,6 +205,7 @@ async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(worl
     assert one.usage.read is None
 
 
+@EXTENDED
 @pytest.mark.anyio
 async def test_of_a_turn_that_was_killed_and_gone_on_with_no_sum_is_told(world: World):
     async with world.open() as project:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, World, eventually
 
@@ -37,7 +38,9 @@ def last_prompt(world: World) -> str:
     return world.prompts()[-1]
 
 
-@pytest.mark.parametrize("can", ["", "opaque_errors", "no_resume", "no_resume,opaque_errors"])
+@pytest.mark.parametrize(
+    "can", spread(["no_resume,opaque_errors", "", "opaque_errors", "no_resume"])
+)
 async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(
     world: World, can: str
 ) -> None:
@@ -58,6 +61,7 @@ async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(
     assert (await tell(world)).upstream_session_id == second.upstream_session_id
 
 
+@EXTENDED
 async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_missing_session(
     world: World,
 ) -> None:
@@ -70,6 +74,7 @@ async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_mis
     assert world.session_files() == []
 
 
+@EXTENDED
 async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_one(
     world: World,
 ) -> None:
@@ -87,6 +92,7 @@ async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_prompt_that_loses_every_session_is_sent_twice_and_no_more(world: World) -> None:
     result = await tell(world, "[[rehearse: lose_session]]")
     assert result.outcome == "missing"
@@ -156,6 +162,7 @@ async def test_another_agent_gets_its_own_session_and_hears_what_was_said(
     assert "[end of prior context " in last_prompt(world)
 
 
+@EXTENDED
 async def test_the_auditor_is_resumed_only_on_the_same_plan(world: World) -> None:
     specification = world.take_example()
     options = upthread.RunOptions(agent="rehearsal")
@@ -189,6 +196,7 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     assert "<role" not in last_prompt(world)
 
 
+@EXTENDED
 async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None:
     await tell(world)
     message = world.messages("spec-42/planner")[0]
@@ -197,6 +205,7 @@ async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None
     assert message.sent_text == world.prompts()[0]
 
 
+@EXTENDED
 async def test_a_new_prompt_closes_the_calls_that_a_crash_left_open(world: World) -> None:
     world.configure(ALLOW)
     slow = "[[rehearse: execute sleep 30]]"

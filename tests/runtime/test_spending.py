@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, SMALL_SPECIFICATION, World
 
 import upthread
@@ -43,6 +44,7 @@ async def test_a_run_parks_before_the_turn_that_would_pass_and_says_how_much(
     assert len(world.prompts()) == 2
 
 
+@EXTENDED
 async def test_another_process_counts_what_the_run_has_spent_and_goes_on_when_more_is_allowed(
     world: World,
 ) -> None:
@@ -77,6 +79,7 @@ async def test_a_prompt_that_would_pass_is_refused_before_anything_is_sent_and_k
     assert [each.reasons[0] for each in refusals] == ["tokens_max"]
 
 
+@EXTENDED
 async def test_a_turn_that_must_read_more_than_is_left_is_refused_beforehand(
     world: World,
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.trusting import agree
 from tests.support.world import (
     REPOSITORY,
@@ -102,6 +103,7 @@ async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 async def test_the_refusal_is_kept_where_the_conversation_is_known(world: World) -> None:
     world.configure(TWO_WRITERS)
     async with world.open() as project:
@@ -114,6 +116,7 @@ async def test_the_refusal_is_kept_where_the_conversation_is_known(world: World)
     assert (refusal.decision, refusal.reasons[0]) == ("refuse", "tree_busy")
 
 
+@EXTENDED
 async def test_a_sibling_of_a_writing_role_is_kept_out_of_the_tree_too(world: World) -> None:
     start_writing(world)
     options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
@@ -122,6 +125,7 @@ async def test_a_sibling_of_a_writing_role_is_kept_out_of_the_tree_too(world: Wo
             await project.tell("spec-42/constructor", "me too", options)
 
 
+@EXTENDED
 async def test_roles_that_only_read_go_on_beside_a_writing_one(world: World) -> None:
     start_writing(world)
     async with world.open() as project:
@@ -147,6 +151,7 @@ async def test_a_writing_role_that_waits_begins_when_the_tree_is_free(world: Wor
     assert first.result["outcome"] == "ok"
 
 
+@EXTENDED
 async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) -> None:
     start_writing(world)
     other = make_repository(world.directory / "elsewhere")
@@ -177,6 +182,7 @@ async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -
     assert view.state == "interrupted"
 
 
+@EXTENDED
 async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(
     world: World,
 ) -> None:
@@ -191,6 +197,7 @@ async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(
     assert view.status != "running"
 
 
+@EXTENDED
 async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(world: World) -> None:
     world.configure(TWO_WRITERS)
     text, out = calling(world, "spec-42/writer")
@@ -199,6 +206,7 @@ async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(worl
     assert json.loads(out.read_text()) == {"spec-42/writer": "ok"}
 
 
+@EXTENDED
 async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(
     world: World,
 ) -> None:
@@ -211,6 +219,7 @@ async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_
     assert "another role is writing in this working tree" in told["other/writer"]
 
 
+@EXTENDED
 async def test_a_call_from_inside_ends_with_the_outer_ones_hold_on_the_tree(world: World) -> None:
     start_writing(world)
     async with world.open() as outside:
