@@ -71,9 +71,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", spread(GIT_CLONES, first=REPRESENTATIVES))
-def test_no_verb_runs_what_a_repository_names_or_waits_for_what_lies_there(
-    tmp_path: Path, canary: Canary, name: str
-) -> None:
+def test_no_verb_runs_what_a_repository_names_or_waits_for_what_lies_there(tmp_path, canary, name):
     clone = CLONES[name]
     clone.build(tmp_path / "clone", canary)
     canary.forget()  # building the clone may run its programs
@@ -108,9 +106,7 @@ def test_what_an_agent_configures_while_we_read_is_not_run(root: Path, canary: C
     assert canary.runs() == ()
 
 
-def test_what_the_environment_says_of_git_is_not_heard(
-    root: Path, canary: Canary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_environment_says_of_git_is_not_heard(root, canary, tmp_path, monkeypatch):
     before = find_repository(root), git_facts(root), tree_digest(root)
     other = make_repository(tmp_path / "other")
     program, traced = canary.command("environment"), tmp_path / "traced"
@@ -138,9 +134,7 @@ def test_what_the_environment_says_of_git_is_not_heard(
     assert not traced.exists()
 
 
-def test_git_is_not_taken_from_the_repository(
-    root: Path, canary: Canary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_is_not_taken_from_the_repository(root, canary, tmp_path, monkeypatch):
     for place in (root, root / "bin"):
         canary.put(place / "git", "git of the clone")
     (tmp_path / "led").symlink_to(root / "bin")
@@ -213,9 +207,7 @@ def contents() -> st.SearchStrategy[str]:
 @EXTENDED
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits=st.lists(st.tuples(st.sampled_from(FILES), st.booleans(), contents()), max_size=8))
-def test_an_agent_that_may_edit_gets_nothing_run_whatever_it_writes(
-    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, bool, str]]
-) -> None:
+def test_an_agent_that_may_edit_gets_nothing_run_whatever_it_writes(tmp_path_factory, edits):
     directory = tmp_path_factory.mktemp("edited")
     root, canary = directory / "project", Canary(directory / "outside")
     make_ordinary_repository(root)

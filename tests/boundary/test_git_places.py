@@ -42,16 +42,13 @@ def told_by_git(where: Path, *arguments: str) -> str:
     return git(where, "rev-parse", *arguments)
 
 
-def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(root, tmp_path):
     inner = make_repository(tmp_path / "inner")
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
     git(root, "commit", "-qm", "sub")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
     for where in (root, root / "below", root / "sub", tmp_path / "tree"):
         place = find_place(str(where))
-        assert place is not None
         assert place.top == told_by_git(where, "--show-toplevel")
         assert place.git_directory == told_by_git(where, "--absolute-git-dir")
         common = Path(where, told_by_git(where, "--git-common-dir")).resolve()
@@ -59,9 +56,7 @@ def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(
         assert read_head(place).commit == told_by_git(where, "HEAD")
 
 
-def test_a_dot_git_file_to_another_project_does_not_make_a_folder_pass_for_it(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_dot_git_file_to_another_project_does_not_make_a_folder_pass_for_it(root, tmp_path):
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     (stranger / ".git").write_text(f"gitdir: {root}/.git\n")
@@ -108,9 +103,7 @@ def test_a_git_directory_kept_apart_counts_when_it_names_its_tree(tmp_path: Path
 HARMFUL = "it's; touch harm; $(touch harm) `touch harm`"
 
 
-def test_a_cure_can_be_pasted_whatever_the_folder_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cure_can_be_pasted_whatever_the_folder_is_called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tree, apart = tmp_path / HARMFUL, tmp_path / f"apart {HARMFUL}"
     subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
@@ -121,9 +114,7 @@ def test_a_cure_can_be_pasted_whatever_the_folder_is_called(
     assert find_repository(tree).root == tree
 
 
-def test_a_cure_is_one_line_that_does_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cure_is_one_line_that_does_nothing_else(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tree, apart = tmp_path / "a\ntouch harm\n\x1b[2J", tmp_path / "apart"
     subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
@@ -183,9 +174,7 @@ def test_a_name_with_line_feeds_is_a_name(tmp_path: Path) -> None:
     assert tree_digest(odd)
 
 
-def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(
-    root: Path, tmp_path: Path
-) -> None:
+def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(root, tmp_path):
     (tmp_path / "more").write_text('[remote "origin"]\nurl = https://evil.invalid/x\n')
     git(root, "config", "remote.origin.url", "git@example.org:a/b.git")
     git(root, "config", "include.path", str(tmp_path / "more"))
@@ -193,9 +182,7 @@ def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
-def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_path, monkeypatch):
     root = make_repository(tmp_path / "some $(body)'s")
     trusted = find_repository(root)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -310,9 +297,7 @@ def test_a_repository_of_which_head_cannot_be_read_is_never_taken_for_another_pr
 
 
 @pytest.mark.parametrize("lay", [*ANY, of_what_is_gone], ids=lambda lay: lay.__name__)
-def test_a_dot_git_that_leads_to_no_repository_is_not_passed_by(
-    root: Path, tmp_path: Path, lay: Callable[[Path], None]
-) -> None:
+def test_a_dot_git_that_leads_to_no_repository_is_not_passed_by(root, tmp_path, lay):
     (root / ".git").rename(tmp_path / "away")
     lay(root / ".git")
     refused_for_good(root)

@@ -35,9 +35,7 @@ WAYS = (
 
 
 @pytest.mark.parametrize("number", range(len(ONE_OF_EACH_KIND)), ids=ONE_OF_EACH_KIND.__getitem__)
-def test_nothing_of_a_clone_of_each_kind_is_run_and_nothing_hangs_or_leaks(
-    number: int, hostile_world: World
-) -> None:
+def test_nothing_of_a_clone_of_each_kind_is_run_and_nothing_hangs_or_leaks(number, hostile_world):
     world = hostile_world
     world.enter(CLONES[ONE_OF_EACH_KIND[number]])
     WAYS[number](world)
@@ -49,9 +47,7 @@ def test_nothing_of_a_clone_of_each_kind_is_run_and_nothing_hangs_or_leaks(
 
 @EXTENDED
 @pytest.mark.parametrize("number", range(len(CLONES)), ids=list(CLONES).__getitem__)
-def test_nothing_of_any_clone_is_run_and_nothing_hangs_or_leaks(
-    number: int, hostile_world: World
-) -> None:
+def test_nothing_of_any_clone_is_run_and_nothing_hangs_or_leaks(number, hostile_world):
     world, every = hostile_world, calls()
     world.enter(list(CLONES.values())[number])
     for words in dict.fromkeys((("show", WORKSTREAM), every[number % len(every)])):

@@ -41,7 +41,7 @@ from tests.support.hostile_clones import (
 )
 from tests.support.world import SMALL_PIPELINE
 
-LIMIT_S = float(os.environ.get("UPTHREAD_HOSTILE_LIMIT_S", "30"))
+LIMIT_S = float(os.environ.get("UPTHREAD_HOSTILE_LIMIT_S", "60"))
 """How long anything may take: a verb asks git a dozen times, on a machine that is shared."""
 
 MEMORY_KIB_MAX = 400 * 1024

@@ -22,9 +22,7 @@ pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 
 
-async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(
-    world: World,
-) -> None:
+async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(world):
     came = hold(world, race_for_addresses, rounds=10)
     for number in range(10):
         answers = {each["rounds"][number] for each in came} - {"held"}
@@ -33,9 +31,7 @@ async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(
 
 
 @EXTENDED
-async def test_sixteen_processes_that_wait_share_one_session_and_never_interleave(
-    world: World,
-) -> None:
+async def test_sixteen_processes_that_wait_share_one_session_and_never_interleave(world):
     came = hold(world, race_for_addresses, rounds=2, when_busy="wait")
     for number in range(2):
         assert len({each["rounds"][number] for each in came}) == 1
@@ -51,9 +47,7 @@ async def test_sixteen_processes_that_wait_share_one_session_and_never_interleav
     world.check_histories()
 
 
-async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(
-    world: World,
-) -> None:
+async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(world):
     came = hold(world, race_for_names, rounds=20)
     assert all(each == came[0] for each in came)
     names = list(came[0]["names"].values())
@@ -61,9 +55,7 @@ async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collisi
     assert Counter(names).most_common(1)[0][1] == 1
 
 
-async def test_three_calls_at_once_with_siblings_are_three_conversations_and_sessions(
-    world: World,
-) -> None:
+async def test_three_calls_at_once_with_siblings_are_three_conversations_and_sessions(world):
     options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
     world.configure("[roles.reviewer]\n")
     results: list[TurnResult] = []
@@ -157,9 +149,7 @@ async def test_a_repository_that_gains_a_remote_stays_the_project_it_was(world: 
 
 
 @EXTENDED
-async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(
-    world: World,
-) -> None:
+async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(world):
     young = world.directory / "young"
     young.mkdir()
     git(young, "init", "-q")
@@ -176,9 +166,7 @@ async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was
     assert third_id == first_id
 
 
-async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(
-    world: World,
-) -> None:
+async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(world):
     plain = world.directory / "plain"
     plain.mkdir()
     first_id, _ = await tell(world, plain)
@@ -189,9 +177,7 @@ async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(
 
 
 @EXTENDED
-async def test_no_git_on_the_machine_at_all_works(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_git_on_the_machine_at_all_works(world, monkeypatch):
     empty = world.directory / "no-programs"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))

@@ -64,7 +64,6 @@ async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: Wor
         view = await project.role(ADDRESS)
         assert (view.state, view.chain, view.turns) == ("failed", (), 1)
         ended = view.last_turn.ended if view.last_turn else None
-        assert ended is not None
         assert "no-such-program-anywhere" in ended.detail
         after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         assert after.outcome == "ok"
@@ -92,9 +91,7 @@ def configure_killed(world: World, times: int) -> Path:
     return left
 
 
-async def test_an_agent_that_is_killed_while_it_starts_is_started_once_more_and_that_is_said(
-    world: World,
-) -> None:
+async def test_an_agent_that_is_killed_while_it_starts_is_started_once_more_and_that_is_said(world):
     configure_killed(world, 1)
     notices: list[Notice] = []
     listener = Listener(notice=notices.append)

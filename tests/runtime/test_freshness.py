@@ -83,9 +83,7 @@ async def test_the_thresholds_are_none_five_and_more_and_the_files_are_named(
     assert ("# Briefing" in last_prompt(world)) == (changed > 5)
 
 
-async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(
-    world: World,
-) -> None:
+async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(world):
     world.configure('[freshness]\ncritical = ["contracts/**"]\n')
     (world.project / "contracts").mkdir()
     await read(world, "contracts/a.txt", "f1.txt")
@@ -96,9 +94,7 @@ async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(
     assert "`contracts/a.txt`: changed" in last_prompt(world)
 
 
-async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(
-    world: World,
-) -> None:
+async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(world):
     world.configure(ALLOW)
     await read(world, "f1.txt", "f2.txt")
     mine = "[[rehearse: write f1.txt mine]] [[rehearse: execute sh -c 'echo x > f2.txt']]"
@@ -106,9 +102,7 @@ async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(
     assert (await tell(world)).reasons == ("unchanged",)
 
 
-async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(
-    world: World,
-) -> None:
+async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(world):
     world.configure(ALLOW)
     await tell(world)
     git(world.project, "switch", "-qc", "theirs")
@@ -121,9 +115,7 @@ async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(
 
 
 @EXTENDED
-async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news(
-    world: World,
-) -> None:
+async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news(world):
     await read(world, "f1.txt")
     (world.project / "other.txt").write_text("other")
     git(world.project, "add", "-A")
@@ -156,9 +148,7 @@ async def test_a_worktree_that_was_removed_takes_its_session_along(world: World)
 
 
 @EXTENDED
-async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resumed(
-    world: World,
-) -> None:
+async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resumed(world):
     for version in ("1.0", "1.1"):
         code = (
             "from upthread.agents.rehearsal import methods; "
@@ -174,9 +164,7 @@ async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resume
 
 
 @EXTENDED
-async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(
-    world: World,
-) -> None:
+async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(world):
     full = "[[rehearse: usage 70 100]] [[rehearse: say noted]]"
     await tell(world, full)
     relayed = [await tell(world, full) for _ in range(3)]
@@ -211,7 +199,6 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
         found = await project.why("spec-42/planner")
         again = await project.why("spec-42/planner")
         assert await project.role("spec-42/planner") == before
-    assert found.last is not None
     assert (found.last.decision, found.now.decision) == ("first", "resume_with_update")
     assert found.now.reasons == again.now.reasons == ("files_changed",)
     freshness: Any = found.now.inputs["freshness"]
@@ -225,9 +212,7 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
 
 
 @EXTENDED
-async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(
-    world: World,
-) -> None:
+async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(world):
     world.configure(ALLOW)
     for name in FILES:
         (world.project / name).write_text(f"{name}\n")

@@ -73,9 +73,7 @@ async def test_a_process_that_dies_in_the_action_leaves_an_outcome_that_is_said_
 
 
 @EXTENDED
-async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(
-    world: World, lines: Path
-) -> None:
+async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(world, lines):
     assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
     async with world.open() as project:
         await project.once.confirm("release", {"seen": True})
@@ -86,9 +84,7 @@ async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(
 
 
 @EXTENDED
-async def test_what_a_person_has_seen_not_done_may_be_tried_again(
-    world: World, lines: Path
-) -> None:
+async def test_what_a_person_has_seen_not_done_may_be_tried_again(world, lines):
     assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
     async with world.open() as project:
         await project.once.forget("release")
@@ -127,9 +123,7 @@ async def test_of_many_processes_at_once_one_does_it(world: World, lines: Path) 
 
 
 @EXTENDED
-async def test_while_somebody_living_is_at_it_others_are_told_who(
-    world: World, lines: Path
-) -> None:
+async def test_while_somebody_living_is_at_it_others_are_told_who(world, lines):
     busy = world.start("do_once", "release", str(lines), then="stay")
     eventually(lambda: done(lines))
     async with world.open() as project:
@@ -140,8 +134,7 @@ async def test_while_somebody_living_is_at_it_others_are_told_who(
         ):
             with pytest.raises(LeaseHeldError, match=f"pid {busy.pid} "):
                 await call()
-        busy.send(signal.SIGKILL)
-        assert busy.exit_code == -signal.SIGKILL
+        busy.kill()
         with pytest.raises(UsageError, match="unknown"):
             await project.once("release", Action())
 
@@ -173,9 +166,7 @@ async def test_a_receipt_comes_back_as_json_the_first_time_too(world: World) -> 
         assert action.calls == 1
 
 
-async def test_a_receipt_that_is_no_json_is_refused_and_the_action_still_counts_as_done(
-    world: World,
-) -> None:
+async def test_a_receipt_that_is_no_json_is_refused_and_the_action_still_counts_as_done(world):
     async with world.open() as project:
         action = Action(returns=object())
         with pytest.raises(UsageError, match="no JSON"):
@@ -193,9 +184,7 @@ async def test_a_key_is_a_name_and_must_have_been_begun_to_be_settled(world: Wor
             await project.once.forget("release")
 
 
-def test_code_that_is_not_async_does_it_once_too(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_is_not_async_does_it_once_too(world, monkeypatch):
     monkeypatch.setenv("UPTHREAD_HOME", str(world.home))
     action = Action(returns=[1])
     for _ in range(2):

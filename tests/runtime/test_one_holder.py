@@ -48,7 +48,6 @@ async def test_an_agent_that_answers_with_anothers_session_is_not_believed(held:
 
 async def test_a_session_of_anothers_is_no_sub_agent(held: World) -> None:
     result = await told(held, OTHER, "[[hostile: claims]]", "ses_other")
-    assert result.parked is not None
     assert "named 'ses_held' as a sub-agent's" in result.parked.detail
     assert {each.key.address for each in held.conversations()} == {HOLDER, OTHER}
     assert held.messages(OTHER)[-1].text == "before "

@@ -21,9 +21,7 @@ async def price(project: upthread.Project, address: str) -> Any:
     return (await project.why(address)).now.inputs["price"]
 
 
-async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grows(
-    world: World,
-) -> None:
+async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grows(world):
     async with world.open() as project:
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
         await project.tell("a/planner", "[[rehearse: usage 90000 200000]]", OPTIONS)
@@ -35,9 +33,7 @@ async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grow
 
 
 @EXTENDED
-async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(
-    world: World,
-) -> None:
+async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(world):
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
     async with world.open() as project:
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)

@@ -58,9 +58,7 @@ def holding(world: World, word: str) -> list[str]:
     return [name for name, content in files(world).items() if any(f in content for f in forms)]
 
 
-async def test_planted_secrets_are_in_no_file_and_in_no_export(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_planted_secrets_are_in_no_file_and_in_no_export(world, capsys):
     configure(world)
     secrets = planted(SECRETS_PLANTED)
     leaks = [(PLACES[n % len(PLACES)], text) for n, (_, _, text) in enumerate(secrets)]
@@ -116,9 +114,7 @@ async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None
     ],
     ids=["answered", "cut off"],
 )
-async def test_a_turn_with_a_secret_is_recognised_after_a_crash(
-    world: World, record: str, more: str, at: AtCommit, becomes: list[str]
-) -> None:
+async def test_a_turn_with_a_secret_is_recognised_after_a_crash(world, record, more, at, becomes):
     world.configure(f'record = "{record}"\n')
     text = SAY_REPORT.replace("did it", f"the key is {SECRET}") + more
     assert world.start("tell", ADDRESS, text, at_commit=at).exit_code == -signal.SIGKILL
@@ -138,14 +134,11 @@ async def test_a_turn_with_a_secret_is_recognised_after_a_crash(
 
 
 @EXTENDED
-async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(
-    world: World,
-) -> None:
+async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(world):
     at = AtCommit(when="after", event="PromptSent")
     assert world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at).exit_code < 0
     async with world.open() as project:
         result = await project.go_on(ADDRESS, REHEARSAL)
-    assert result.parked is not None
     assert result.parked.reason == "undecidable"
     assert world.prompts() == []
 
@@ -218,9 +211,7 @@ async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
 
 
 @pytest.mark.parametrize("rule", ['bad = "("', '"Not A Name" = "x"'])
-async def test_a_rule_that_is_none_is_refused_before_anything_is_written(
-    world: World, rule: str
-) -> None:
+async def test_a_rule_that_is_none_is_refused_before_anything_is_written(world, rule):
     world.configure(f"[redaction.rules]\n{rule}\n")
     with pytest.raises(ConfigError):
         async with world.open():

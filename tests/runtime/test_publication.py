@@ -91,9 +91,7 @@ async def test_what_another_process_opened_meanwhile_is_published_as_well(world:
         assert listed(project) == ["spec-0", "spec-1", "spec-new"]
 
 
-async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_it(
-    world: World,
-) -> None:
+async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_it(world):
     async with published(world, WORKSTREAMS_MAX) as project:
         known = bindings(project)
         assert len(known) == WORKSTREAMS_MAX * ROLES > WRITTEN_AT_ONCE_MAX
@@ -122,9 +120,7 @@ async def test_what_was_read_earlier_is_not_written_over_what_was_read_later(wor
 
 
 @pytest.mark.parametrize("workstreams", [None, {"spec-0"}], ids=["all", "one"])
-async def test_what_is_published_while_another_publishes_stays(
-    world: World, workstreams: Collection[str] | None
-) -> None:
+async def test_what_is_published_while_another_publishes_stays(world, workstreams):
     async with published(world, 1) as project:
         open_one(project, "spec-0", "planner")
         moved = partial(open_one, project, "spec-new", "role-0")

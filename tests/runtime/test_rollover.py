@@ -175,15 +175,11 @@ async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: 
 
 
 @EXTENDED
-async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(
-    world: World,
-) -> None:
+async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(world):
     known = await tell(world, "[[rehearse: rate_limit 3600]]")
-    assert known.parked is not None
     assert known.parked.reset_at_ms == known.reset_at_ms
     assert known.reset_at_ms is not None
     unknown = await tell(world, "[[rehearse: rate_limit]]")
-    assert unknown.parked is not None
     assert unknown.parked.reset_at_ms is None
 
 
@@ -245,9 +241,7 @@ async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(wo
     assert "> the magic word is KIWI-42" in world.prompts()[-1], "and may have forgotten"
 
 
-async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(
-    world: World,
-) -> None:
+async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(world):
     world.configure(ROLLING_OVER)
     await tell(world, "the magic word is KIWI-42")
     result = await tell(world, EMPTY_IF_RESUMED)
@@ -259,9 +253,7 @@ async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_s
 
 
 @EXTENDED
-async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(
-    world: World,
-) -> None:
+async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(world):
     """What it did would be done twice."""
     world.configure(ROLLING_OVER)
     await tell(world, "the magic word is KIWI-42")
@@ -294,9 +286,7 @@ async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_
     ("policy", "told"),
     [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
 )
-async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(
-    world: World, policy: str, told: list[bool]
-) -> None:
+async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(world, policy, told):
     world.configure(f'[agents.rehearsal]\ninject = "{policy}"\n')
     await tell(world, "one")
     await tell(world, "two")
@@ -326,7 +316,6 @@ async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_an
     assert second.outcome == "ok"
     async with world.open() as project:
         last = (await project.role(ADDRESS)).last_turn
-    assert last is not None
     assert last.ended is not None
     with world.store() as store:
         kept_apart = len(store.quarantined(second.turn_id))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,9 +51,7 @@ def check_all_was_done_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_the_whole_pipeline_killed_at_any_commit_is_approved(
-    tmp_path: Path, when: str
-) -> None:
+async def test_the_whole_pipeline_killed_at_any_commit_is_approved(tmp_path, when):
     for number in range(1, COMMITS_MAX):
         world = World(tmp_path / f"{when}-{number}")
         specification = world.take_example()
@@ -81,9 +78,7 @@ async def has_ended(world: World) -> bool:
         return run is not None and run.ended is not None
 
 
-async def test_sixteen_processes_at_one_address_make_one_session_each_of_1000_rounds(
-    world: World,
-) -> None:
+async def test_sixteen_processes_at_one_address_make_one_session_each_of_1000_rounds(world):
     hold(world, race_for_addresses, rounds=1000)
     check_one_session_each(world, conversations=1000)
 

@@ -97,9 +97,7 @@ def test_before_the_first_commit_the_files_count(tmp_path: Path) -> None:
     assert nothing != written == tree_digest(empty)
 
 
-def test_a_submodule_and_a_repository_within_count_by_their_content(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_submodule_and_a_repository_within_count_by_their_content(root, tmp_path):
     inner = repository(tmp_path / "inner")
     (inner / "x.txt").write_text("x")
     commit(inner)

@@ -88,9 +88,7 @@ def lease_of(world: World) -> str:
     return tree_lease(System().this_process("").host, str(world.project))
 
 
-async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_the_cure(
-    world: World,
-) -> None:
+async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_the_cure(world):
     first = start_writing(world)
     async with world.open() as project:
         with pytest.raises(LeaseHeldError, match=f"held by pid {first.pid} ") as caught:
@@ -163,8 +161,7 @@ async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) ->
 
 async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
     first = start_writing(world)
-    first.send(signal.SIGKILL)
-    assert first.exit_code == -signal.SIGKILL
+    first.kill()
     async with world.open() as project:
         assert (await project.tell("other/writer", "now me", REHEARSAL)).outcome == "ok"
 
@@ -183,15 +180,12 @@ async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -
 
 
 @EXTENDED
-async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(
-    world: World,
-) -> None:
+async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(world):
     first = start_writing(world)
     async with world.open() as project:
         with pytest.raises(LeaseHeldError, match=f"pid {first.pid} "):
             await project.run("other", SMALL_SPECIFICATION, upthread.RunOptions(agent="rehearsal"))
-        first.send(signal.SIGKILL)
-        assert first.exit_code == -signal.SIGKILL
+        first.kill()
         view = await project.run("other", None, upthread.RunOptions(agent="rehearsal"))
     assert view.last is not None
     assert view.status != "running"
@@ -207,9 +201,7 @@ async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(worl
 
 
 @EXTENDED
-async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(
-    world: World,
-) -> None:
+async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(world):
     world.configure(TWO_WRITERS)
     text, out = calling(world, "spec-42/writer", "other/writer")
     async with world.open() as project:

@@ -46,9 +46,7 @@ async def begun(world: World, workstream: str = "spec-42", *, steps: int = 1) ->
     return heard.path
 
 
-async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(
-    world: World,
-) -> None:
+async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(world):
     world.configure(ALLOWING)
     heard = Heard()
     async with world.open() as project:
@@ -119,9 +117,7 @@ async def test_two_workstreams_write_at_once_in_trees_of_their_own(world: World)
 
 
 @EXTENDED
-async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(
-    world: World,
-) -> None:
+async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(world):
     world.configure(ALLOWING)
     (world.project / "README").write_text("not committed")
     heard = Heard()
@@ -131,9 +127,7 @@ async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(
     assert (heard.path / "README").read_text() != "not committed"
 
 
-async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(
-    world: World,
-) -> None:
+async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(world):
     path = await begun(world)
     (path / "new.txt").write_text("work")
     async with world.open() as project:
@@ -150,9 +144,7 @@ async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(
 
 
 @EXTENDED
-async def test_what_was_committed_on_its_branch_is_there_when_the_tree_is_made_again(
-    world: World,
-) -> None:
+async def test_what_was_committed_on_its_branch_is_there_when_the_tree_is_made_again(world):
     path = await begun(world, steps=3)
     git(path, "add", "-A")
     git(path, "commit", "-qm", "the work")
@@ -223,9 +215,7 @@ async def test_a_directory_that_is_no_repository_cannot_give_a_tree(world: World
     "workstream",
     spread(["../../etc", "-rf", "feature/x", "a b", "Größe", "x.lock", "A", "spec..1", "$(id)"]),
 )
-async def test_any_name_gives_a_tree_within_the_folder_and_a_branch_git_takes(
-    world: World, workstream: str
-) -> None:
+async def test_any_name_gives_a_tree_within_the_folder_and_a_branch_git_takes(world, workstream):
     path = await begun(world, workstream, steps=1)
     async with world.open() as project:
         folder = world.home / "worktrees" / project.project_id

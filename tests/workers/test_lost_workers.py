@@ -44,10 +44,8 @@ def check(passage: Passage, workers: Workers, *, has_moved: bool = False) -> Non
 
 
 async def test_a_worker_that_is_stopped_is_taken_over_and_fenced_when_it_wakes_up(
-    passage: Passage,
-    workers: Workers,
-    observer: Observer,
-) -> None:
+    passage, workers, observer
+):
     stopped = workers.start()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(passage.play)
@@ -64,11 +62,8 @@ async def test_a_worker_that_is_stopped_is_taken_over_and_fenced_when_it_wakes_u
 
 @EXTENDED
 async def test_a_worker_whose_connection_is_cut_is_taken_over_and_fenced_when_it_is_back(
-    passage: Passage,
-    workers: Workers,
-    observer: Observer,
-    address: str,
-) -> None:
+    passage, workers, observer, address
+):
     with Proxy(address) as proxy:
         far = workers.start(UPTHREAD_DB=proxy.address, UPTHREAD_HOST="far-away")
         async with anyio.create_task_group() as tasks:
@@ -86,10 +81,8 @@ async def test_a_worker_whose_connection_is_cut_is_taken_over_and_fenced_when_it
 
 @EXTENDED
 async def test_a_worker_that_is_killed_where_nobody_sees_its_pid_is_taken_over(
-    passage: Passage,
-    workers: Workers,
-    observer: Observer,
-) -> None:
+    passage, workers, observer
+):
     victim = workers.start(UPTHREAD_HOST="one")
     await until(lambda: workers.told("worker_started"))
     other = workers.start(UPTHREAD_HOST="two")
@@ -120,9 +113,7 @@ async def test_runs_whose_jobs_are_all_lost_are_found_and_come_to_their_end(
 
 
 @EXTENDED
-async def test_a_worker_that_is_told_to_stop_finishes_its_step(
-    passage: Passage, workers: Workers, observer: Observer
-) -> None:
+async def test_a_worker_that_is_told_to_stop_finishes_its_step(passage, workers, observer):
     first = workers.start()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(passage.play)
@@ -153,9 +144,7 @@ async def test_a_worker_that_may_not_wait_hands_its_turn_back_and_another_goes_o
 
 
 @EXTENDED
-async def test_a_server_that_crashes_while_a_run_is_taken_over_strands_nothing(
-    tmp_path: Path,
-) -> None:
+async def test_a_server_that_crashes_while_a_run_is_taken_over_strands_nothing(tmp_path):
     server = PostgresServer()
     try:
         with psycopg.connect(server.address, autocommit=True) as connection:

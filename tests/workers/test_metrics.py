@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from tests.support.laboratory.sharing import Passage, Workers, until
+from tests.support.laboratory.sharing import until
 from tests.support.sets import EXTENDED
 
 from upthread.client.workers.metrics import Metrics, served
@@ -33,9 +33,7 @@ def numbers(text: str) -> dict[str, float]:
 
 
 @EXTENDED
-async def test_a_worker_counts_what_it_does_and_measures_what_waits(
-    passage: Passage, workers: Workers
-) -> None:
+async def test_a_worker_counts_what_it_does_and_measures_what_waits(passage, workers):
     workers.start("--metrics", "0")
     await until(lambda: workers.told("worker_started"))
     (told,) = workers.told("worker_metrics")
