@@ -119,22 +119,15 @@ async def test_a_moved_repository_finds_its_conversations(world: World) -> None:
 
 
 @EXTENDED
-async def test_a_worktree_finds_the_conversations_of_its_repository(world: World) -> None:
-    _, first = await tell(world, world.project)
-    tree = world.directory / "tree"
-    git(world.project, "worktree", "add", "-q", str(tree), "-b", "feature/x")
-    _, second = await tell(world, tree)
-    assert second.upstream_session_id == first.upstream_session_id
-
-
-@EXTENDED
-async def test_a_subdirectory_finds_the_project_of_its_repository(world: World) -> None:
+async def test_a_worktree_and_a_subdirectory_find_the_conversations_of_their_repository(world):
     first_id, first = await tell(world, world.project)
-    deep = world.project / "src" / "deep"
+    tree, deep = world.directory / "tree", world.project / "src" / "deep"
+    git(world.project, "worktree", "add", "-q", str(tree), "-b", "feature/x")
     deep.mkdir(parents=True)
-    second_id, second = await tell(world, deep)
-    assert second_id == first_id
-    assert second.upstream_session_id == first.upstream_session_id
+    for place in (tree, deep):
+        project_id, result = await tell(world, place)
+        assert project_id == first_id
+        assert result.upstream_session_id == first.upstream_session_id
 
 
 @EXTENDED
@@ -174,15 +167,3 @@ async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(wo
     second_id, second = await tell(world, plain)
     assert first_id == second_id
     assert second.decision == "resume_with_update"  # it is told of the branch
-
-
-@EXTENDED
-async def test_no_git_on_the_machine_at_all_works(world, monkeypatch):
-    empty = world.directory / "no-programs"
-    empty.mkdir()
-    monkeypatch.setenv("PATH", str(empty))
-    plain = world.directory / "plain"
-    plain.mkdir()
-    _, first = await tell(world, plain)
-    _, second = await tell(world, plain)
-    assert (first.decision, second.decision) == ("first", "resume")

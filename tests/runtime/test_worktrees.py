@@ -107,16 +107,6 @@ async def test_a_prompt_to_a_role_of_that_workstream_goes_there_too(world: World
 
 
 @EXTENDED
-async def test_two_workstreams_write_at_once_in_trees_of_their_own(world: World) -> None:
-    await begun(world)
-    world.start("tell", "other/constructor", "[[rehearse: hang]]")
-    eventually(lambda: "rehearse: hang" in str(world.prompts()))
-    async with world.open() as project:
-        result = await project.tell("spec-42/constructor", "[[rehearse: say fine]]", REHEARSAL)
-    assert result.outcome == "ok"
-
-
-@EXTENDED
 async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(world):
     world.configure(ALLOWING)
     (world.project / "README").write_text("not committed")
