@@ -50,6 +50,6 @@ def test_tests_of_one_group_run_in_one_worker(tmp_path):
         check=False,
     )
     for name in SOURCES:
-        workers = re.findall(rf"^\[(gw\d)\].*PASSED.* {name}", done.stdout, re.MULTILINE)
+        workers = re.findall(rf"^\[(gw\d)\].*PASSED.*{name}", done.stdout, re.MULTILINE)
         assert len(workers) == 6, done.stdout + done.stderr
         assert len(set(workers)) == 1, done.stdout

@@ -109,7 +109,8 @@ async def test_runs_whose_jobs_are_all_lost_are_found_and_come_to_their_end(
             observer.execute("DELETE FROM upthread.procrastinate_jobs")
             await anyio.sleep(0.5)
     assert workers.told("worker_recovered")
-    check(passage, workers)
+    # The queue itself complains of a job that was deleted under its worker: no fault of the run.
+    assert passage.judged()["faults"] == []
 
 
 @EXTENDED
