@@ -24,8 +24,8 @@ SWITCHED_OFF = (
     *("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"),
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
 )
-MODEL = "claude-sonnet-4-5"
-"""With a later one Claude Code puts system messages between the others, which is a beta."""
+MODEL = "claude-sonnet-5-5"
+"""A current model: Claude Code sends its environment as a `system` message after the prompt."""
 
 
 @cache
