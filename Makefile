@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test live live-rest frameworks check soak bench bench-peers recording lock format docs agents clean
+.PHONY: help demo test live live-rest new-agents frameworks check soak bench bench-peers recording lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -55,6 +55,9 @@ live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME t
 live-rest: .venv/dev agents  ## those of them that `make test` does not run
 	$(BIN)/python tools/run_tests.py live-rest
 
+new-agents: .venv/dev  ## the same with the newest agents of the npm registry: docs/agents/measured.md
+	$(BIN)/python -m tools.new_agents
+
 .frameworks/installed: requirements/frameworks.lock pyproject.toml
 	@echo "installing the agent frameworks into .frameworks"
 	$(PYTHON) -m venv .frameworks
@@ -90,4 +93,4 @@ format: .venv/dev  ## write the format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
 
 clean:           ## remove all that make made
-	rm -rf .venv .agents .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .agents .agents-new .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,8 +12,9 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from tests.live import opencode
 from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES, REPOSITORY
+from tests.live.opencode import AGENTS, MACHINES
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -60,7 +61,7 @@ def find_claude_acp() -> tuple[str, ...] | None:
 
 def pinned_version() -> str:
     """Return the version that `agents.json` asks for."""
-    return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
+    return opencode.pinned_version(PACKAGE)
 
 
 def claude_environment(home: Path, model: RehearsalModel) -> dict[str, str]:
