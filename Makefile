@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-rest test-all live frameworks check soak bench bench-peers recording lock format docs agents clean
+.PHONY: help demo test test-rest test-all live new-agents frameworks check soak bench bench-peers recording lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -50,6 +50,9 @@ test-all: test test-rest  ## also the pairwise matrices, the frameworks, the rea
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
 	$(BIN)/python tools/run_tests.py live
 
+new-agents: .venv/dev  ## the same with the newest agents of the npm registry: docs/agents/measured.md
+	$(BIN)/python -m tools.new_agents
+
 .frameworks/installed: requirements/frameworks.lock pyproject.toml
 	@echo "installing the agent frameworks into .frameworks"
 	$(PYTHON) -m venv .frameworks
@@ -85,4 +88,4 @@ format: .venv/dev  ## write the format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
 
 clean:           ## remove all that make made
-	rm -rf .venv .agents .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .agents .agents-new .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -153,7 +153,9 @@ def hold_to_recorded(agent: str, version: str, emitted: list[str], project: Path
         told = {"agent": agent, "version": version, "emitted": neutral}
         path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     recording = Recording.read(path)
-    assert (recording.version, len(recording.emitted)) == (version, len(emitted))
+    assert len(recording.emitted) == len(emitted)
+    if "UPTHREAD_TEST_AGENTS" not in os.environ:  # otherwise newer agents are tried
+        assert recording.version == version
 
 
 def assert_nothing_kept(home: Path, emitted: list[str]) -> None:

@@ -127,7 +127,7 @@ CHAT_EXAMPLES = {
 MESSAGES_EXAMPLES = {
     "there_is_a_message": (None, [], [USER]),
     "text_is_unicode": (0, [{"role": "user", "content": "a\udc00"}], [USER]),
-    "roles_are_user_and_assistant": (1, [USER, {"role": "system", "content": "x"}], [USER, REPLY]),
+    "roles_are_known": (1, [USER, {"role": "robot", "content": "x"}], [USER, REPLY]),
     "first_message_is_the_users": (0, [REPLY, USER], [USER, REPLY]),
     "tool_results_come_first": (
         2,
@@ -271,6 +271,79 @@ def test_with_thinking_no_answer_may_be_begun(kind):
     assert rules_broken(MESSAGES_RULES, {**body, "thinking": {"type": "disabled"}}) == []
 
 
+CURRENT = "claude-sonnet-5-5"
+
+
+def system(content: object = "be brief", **more: object):
+    return {"role": "system", "content": content, **more}
+
+
+DIRECTIVE = system([], output_config={"effort": "high"})
+AFTER_THE_USER = "role 'system' must follow a 'user' message or an 'assistant' message ending in a"
+BEFORE_THE_ANSWER = "role 'system' must precede an 'assistant' message or end the array"
+WITH_CONTENT = "system content must contain at least one block"
+SYSTEM_MESSAGES_REFUSED = {
+    # what the API said of each to claude-opus-5-5, as published in 2026-10
+    "first": ([system(), system(), USER], 0, "use the top-level 'system' parameter"),
+    "after an answer": ([USER, REPLY, system(), USER], 2, AFTER_THE_USER),
+    "a group after an answer": ([USER, REPLY, system(), system(), USER], 2, AFTER_THE_USER),
+    "between two answers": ([USER, REPLY, system(), REPLY, USER], 2, AFTER_THE_USER),
+    "before the user": ([USER, system(), USER], 1, BEFORE_THE_ANSWER),
+    "a group before the user": ([USER, system(), system(), USER], 2, BEFORE_THE_ANSWER),
+    "with a directive before the user": ([USER, system(), DIRECTIVE, USER], 2, BEFORE_THE_ANSWER),
+    "between a call and its result": (
+        [USER, assistant(use()), system(), user(result())],
+        2,
+        AFTER_THE_USER,
+    ),
+    "empty": ([USER, system([])], 1, WITH_CONTENT),
+    "of empty text": ([USER, system("")], 1, WITH_CONTENT),
+    "of an image": ([USER, system([image("image/png")])], 1, "role 'system' supports text, tool_"),
+}
+SYSTEM_MESSAGES_TAKEN = {
+    "after the first prompt": [USER, system(output_config={"effort": "medium"})],
+    "between the user and the answer": [USER, system([text()]), system(), REPLY, USER, system()],
+    "after a result": [USER, assistant(use()), user(result()), system(), REPLY, USER],
+    "after a server tool's result": [USER, assistant(SERVER_USE, SERVER_RESULT), system(), REPLY],
+    "with a change of tools": [USER, system([{"type": "tool_removal", "tool": {}}])],
+    "a directive first": [DIRECTIVE, USER],
+    "a directive before the user": [USER, REPLY, DIRECTIVE, USER],
+    "a directive between a call and its result": [
+        *(USER, assistant(use()), DIRECTIVE, user(result())),
+    ],
+}
+
+
+@pytest.mark.parametrize("case", SYSTEM_MESSAGES_REFUSED)
+def test_a_current_model_refuses_a_system_message_as_anthropic_does(case):
+    messages, index, words = SYSTEM_MESSAGES_REFUSED[case]
+    body = {"model": CURRENT, "messages": messages, "tools": TOOLS}
+    first = apply_rules(MESSAGES_RULES, body)[0]
+    assert first.message_index == index
+    assert first.what.startswith(f"messages.{index}: {words}")
+
+
+@pytest.mark.parametrize("case", SYSTEM_MESSAGES_TAKEN)
+def test_a_current_model_takes_a_system_message_between_user_and_answer(case):
+    body = {"model": CURRENT, "messages": SYSTEM_MESSAGES_TAKEN[case], "tools": TOOLS}
+    assert rules_broken(MESSAGES_RULES, body) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        *[("claude-opus-4-8", True), ("claude-opus-5-20260724", True), ("claude-opus-5-5", True)],
+        *[("claude-sonnet-5-5[1m]", True), ("claude-fable-5-1", True), ("claude-sonnet-5", False)],
+        *[("claude-sonnet-4-5", False), ("claude-opus-4-7", False), ("claude-opus-4-80", False)],
+        *[("claude-haiku-4-5-20251001", False), ("rehearsal-1", False), (None, False)],
+    ],
+)
+def test_only_models_that_the_guide_names_take_system_messages(model, takes):
+    found = apply_rules(MESSAGES_RULES, {"model": model, "messages": [USER, system()]})
+    refusal = "role 'system' is not supported on this model"
+    assert [each.what for each in found] == ([] if takes else [refusal])
+
+
 def test_arguments_cut_off_in_a_stream_are_found():
     body = {"messages": [USER, calls(call(arguments='{"path": "a')), answer()]}
     assert rules_broken(CHAT_COMPLETIONS_RULES, body) == [("arguments_are_json_text", 1)]
@@ -285,7 +358,10 @@ def test_a_call_at_the_very_end_is_unanswered_in_both_protocols():
 
 def test_every_rule_has_an_example():
     chat = {rule.__name__ for rule in CHAT_COMPLETIONS_RULES}
-    apart = {"tools_are_offered_where_used", "no_begun_answer_with_thinking"}
+    apart = {
+        *("tools_are_offered_where_used", "no_begun_answer_with_thinking"),
+        *("system_messages_have_content", "system_messages_follow_the_user"),
+    }
     assert chat == set(CHAT_EXAMPLES)
     assert {rule.__name__ for rule in MESSAGES_RULES} == set(MESSAGES_EXAMPLES) | apart
     assert {rule.__name__ for rule in RESPONSES_RULES} == set(RESPONSES_EXAMPLES)
