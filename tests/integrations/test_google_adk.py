@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from google.adk.errors._stale_session_error import StaleSessionError
@@ -144,19 +143,6 @@ def test_who_has_not_read_the_newest_event_is_told(place):
 
     with place.open() as opened:
         assert texts(asyncio.run(talk(UpthreadSessionService(record=opened)))) == ["one", "other"]
-
-
-def test_eight_cold_openings_at_once_all_come_through(place):
-    def one(number):
-        with place.open() as opened:
-            service = UpthreadSessionService(record=opened)
-            return asyncio.run(service.create_session(**WHOSE, session_id=str(number))).id
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sorted(pool.map(one, range(8))) == [str(at) for at in range(8)]
-    with place.open() as opened:
-        listed = asyncio.run(UpthreadSessionService(record=opened).list_sessions(**WHOSE))
-    assert len(listed.sessions) == 8
 
 
 def test_of_many_that_create_one_session_exactly_one_does(place):

@@ -118,11 +118,9 @@ def test_a_deleted_conversation_can_be_begun_anew_and_an_old_copy_not_saved_over
     assert asyncio.run(again()) == ["new", "answered"]
 
 
-@pytest.mark.parametrize(
-    "prompt", ["a\0b", "x" * 10_000_000, [BinaryContent(b"\xff\0", media_type="application/pdf")]]
-)
-def test_any_message_comes_back_equal(place, prompt):
+def test_bytes_of_a_message_come_back_equal(place):
     async def talk(store):
+        prompt = [BinaryContent(b"\xff\0", media_type="application/pdf")]
         result = await AGENT.run(prompt, conversation=Conversation(conversation_id="c"))
         await store.save(result)
         return result.all_messages()

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,6 @@ def test_what_is_only_imported_is_not_crossed(crossed):
     assert "errors.py" not in crossed  # exceptions without functions, and none is raised
     assert not [each for each in crossed if each.startswith("store/postgres/")]
     assert not [each for each in crossed if each.startswith("agents/codex/")]
-
-
-def test_the_turn_leaves_the_process_as_it_was(crossed):
-    assert Path.cwd().is_dir()
-    assert "figures" not in os.environ.get("UPTHREAD_HOME", "")
 
 
 def test_a_turn_that_crosses_too_many_files_fails_once_there_is_a_limit(monkeypatch, capsys):
