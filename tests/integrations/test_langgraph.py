@@ -74,12 +74,6 @@ def test_a_graph_goes_on_in_another_process_as_with_their_own(place):
     ]
 
 
-def test_async_and_sync_are_one_store(record):
-    saver = UpthreadSaver(record=record)
-    asyncio.run(talking(saver).ainvoke({"messages": [HumanMessage("hi")]}, config()))
-    assert len(talking(saver).get_state(config()).values["messages"]) == 4
-
-
 def test_an_old_checkpoint_can_be_gone_on_from_and_both_branches_stay(record):
     graph = talking(UpthreadSaver(record=record))
     graph.invoke({"messages": [HumanMessage("hi")]}, config())
@@ -206,15 +200,3 @@ def test_what_a_deleted_thread_held_is_nowhere_in_the_record(sqlite_place):
     files = [each for each in sqlite_place.directory.glob("record.db*") if each.is_file()]
     assert files
     assert not any(b"a-thing-to-forget" in each.read_bytes() for each in files)
-
-
-def test_a_copy_goes_its_own_way_and_none_is_made_over_another(record):
-    saver = UpthreadSaver(record=record)
-    graph = talking(saver)
-    graph.invoke({"messages": [HumanMessage("hi")]}, config("one"))
-    saver.copy_thread("one", "other")
-    graph.invoke({"messages": [HumanMessage("more")]}, config("other"))
-    assert len(graph.get_state(config("one")).values["messages"]) == 4
-    assert len(graph.get_state(config("other")).values["messages"]) == 8
-    with pytest.raises(UsageError, match="holds checkpoints already"):
-        saver.copy_thread("one", "other")

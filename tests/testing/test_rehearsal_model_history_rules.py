@@ -230,10 +230,15 @@ TOOLS = [{"name": "read"}]
 
 
 PROTOCOLS = {
-    "chat": (CHAT_COMPLETIONS_RULES, CHAT_EXAMPLES, "messages"),
-    "messages": (MESSAGES_RULES, MESSAGES_EXAMPLES, "messages"),
-    "responses": (RESPONSES_RULES, RESPONSES_EXAMPLES, "input"),
+    "chat": (CHAT_COMPLETIONS_RULES, CHAT_EXAMPLES, lambda said: {"messages": said}),
+    "messages": (
+        MESSAGES_RULES,
+        MESSAGES_EXAMPLES,
+        lambda said: {"messages": said, "tools": TOOLS},
+    ),
+    "responses": (RESPONSES_RULES, RESPONSES_EXAMPLES, lambda said: {"input": said}),
 }
+"""The rules of a protocol, their examples, and how it sends a history."""
 
 
 def rules_broken(rules, body):
@@ -245,10 +250,10 @@ def rules_broken(rules, body):
     [(name, rule) for name, (_, examples, _) in PROTOCOLS.items() for rule in examples],
 )
 def test_a_rule_finds_its_fault_and_passes_what_is_right(protocol, rule):
-    rules, examples, member = PROTOCOLS[protocol]
+    rules, examples, body_of = PROTOCOLS[protocol]
     index, broken, kept = examples[rule]
-    assert (rule, index) in rules_broken(rules, {member: broken, "tools": TOOLS})
-    assert rules_broken(rules, {member: kept, "tools": TOOLS}) == []
+    assert (rule, index) in rules_broken(rules, body_of(broken))
+    assert rules_broken(rules, body_of(kept)) == []
 
 
 def test_an_output_may_answer_a_call_of_the_response_before():
@@ -269,20 +274,21 @@ def test_with_thinking_no_answer_may_be_begun(kind):
 
 
 @pytest.mark.parametrize(
-    ("rules", "last", "broken"),
+    ("protocol", "last", "broken"),
     [
         (
-            CHAT_COMPLETIONS_RULES,
+            "chat",
             [calls(call(arguments='{"path": "a')), answer()],
             "arguments_are_json_text",
         ),
-        (CHAT_COMPLETIONS_RULES, [calls(call())], "each_call_is_answered_next"),
-        (MESSAGES_RULES, [assistant(use())], "each_tool_use_is_answered_next"),
+        ("chat", [calls(call())], "each_call_is_answered_next"),
+        ("messages", [assistant(use())], "each_tool_use_is_answered_next"),
     ],
     ids=["arguments cut off in a stream", "a call at the end", "a tool use at the end"],
 )
-def test_a_history_that_breaks_off_is_found(rules, last, broken):
-    assert rules_broken(rules, {"messages": [USER, *last], "tools": TOOLS}) == [(broken, 1)]
+def test_a_history_that_breaks_off_is_found(protocol, last, broken):
+    rules, _, body_of = PROTOCOLS[protocol]
+    assert rules_broken(rules, body_of([USER, *last])) == [(broken, 1)]
 
 
 def test_every_rule_has_an_example():
@@ -309,7 +315,7 @@ def history_of(dialogue, one_turn, last):
     turns, question = dialogue
     numbers = itertools.count()
     messages = [each for turn in turns for each in one_turn(turn, numbers)]
-    return {"messages": [*messages, last(question)], "tools": TOOLS}
+    return [*messages, last(question)]
 
 
 def chat_turn(turn, numbers):
@@ -342,15 +348,16 @@ def as_anthropic(dialogue):
 
 @given(dialogues(), st.data())
 def test_a_valid_history_is_valid_until_it_loses_one_tool_message(dialogue, data):
-    for rules, body, is_tool in (
-        (CHAT_COMPLETIONS_RULES, as_chat(dialogue), lambda m: m["role"] == "tool"),
-        (MESSAGES_RULES, as_anthropic(dialogue), lambda m: m["content"][0]["type"] in TOOL_BLOCKS),
+    for protocol, messages, is_tool in (
+        ("chat", as_chat(dialogue), lambda m: m["role"] == "tool"),
+        ("messages", as_anthropic(dialogue), lambda m: m["content"][0]["type"] in TOOL_BLOCKS),
     ):
-        assert apply_rules(rules, body) == ()
-        places = [place for place, m in enumerate(body["messages"]) if is_tool(m)]
+        rules, _, body_of = PROTOCOLS[protocol]
+        assert apply_rules(rules, body_of(messages)) == ()
+        places = [place for place, m in enumerate(messages) if is_tool(m)]
         if places:
-            del body["messages"][data.draw(st.sampled_from(places))]
-            assert apply_rules(rules, body) != ()
+            del messages[data.draw(st.sampled_from(places))]
+            assert apply_rules(rules, body_of(messages)) != ()
 
 
 KEYS = st.sampled_from(

@@ -28,23 +28,18 @@ def model():
         yield model
 
 
-def test_chat_answers_whole(model):
+def test_chat_answers_whole_with_a_call_or_with_text(model):
     answer = post(model.base_url, CHAT, chat("[[THINK hm]] [[SAY hello]]")).json
-    choice = answer["choices"][0]
+    choice, usage = answer["choices"][0], answer["usage"]
     assert answer["object"] == "chat.completion"
     assert choice["message"]["content"] == "hello"
     assert choice["message"]["reasoning_content"] == "hm"
     assert "tool_calls" not in choice["message"]
     assert choice["finish_reason"] == "stop"
-    usage = answer["usage"]
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
-
-
-def test_chat_calls_a_tool_whole(model):
     choice = post(model.base_url, CHAT, chat(CALL)).json["choices"][0]
     (call,) = choice["message"]["tool_calls"]
-    assert choice["finish_reason"] == "tool_calls"
-    assert choice["message"]["content"] is None
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
     assert (call["type"], call["function"]["name"]) == ("function", "write")
     assert json.loads(call["function"]["arguments"]) == ARGUMENTS
 
@@ -81,15 +76,12 @@ def test_chat_streams_a_tool_call_by_index(model):
     assert frames[-2]["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_messages_answers_whole(model):
+def test_messages_answers_whole_with_a_call_or_with_text(model):
     answer = post(model.base_url, MESSAGES, anthropic("[[SAY hello]]")).json
     assert (answer["type"], answer["role"]) == ("message", "assistant")
     assert answer["content"] == [{"type": "text", "text": "hello"}]
     assert answer["stop_reason"] == "end_turn"
     assert answer["usage"]["output_tokens"] >= 1
-
-
-def test_messages_calls_a_tool_whole(model):
     answer = post(model.base_url, f"{MESSAGES}?beta=true", anthropic(CALL)).json
     (block,) = answer["content"]
     assert (block["type"], block["name"], block["input"]) == ("tool_use", "write", ARGUMENTS)

@@ -230,7 +230,8 @@ def test_sleep_delays_the_answer_it_stands_before(model, waits):
 
 def test_pace_stretches_a_stream(model, waits):
     body = chat(f"[[PACE 2]] [[SAY {'word ' * 40}]]", stream=True)
-    assert sum(waits) == pytest.approx(2 * len(post(model.base_url, CHAT, body).events))
+    frames = post(model.base_url, CHAT, body).events
+    assert sum(waits) == pytest.approx(2 * len(frames))
 
 
 def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
