@@ -24,13 +24,17 @@ SLOW = {
     "S13_asked_at_the_same_moment_a_lease_has_one_holder",
     "S23_asked_at_the_same_moment_an_action_is_begun_once",
     "S16_a_new_store_opens_in_many_processes_at_once",
+    "S22_it_looks_back_so_far_and_no_further",
+    "S7_more_than_a_page_comes_back",
 }
-"""Promises that are tried with several processes."""
+"""Promises that are tried with several processes, or with thousands of messages."""
 
 ONCE_IN_THE_FIRST_SET = {
     "sqlite": {
         "S6_writers_of_one_conversation_leave_no_gap",
         "S16_a_new_store_opens_in_many_processes_at_once",
+        "S22_it_looks_back_so_far_and_no_further",
+        "S7_more_than_a_page_comes_back",
     },
     "postgres": {"S5_what_was_committed_outlives_its_process"},
 }
@@ -45,7 +49,7 @@ def in_sets():
             yield pytest.param(promise, backend, id=name, marks=EXTENDED if is_later else ())
 
 
-@pytest.mark.parametrize(("promise", "backend"), in_sets())
+@pytest.mark.parametrize(("promise", "backend"), list(in_sets()))
 def test_store_keeps_promise(promise, backend, tmp_path, record_property):
     record_property("store promise", (promise.name, backend.name, "BROKEN"))
     verdict = promise.run(backend, tmp_path / "store.db")

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 
 from tools import size_budget
 
@@ -28,6 +29,7 @@ def function(lines: int, *, docstring: int = 0, signature: str = "def long_one()
     return "\n".join([*head, *(told if docstring else []), *body, ""])
 
 
+@EXTENDED
 def test_our_own_source_is_within_the_budget(run):
     code, said = run(ROOT / "src")
     assert code == 0, said

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 from tests.support.postgres_server import database_at, drop_database_at
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.core.commands import EnqueueTransition
 from upthread.errors import StoreError
@@ -86,7 +86,8 @@ def test_a_newer_schema_is_not_migrated(address):
         migrate(address)
 
 
-@pytest.mark.parametrize("openings", [1, pytest.param(20, marks=EXTENDED)])
+@EXTENDED
+@pytest.mark.parametrize("openings", [pytest.param(2, id="twice"), pytest.param(20, marks=SOAK)])
 def test_processes_open_at_once_a_database_that_has_no_schema_yet(tmp_path, openings):
     """Schema and tables made at one moment by many clash in PostgreSQL itself."""
     command = [sys.executable, "-c", OPEN]
