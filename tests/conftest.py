@@ -6,6 +6,7 @@ import os
 
 from _pytest.nodeid import NodeId
 from hypothesis import settings
+from tests.support import repeating
 from tests.support.postgres_server import remove_server
 from tests.support.thoroughness import EXAMPLES
 
@@ -63,9 +64,11 @@ def pytest_collection_modifyitems(config, items):
 def pytest_sessionfinish(session):
     """Stop the server for tests here: a worker that is told to end is not given time for it."""
     remove_server()
+    repeating.fail_for_flaky(session)
 
 
 def pytest_terminal_summary(terminalreporter):
+    repeating.print_flaky(terminalreporter)
     promises = properties(terminalreporter, "store promise")
     if promises:
         verdicts = {(promise, backend): verdict for promise, backend, verdict in promises}

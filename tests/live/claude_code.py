@@ -100,5 +100,18 @@ def delegation(prompt: str) -> str:
     return call("Task", description="sub", prompt=prompt, subagent_type="general-purpose")
 
 
+def allow(home: Path, *tools: str) -> None:
+    """Write the settings of a person who lets Claude Code use these tools without asking."""
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"permissions": {"allow": tools}}))
+
+
+def delete_session(home: Path, session: str) -> None:
+    """Delete a session's transcript from Claude Code's store."""
+    (transcript,) = (home / ".claude" / "projects").glob(f"*/{session}.jsonl")
+    transcript.unlink()
+
+
 def _runs(binary: Path) -> bool:
     return printed_version(binary).split()[:1] == [pinned_version()]
