@@ -20,7 +20,11 @@ from upthread.errors import QuotaExceededError
 
 whole_numbers = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 json_values = st.recursive(
-    st.none() | st.booleans() | whole_numbers | st.text() | st.characters(categories=["Cs"]),
+    st.none()
+    | st.booleans()
+    | whole_numbers
+    | st.text()
+    | st.sampled_from("\ud800\udbff\udc00\udfff"),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from acp import schema
 from tests.agents.rehearsal.conftest import rehearse
+from tests.support.sets import EXTENDED
 
 UNKNOWN = "ses_000000000000000000000000"
 ATTACHING = ("load", "resume", "fork", "close", "prompt")
@@ -18,7 +18,10 @@ def test_the_handshake_names_version_and_capabilities(agent):
     assert set(answer["agentCapabilities"]["sessionCapabilities"]) == names
 
 
+@EXTENDED
 def test_what_it_sends_is_valid_by_the_published_schema(agent):
+    from acp import schema
+
     schema.InitializeResponse.model_validate(agent.request("initialize", protocolVersion=1))
     agent.do(
         *("think a", "plan a|b", "usage 1 2", "say a", "read a", "write a b"),
