@@ -38,11 +38,11 @@ async def test_a6_events_come_in_order_and_a_slow_consumer_slows_the_agent_down(
             before = -1  # until the agent stands still
             while before != (before := count()):  # noqa: ASYNC110  # another process counts
                 await anyio.sleep(0.1)
-            assert before < 4_000, before
+            assert before < 2_000, before
 
-    result = await connection.prompt(SESSION, "[[flood 6000]]", on_event=slow)
-    assert (result.outcome, count() > 6_000) == ("ok", True)
-    assert recorded.text == "".join(f"{number}\n" for number in range(6_000))
+    result = await connection.prompt(SESSION, "[[flood 3000]]", on_event=slow)
+    assert (result.outcome, count() > 3_000) == ("ok", True)
+    assert recorded.text == "".join(f"{number}\n" for number in range(3_000))
 
 
 async def test_a6_an_error_of_the_consumer_comes_through_and_ends_the_agent(connection):
