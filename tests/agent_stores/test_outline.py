@@ -20,16 +20,12 @@ from upthread.core.redaction.redactor import Redactor
 REDACTOR = Redactor(b"k" * 32)
 
 
-def test_a_look_ends_at_its_number_of_sessions_and_says_so():
+def test_a_look_ends_at_its_number_of_sessions_or_its_time_and_says_so():
     seen = Look(until_s=float("inf"), sessions_max=2)
     assert [seen.goes_on() for _ in range(4)] == [True, True, False, False]
     assert (seen.sessions, seen.is_cut_short) == (2, True)
-
-
-def test_a_look_ends_when_its_time_is_over():
-    seen = look(seconds_max=-1)
-    assert not seen.goes_on()
-    assert seen.is_cut_short
+    late = look(seconds_max=-1)
+    assert (late.goes_on(), late.is_cut_short) == (False, True)
 
 
 def test_what_is_passed_over_is_counted_by_its_reason():
@@ -47,11 +43,8 @@ def called(text):
 def test_a_title_is_one_short_line():
     assert called(" Plan\n the\texport ").title(str) == "Plan the export"
     assert len(called("x" * 10_000).title(str)) == TITLE_CHARACTERS_MAX
-
-
-@pytest.mark.parametrize("text", [" " * 5_000, "x" + " " * 5_000], ids=["all", "after a letter"])
-def test_a_long_title_of_blanks_is_none(text):
-    assert called(text).title(str) == text.strip()
+    for blanks in (" " * 5_000, "x" + " " * 5_000):
+        assert called(blanks).title(str) == blanks.strip()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from upthread.agents import _process
+from upthread.agents import _process, _process_group
 from upthread.agents._guard import MARK_VARIABLE
 from upthread.agents._process import (
     ChildStart,
@@ -185,7 +185,8 @@ async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
                 await anyio.sleep(0.01)
 
 
-async def test_a_left_over_agent_is_ended_only_when_it_is_the_one(tmp_path):
+async def test_a_left_over_agent_is_ended_only_when_it_is_the_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(_process_group, "TERM_PATIENCE_S", 0.1)
     code = (
         "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
         "subprocess.Popen([sys.executable, '-I', '-c', 'import time; time.sleep(600)'],\n"

@@ -100,12 +100,16 @@ async def test_installed_agents_are_found_with_their_versions_within_the_deadlin
     tmp_path, monkeypatch
 ):
     script(tmp_path, "opencode", "echo 1.18.33; echo more")
-    script(tmp_path, "codex-acp", "exec sleep 60")
     script(tmp_path, "gemini", "exit 3")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(registry, "VERSION_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(registry, "VERSION_TIMEOUT_S", 30.0)
     found = [(one.agent, one.version) for one in await installed_agents()]
-    assert found == [("opencode", "1.18.33"), ("codex", ""), ("gemini", "")]
+    assert found == [("opencode", "1.18.33"), ("gemini", "")]
+    for name in ("opencode", "gemini"):
+        (tmp_path / name).unlink()
+    script(tmp_path, "codex-acp", "exec sleep 60")
+    monkeypatch.setattr(registry, "VERSION_TIMEOUT_S", 0.2)
+    assert [(one.agent, one.version) for one in await installed_agents()] == [("codex", "")]
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert await installed_agents() == ()
 
