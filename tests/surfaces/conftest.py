@@ -21,7 +21,7 @@ from tests.support.warm_process import Done
 from tests.support.world import git
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60.0
+TIMEOUT_S = 110.0
 
 AGENT = """\
 #!/bin/sh

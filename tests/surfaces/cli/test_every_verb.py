@@ -6,12 +6,13 @@ The verbs are those of the program's own table, so a new verb without a test fai
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from tests.agent_stores.opencode_database import damaged_database
@@ -241,7 +242,7 @@ def worktree(up, real):
     up("run", "own", "Do it.", "--worktree", "--steps", "1", *AGENT, code=None)
     assert "own" in up("worktree").out
     real("worktree", "own", "--remove", "--yes")
-    assert "own" not in up("worktree").out
+    assert "no workstream has a working tree" in up("worktree").out
 
 
 @effect
@@ -286,7 +287,8 @@ def salvage(up, real):
 def web(up, real):
     server = real.start("web", "--no-open")
     address = server.stderr.readline().decode().split()[-1]
-    with urlopen(address) as page:
+    browser = build_opener(HTTPCookieProcessor())
+    with browser.open(address) as page:
         assert "w" in page.read().decode()
     server.terminate()
     server.communicate(timeout=30)
@@ -316,8 +318,17 @@ def drain(up, real):
     up("use", "w")
     event = {"event": "ended", "cwd": str(up.directory), "session": "ses_main", "call_id": "c1"}
     event |= {"role": "auditor", "child": "ses_1", "outcome": "ok", "prompt": "Check it."}
+    event |= {"pid": os.getpid(), "reply": "Checked."}
     hook = [sys.executable, "-I", "-S", str(HOOK), "opencode", str(up.home / "upthread")]
-    subprocess.run(hook, input=json.dumps(event).encode(), capture_output=True, check=True)
+    told = subprocess.run(
+        hook,
+        cwd=up.directory,
+        env=up.environment,
+        input=json.dumps(event).encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert told.stderr == b""
     assert real("drain", "--json").json["calls"] == 1
     assert session_of(up, "w/auditor") == "ses_1"
 

@@ -38,7 +38,6 @@ class Said:
     out: str
     err: str
     code: int
-    wall_s: float
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -89,7 +88,6 @@ class HookPlace:
     ) -> Said:
         """Run the program to its end; `before` runs in its process, before the program does."""
         raw = request if isinstance(request, bytes) else json.dumps(request).encode()
-        started_s = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home)],
             cwd=self.project,
@@ -100,8 +98,7 @@ class HookPlace:
             check=False,
             preexec_fn=before,
         )
-        wall_s = time.monotonic() - started_s
-        return Said(done.stdout.decode(), done.stderr.decode(), done.returncode, wall_s)
+        return Said(done.stdout.decode(), done.stderr.decode(), done.returncode)
 
     def request(self, event: str, call_id: str, **fields: Any) -> dict[str, Any]:
         return {
