@@ -101,7 +101,11 @@ class Done:
 
 
 def done(
-    *words: str, directory: Path, environment: dict[str, str], stdin: bytes = b"", within_s: float
+    *words: str,
+    directory: Path,
+    environment: dict[str, str],
+    stdin: bytes = b"",
+    within_s: float = 60.0,
 ) -> Done:
     """Run upthread to its end. Raises TimeoutError, and kills it, where that takes too long."""
     with TemporaryDirectory(prefix="upthread-warm-") as place:
