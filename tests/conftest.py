@@ -7,7 +7,6 @@ import os
 from _pytest.nodeid import NodeId
 from hypothesis import settings
 from tests.support import repeating
-from tests.support.laboratory import summary
 from tests.support.postgres_server import remove_server
 from tests.support.thoroughness import EXAMPLES
 
@@ -75,16 +74,6 @@ def pytest_terminal_summary(terminalreporter):
         verdicts = {(promise, backend): verdict for promise, backend, verdict in promises}
         terminalreporter.section("promises of the stores")
         terminalreporter.write_line(matrix(verdicts))
-    passages = properties(terminalreporter, summary.PROPERTY)
-    if passages:
-        terminalreporter.section(summary.PROPERTY)
-        for line in summary.lines(passages):
-            terminalreporter.write_line(line)
-    take_overs = properties(terminalreporter, summary.TAKE_OVERS)
-    if take_overs:
-        terminalreporter.section(summary.TAKE_OVERS)
-        for line in summary.take_over_lines(take_overs):
-            terminalreporter.write_line(line)
 
 
 def properties(terminalreporter, wanted):

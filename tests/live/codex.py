@@ -13,8 +13,9 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+from tests.live import opencode
 from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES, REPOSITORY
+from tests.live.opencode import AGENTS, MACHINES
 
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
@@ -45,7 +46,7 @@ def find_codex() -> Path | None:
 
 def pinned_version() -> str:
     """Return the version that `agents.json` asks for."""
-    return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
+    return opencode.pinned_version(PACKAGE)
 
 
 def find_codex_acp() -> tuple[str, ...] | None:

@@ -21,7 +21,10 @@ from tests.live.installed import printed_version
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-AGENTS = Path(os.environ.get("UPTHREAD_TEST_AGENTS", REPOSITORY / ".agents"))
+OTHER_AGENTS = os.environ.get("UPTHREAD_TEST_AGENTS")
+"""A folder of agents that are not the pinned ones, for example those of `make new-agents`."""
+AGENTS = Path(OTHER_AGENTS or REPOSITORY / ".agents")
+PINS = AGENTS / "package.json" if OTHER_AGENTS else REPOSITORY / "agents.json"
 Protocol = Literal["chat_completions", "messages"]
 PROVIDER = "rehearsal"
 SWITCHED_OFF = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
@@ -60,10 +63,9 @@ def find_opencode() -> Path | None:
     return None
 
 
-def pinned_version() -> str:
+def pinned_version(package: str = "opencode-ai") -> str:
     """Return the version that `agents.json` asks for."""
-    pinned = json.loads((REPOSITORY / "agents.json").read_text())
-    return pinned["dependencies"]["opencode-ai"]
+    return json.loads(PINS.read_text())["dependencies"][package]
 
 
 def opencode_environment(

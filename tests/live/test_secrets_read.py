@@ -100,7 +100,9 @@ def hold_to_recorded(name: str, emitted: list[str], project: Path) -> None:
         told = {"agent": name, "version": version, "emitted": neutral}
         path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     recording = Recording.read(path)
-    assert (recording.version, len(recording.emitted)) == (version, len(emitted))
+    assert len(recording.emitted) == len(emitted)
+    if "UPTHREAD_TEST_AGENTS" not in os.environ:  # otherwise newer agents are tried
+        assert recording.version == version
 
 
 def assert_nothing_kept(own: Path, emitted: list[str]) -> None:

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import anyio
@@ -53,14 +54,15 @@ class InOneProject(Call):
         return self.wait(use, self.opened)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Surfaces:
-    """The ways to look at one project."""
+    """The ways to look at one project, which no test changes: each view is asked for once."""
 
     project: Project
     wait: Callable[..., Any]
     mcp: dict[str, Any]
 
+    @cache  # noqa: B019  # as long as the tests of this module
     def text(self, verb: Callable[..., int], *about: str, is_json: bool = False, **how: Any) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as said:
             call = InOneProject(output=Output(is_json=is_json), opened=self.project, wait=self.wait)

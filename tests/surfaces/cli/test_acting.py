@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.surfaces.cli.conftest import Terminal
+from tests.surfaces.conftest import Terminal
 
 from upthread.core.actors import MARKS, PROGRAM
 from upthread.surfaces.cli.call import is_at_terminal, is_person, who_acts

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.decoys import Decoys
+from tests.support.sets import EXTENDED, spread
 
 from upthread.core.decision.words import UNDECIDED
 
@@ -111,7 +112,7 @@ def at_work(clone) -> InClone:
     return clone
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", spread(VERBS, first=2))
 def test_no_verb_runs_one(at_work, verb):
     done = at_work.up(*verb.split(), code=None)
     assert "Traceback" not in done.err
@@ -130,6 +131,7 @@ def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
     clone.decoys.assert_nothing_ran()
 
 
+@EXTENDED
 def test_a_persons_editor_is_the_installed_one(clone):
     clone.up("tell", "spec-42/planner", "Plan it. [[rehearse: say ok]]", "--agent", "rehearsal")
     editor = clone.home / "bin" / "my-editor"
@@ -169,7 +171,7 @@ def editor(clone):
     told.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("variable", ["EDITOR", "VISUAL"])
+@pytest.mark.parametrize("variable", spread(["EDITOR", "VISUAL"]))
 def test_an_editor_is_given_its_words_as_they_stand_and_no_shell_reads_them(
     clone, editor, variable
 ):
@@ -184,6 +186,7 @@ def test_an_editor_is_given_its_words_as_they_stand_and_no_shell_reads_them(
     clone.decoys.assert_nothing_ran()
 
 
+@EXTENDED
 def test_an_editor_begins_in_a_folder_of_ours_and_finds_nothing_of_the_clone(clone, editor):
     clone.up.environment["EDITOR"] = "my-editor"
     clone.up("brief", "spec-42/planner", "--edit")
@@ -194,6 +197,7 @@ def test_an_editor_begins_in_a_folder_of_ours_and_finds_nothing_of_the_clone(clo
     assert str(clone.home / "bin") in path
 
 
+@EXTENDED
 @pytest.mark.parametrize("word", ["./my-editor", "bin/my-editor", "../project/my-editor"])
 def test_an_editor_is_not_started_by_a_name_that_leads_from_the_working_directory(
     clone, editor, word
@@ -244,7 +248,7 @@ def drained(clone: InClone) -> list[str]:
     return spooled
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", spread(["claude", "codex"]))
 def test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, agent):
     settings = clone.home / (".claude/settings.json" if agent == "claude" else ".codex/hooks.json")
     hooks = json.loads(settings.read_text())["hooks"]

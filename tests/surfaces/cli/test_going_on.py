@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.sets import spread
 
 from upthread.core.decision.words import FIRST
 from upthread.core.states import State
@@ -114,7 +115,9 @@ CASES = {
     "approved": (State.APPROVED, lambda up, name: piped(up, name, APPROVES), None),
     "done": (State.DONE, told("[[rehearse: say hi]]", 0), None),
 }
-"""Each state, how it comes about, and the exit code of what goes on; None for either of both."""
+"""Each state, how it comes about, and the exit code of the next command; None if any will do."""
+
+FIRST_SET = ("waiting", "parked run", "killed", "-x it's; $(touch made)/föö")
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +147,7 @@ def commands_in(text: str) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", spread(CASES, first=FIRST_SET))
 def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: str):
     state, come_about, code = CASES[name]
     name = name.replace(" ", "-") if name[0] != "-" else name

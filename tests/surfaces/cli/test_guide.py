@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
+
+pytestmark = EXTENDED
 
 ROOT = Path(__file__).resolve().parents[3]
 ENDS = re.compile(r"\s+# exit (\d+)$")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 
 SESSION = {"hook_event_name": "SessionStart", "session_id": "main-1", "source": "startup"}
 
@@ -96,6 +97,7 @@ def test_an_environment_that_is_gone_is_told_once_in_each_session(set_up):
     assert "is gone" in json.dumps(set_up.hook(session="main-2"))
 
 
+@EXTENDED
 def test_a_session_that_had_begun_before_is_told_with_its_next_event(set_up):
     set_up.hook()
     set_up.first.remove()
@@ -103,6 +105,7 @@ def test_a_session_that_had_begun_before_is_told_with_its_next_event(set_up):
     assert set_up.hook("UserPromptSubmit") == {}
 
 
+@EXTENDED
 def test_a_package_that_is_gone_is_told_as_well(set_up):
     text = set_up.launcher.read_text()
     (line,) = (each for each in text.splitlines() if each.startswith("package="))
@@ -118,6 +121,7 @@ def test_a_home_that_is_gone_is_told_at_a_sessions_start(set_up):
     assert set_up.hook("UserPromptSubmit") == {}
 
 
+@EXTENDED
 def test_setup_from_a_new_environment_renews_it_and_leaves_the_settings_alone(set_up, tmp_path):
     set_up.first.remove()
     before = set_up.settings.read_text()
@@ -154,6 +158,7 @@ def test_agents_and_doctor_say_set_up_alive_and_last_heard_from(set_up):
         assert "hooks codex: " in shown
 
 
+@EXTENDED
 def test_a_program_that_does_not_answer_is_not_alive(set_up):
     text = set_up.launcher.read_text()
     (line,) = (each for each in text.splitlines() if each.startswith("python="))
@@ -183,6 +188,7 @@ def test_a_launcher_that_others_can_write_is_named_and_none_is_made_there(set_up
     assert not plugin.exists(), "nothing was written"
 
 
+@EXTENDED
 def test_the_launcher_is_its_persons_alone_and_goes_with_the_last_agent(set_up):
     assert set_up.launcher.stat().st_mode & 0o777 == 0o600
     assert set_up.launcher.parent.stat().st_mode & 0o777 == 0o700
@@ -204,6 +210,7 @@ def test_a_path_with_anything_in_it_starts_and_is_told_as_it_is(make_upthread, t
     assert not list(tmp_path.rglob("canary"))
 
 
+@EXTENDED
 def test_hooks_of_an_earlier_version_are_named_and_setup_replaces_them(set_up):
     program = "/gone/lib/upthread/surfaces/hook/__main__.py"
     old = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"exec {program}"}]}]}}

@@ -16,6 +16,7 @@ from tests.support.postgres_server import (
     drop_database_at,
     migrated_database_at,
 )
+from tests.support.sets import EXTENDED
 
 from upthread.core.decision.words import RESUME
 from upthread.core.types import TextPart
@@ -91,6 +92,7 @@ def test_a_project_goes_to_postgresql_and_back_and_is_the_same(rich, address, tm
     assert "answered" in rich("answer", "spec-42", "stranger", "friend").out
 
 
+@EXTENDED
 def test_killed_half_way_it_goes_on_where_it_was(up, address):
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     store = SqliteStore(own_file(up))
@@ -127,6 +129,7 @@ def parts_in(address: str) -> int:
     return int(parts)
 
 
+@EXTENDED
 def test_what_would_be_moved_is_shown_and_nobody_is_there_to_confirm_it(up, address, tmp_path):
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     shown = up("migrate", "--from", "sqlite", "--to", address, "--dry-run").out
@@ -144,6 +147,7 @@ def test_what_would_be_moved_is_shown_and_nobody_is_there_to_confirm_it(up, addr
     assert not (tmp_path / "no.db").exists()
 
 
+@EXTENDED
 def test_only_this_project_is_moved_unless_all_are_asked_for(up, address, tmp_path):
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     other = tmp_path / "other"
@@ -158,6 +162,7 @@ def test_only_this_project_is_moved_unless_all_are_asked_for(up, address, tmp_pa
     assert up("-C", str(other), "ls", "--db", address, "--json").json["workstreams"] != []
 
 
+@EXTENDED
 def test_a_target_that_holds_something_else_is_refused(up, address):
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     up("tell", "w/planner", "[[rehearse: say ho]]", "--agent", "rehearsal", "--db", address)
@@ -171,6 +176,7 @@ def test_a_target_that_holds_something_else_is_refused(up, address):
     assert parts_in(address) == held
 
 
+@EXTENDED
 def test_a_source_that_is_in_use_is_refused_until_it_is_not(up, address):
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     busy = up.start("tell", "w/planner", "[[rehearse: hang]]", "--agent", "rehearsal")

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.support.postgres_server import as_role, drop_database_at, migrated_database_at
+from tests.support.sets import EXTENDED
 
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
 
@@ -27,7 +28,7 @@ role = "planner"
 task = "Plan it."
 """
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [EXTENDED, pytest.mark.timeout(600)]
 
 # With the exit code of each: a verb that finds nothing to do has asked the database first.
 VERBS: list[tuple[tuple[str, ...], int]] = [

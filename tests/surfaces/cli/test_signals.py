@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 
 from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 from upthread.runtime.turns.progress import TurnResult
@@ -37,7 +38,12 @@ def ended_by(number: int, up, *arguments: str) -> tuple[int, list[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("number", "code"),
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGINT, 130, marks=EXTENDED),
+        pytest.param(signal.SIGHUP, 129, marks=EXTENDED),
+    ],
 )
 def test_a_signal_ends_the_turn_as_cancelled_and_its_ids_are_told(shared, number, code):
     address = f"by-{code}/planner"
@@ -162,8 +168,8 @@ def interrupted_while(up, module: str, words: Sequence[str]) -> subprocess.Compl
     )
 
 
-@pytest.mark.parametrize("words", [("ls",), (), ("tell", "w/planner", "hi", *REHEARSAL)])
-@pytest.mark.parametrize("module", ["msgspec._core", "msgspec._utils"])
+@pytest.mark.parametrize("words", spread([("ls",), (), ("tell", "w/planner", "hi", *REHEARSAL)]))
+@pytest.mark.parametrize("module", spread(["msgspec._core", "msgspec._utils"]))
 def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, module, words):
     """msgspec 0.22 takes no notice of one while it is loaded, and crashes the process later."""
     done = interrupted_while(shared, module, words)
@@ -173,15 +179,18 @@ def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, mo
     assert "bug" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [("id", "w/planner"), ("ls",), ("ls", "--json")])
+@pytest.mark.parametrize("words", spread([("ls", "--json"), ("id", "w/planner"), ("ls",)]))
 @pytest.mark.parametrize(
     "module",
-    [
-        "upthread.boundary.programs",
-        "upthread.surfaces.cli.quick_id",
-        "upthread.surfaces.cli.program",
-        "upthread.surfaces.cli.terminal.output",
-    ],
+    spread(
+        [
+            "upthread.boundary.programs",
+            "upthread.surfaces.cli.terminal.output",
+            "upthread.surfaces.cli.quick_id",
+            "upthread.surfaces.cli.program",
+        ],
+        first=2,
+    ),
 )
 def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
     done = interrupted_while(shared, module, words)
@@ -193,7 +202,7 @@ def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
         assert "interrupted" in done.stderr
 
 
-@pytest.mark.parametrize("module", ["upthread.client.remembered_opening", "apsw"])
+@pytest.mark.parametrize("module", spread(["apsw", "upthread.client.remembered_opening"]))
 def test_a_ctrl_c_is_answered_while_an_id_is_looked_for(shared, module):
     shared("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)
     words = ("id", "w/planner")

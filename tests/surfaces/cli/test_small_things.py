@@ -10,6 +10,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from tests.support.sets import spread
 
 from upthread.surfaces.cli.terminal.phrases import message_in
 
@@ -93,8 +94,8 @@ def columns_of(up, columns: int, *words: str) -> str:
     return terminal.seen.replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("words", [("ls",), ("ls", WS), ("show", WS), ("agents",)])
-@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("words", spread([("show", WS), ("agents",), ("ls",), ("ls", WS)], first=2))
+@pytest.mark.parametrize("columns", spread([40, 80]))
 def test_no_word_is_cut_and_no_column_is_lost_on_a_narrow_terminal(begun, words, columns):
     seen = columns_of(begun, columns, *words)
     lines = seen.splitlines()

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import warm_process
-from tests.surfaces.cli.conftest import make_upthread
+from tests.support import in_process
+from tests.support.warm_process import Done
+from tests.support.world import git
 
 from upthread.runtime.bindings.claims import lives
-
-__all__ = ["make_upthread"]
 
 PROGRAM = Path(__file__).resolve().parents[3] / "src/upthread/surfaces/hook/__main__.py"
 TIMEOUT_S = 60.0
@@ -39,7 +38,6 @@ class Said:
     out: str
     err: str
     code: int
-    wall_s: float
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -58,9 +56,8 @@ class HookPlace:
             "HOME": str(directory),
             "UPTHREAD_HOME": str(self.home),
         }
-        git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
         for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
-            subprocess.run([*git, *words], cwd=self.project, check=True)
+            git(self.project, *words)
         self.upthread("use", "spec-42")
         self.start_drains_by(KEEP_WORDS)
 
@@ -73,10 +70,8 @@ class HookPlace:
         (self.home / "hooks" / "installed.json").write_text(json.dumps(installed))
         (self.home / "hooks" / "installed.json").chmod(0o600)
 
-    def run(self, *words: str) -> warm_process.Done:
-        return warm_process.done(
-            *words, directory=self.project, environment=self.environment, within_s=TIMEOUT_S
-        )
+    def run(self, *words: str) -> Done:
+        return in_process.done(*words, directory=self.project, environment=self.environment)
 
     def upthread(self, *words: str) -> Any:
         done = self.run(*words, "--json")
@@ -93,7 +88,6 @@ class HookPlace:
     ) -> Said:
         """Run the program to its end; `before` runs in its process, before the program does."""
         raw = request if isinstance(request, bytes) else json.dumps(request).encode()
-        started_s = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home)],
             cwd=self.project,
@@ -104,8 +98,7 @@ class HookPlace:
             check=False,
             preexec_fn=before,
         )
-        wall_s = time.monotonic() - started_s
-        return Said(done.stdout.decode(), done.stderr.decode(), done.returncode, wall_s)
+        return Said(done.stdout.decode(), done.stderr.decode(), done.returncode)
 
     def request(self, event: str, call_id: str, **fields: Any) -> dict[str, Any]:
         return {

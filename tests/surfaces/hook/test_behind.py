@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.support.sets import spread
 from tests.surfaces.hook.conftest import KEEP_WORDS, TIMEOUT_S, HookPlace
 
 STANDS_STILL = "import time; time.sleep(600)"
@@ -58,18 +59,14 @@ def test_a_reader_takes_in_what_is_over_while_the_process_that_should_stands_sti
 
 
 READING = (
-    ("ls",),
-    ("show", "spec-42"),
-    ("show", "spec-42/planner"),
-    ("show", "spec-42", "--effects"),
-    ("why", "spec-42/planner"),
-    ("brief", "spec-42/planner"),
-    ("audit", "spec-42"),
+    *("show spec-42/planner", "ls", "show spec-42", "show spec-42 --effects"),
+    *("why spec-42/planner", "brief spec-42/planner", "audit spec-42"),
 )
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("words", spread(READING))
 def test_whoever_reads_a_record_that_lacks_a_turn_is_told_so_and_what_helps(stuck, words):
+    words = words.split()
     (taker,) = takers(stuck)
     told = stuck.run(*words).err
     assert "the record is behind: 3 events" in told

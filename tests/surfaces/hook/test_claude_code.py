@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.sets import spread
 
 from upthread.core.decision.words import FIRST, RESUME, done_in_words
 
@@ -39,7 +40,7 @@ def delegation(prompt: str, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear"])
+@pytest.mark.parametrize("source", spread(["startup", "resume", "compact", "clear"], first=2))
 def test_a_session_starts_with_how_the_work_stands_in_few_words_or_none(place, claude, source):
     assert claude("SessionStart", source=source) == {}, "there is nothing to say yet"
     place.call("c1", "ses_1")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.core.decision.test_handshake import INPUTS
+from tests.support.thoroughness import EXAMPLES
 
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.decision.freshness import Surroundings, freshness
@@ -208,7 +209,9 @@ FACTS = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=3 * EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(inputs=INPUTS, facts=FACTS)
 def test_whatever_the_inputs_a_hook_decides_what_the_handshake_decides(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.sets import spread
 from tests.surfaces.hook.conftest import PROGRAM
 
 KILLED = """
@@ -54,8 +55,8 @@ def planned(place):
     return place
 
 
-@pytest.mark.parametrize("role", ["planner", "stranger"])
-@pytest.mark.parametrize("dies", ["before", "started"])
+@pytest.mark.parametrize("role", spread(["planner", "stranger"]))
+@pytest.mark.parametrize("dies", spread(["before", "started"]))
 def test_a_hook_killed_before_any_of_its_files_costs_no_word_of_what_follows(planned, dies, role):
     words = {"prompt": "Make KIWI.", "reply": "Made MANGO.", "outcome": "ok"}
     calls = []

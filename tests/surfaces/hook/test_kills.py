@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.surfaces.hook.conftest import PROGRAM, HookPlace
 
 from upthread.core.decision.words import UNDECIDED
+
+pytestmark = EXTENDED
 
 EVENTS = 90
 EVENTS_SOAK = 1_000

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.sets import EXTENDED
 from tests.support.world import eventually
 
 from upthread.core.decision.words import FIRST, RESUME, RESUME_WITH_REPLAY
@@ -119,6 +120,7 @@ def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     assert child(first) in shown
 
 
+@EXTENDED
 def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session(place: Place):
     opencode = place.opencode()
     first = opencode.call("ses_a", "We agreed on KIWI-42.")
@@ -133,6 +135,7 @@ def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session
     assert child(opencode.call("ses_b", "And now?")) == child(there)
 
 
+@EXTENDED
 def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
     first = child(place.opencode().call("ses_a", "Plan it."))
     place.wait_until_taken_in()
@@ -142,6 +145,7 @@ def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
     assert child(restarted.call("ses_a", "Go on.")) == first
 
 
+@EXTENDED
 def test_a_session_that_is_gone_is_told_anew(place: Place):
     opencode = place.opencode()
     first = child(opencode.call("ses_a", "We agreed on KIWI-42."))
@@ -152,6 +156,7 @@ def test_a_session_that_is_gone_is_told_anew(place: Place):
     assert decisions_told(told["input"]["description"]) == [RESUME_WITH_REPLAY]
 
 
+@EXTENDED
 def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(place: Place):
     opencode = place.opencode()
     failed = opencode.call("ses_a", "Plan it.", fail="step limit")
@@ -165,6 +170,7 @@ def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(p
     assert "Done behind." in place.up("audit", "spec-1").out
 
 
+@EXTENDED
 def test_a_session_that_the_model_names_itself_is_the_one_that_goes_on(place: Place):
     opencode = place.opencode()
     first = child(opencode.call("ses_a", "Plan it."))

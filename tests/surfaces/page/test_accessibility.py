@@ -8,8 +8,9 @@ import pytest
 from tests.support.axe import needs_axe, violations
 from tests.support.chromium import needs_chromium
 from tests.support.record_page import ATTACKS, Saying, page_of
+from tests.support.sets import EXTENDED
 
-pytestmark = [needs_chromium, needs_axe, pytest.mark.timeout(240)]
+pytestmark = [EXTENDED, needs_chromium, needs_axe, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")

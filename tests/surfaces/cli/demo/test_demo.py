@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.sets import EXTENDED
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [EXTENDED, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

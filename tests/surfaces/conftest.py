@@ -1,4 +1,4 @@
-"""What the tests of the command line share: the real program as a child process, in a project."""
+"""What the tests of the surfaces share: the program in a project of its own, with a home."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support import trusting, warm_process
+from tests.support import in_process, trusting, warm_process
 from tests.support.warm_process import Done
+from tests.support.world import git
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-TIMEOUT_S = 60.0
+REPOSITORY = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 110.0
 
 AGENT = """\
 #!/bin/sh
@@ -34,15 +35,18 @@ esac
 
 
 class Upthread:
-    """`python -m upthread` in a directory, with a home of its own.
+    """The program in a directory, with a home of its own.
 
-    `is_cold` starts it as a person does, for what a start itself reads and imports.
+    A verb runs inside the test's process, where nothing has to start. `is_forked` gives it a process
+    of its own, for a test about processes; `is_cold` starts it as a person does, for a test about
+    what a start imports or reads.
     """
 
     def __init__(self, directory: Path, home: Path, **environment: str) -> None:
         self.directory = directory
         self.home = home
         self.is_cold = False
+        self.is_forked = False
         self.environment = {
             "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -58,20 +62,16 @@ class Upthread:
 
     def __call__(self, *arguments: str, stdin: bytes = b"", code: int | None = 0) -> Done:
         """Run to the end; `code` None takes any exit code."""
-        ended = (self._cold if self.is_cold else self._warm)(arguments, stdin)
+        ended = self._cold(arguments, stdin) if self.is_cold else self._warm(arguments, stdin)
         assert code is None or ended.code == code, ended
         return ended
 
     def _warm(self, arguments: tuple[str, ...], stdin: bytes) -> Done:
         ours = {name for name in self.environment if name.startswith("PYTHON")}
         assert ours <= {"PYTHONPATH"}, "only a cold start heeds these"
-        return warm_process.done(
-            *arguments,
-            directory=self.directory,
-            environment=self.environment,
-            stdin=stdin,
-            within_s=TIMEOUT_S,
-        )
+        needs_process = self.is_forked or in_process.REPLACES_ITS_PROCESS in arguments
+        run = warm_process.done if needs_process else in_process.done
+        return run(*arguments, directory=self.directory, environment=self.environment, stdin=stdin)
 
     def _cold(self, arguments: tuple[str, ...], stdin: bytes) -> Done:
         finished = subprocess.run(
@@ -93,12 +93,12 @@ class Upthread:
         """Write the project's configuration; its person agrees to it."""
         trusting.configure(self.directory, Path(self.environment["UPTHREAD_HOME"]), text)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.words(*arguments),
             cwd=self.directory,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -166,8 +166,8 @@ def _tidy(text: str) -> str:
     return re.sub(r"~\d+k?\b", "~N", re.sub(r"ses_[0-9a-f]{24}", name, text))
 
 
-def _make_upthread(place: Path) -> Upthread:
-    """A project in git, and the home beside it with an agent called opencode on PATH."""
+def _build(place: Path) -> None:
+    """Make a project in git, and the home beside it with an agent called opencode on PATH."""
     project, home = place / "project", place / "home"
     shutil.copytree(REPOSITORY / "examples" / "greeter", project)
     (home / "bin").mkdir(parents=True)
@@ -179,9 +179,7 @@ def _make_upthread(place: Path) -> Upthread:
     settings = '[agents.opencode]\ncommand = ["opencode", "acp"]\n'
     (home / "upthread" / "config.toml").write_text(settings)
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "seed")):
-        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
-        subprocess.run(["git", *identity, *words], cwd=project, check=True, capture_output=True)
-    return Upthread(project, home)
+        git(project, *words)
 
 
 @pytest.fixture(scope="session")
@@ -190,11 +188,22 @@ def tidy() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def make_upthread() -> Callable[[Path], Upthread]:
-    return _make_upthread
+def make_upthread(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Upthread]:
+    """Make a project and a home in a directory: a copy, because git takes long to make the first."""
+    template = tmp_path_factory.mktemp("template")
+    _build(template)
+
+    def make(place: Path) -> Upthread:
+        for name in ("project", "home"):
+            shutil.copytree(template / name, place / name, symlinks=True)
+        return Upthread(place / "project", place / "home")
+
+    return make
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Upthread:
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, make_upthread: Callable[[Path], Upthread]
+) -> Upthread:
     """One project for all tests of a module; each uses a workstream of its own."""
-    return _make_upthread(tmp_path_factory.mktemp("shared"))
+    return make_upthread(tmp_path_factory.mktemp("shared"))
