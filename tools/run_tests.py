@@ -37,6 +37,9 @@ EXPRESSIONS: Final = {
 }
 """For each set, the marker expression that selects its tests."""
 
+VARIABLES: Final = {"rest": {"UPTHREAD_THOROUGH": "1"}, "soak": {"UPTHREAD_SOAK": "1"}}
+"""How much each random test tries: see `tests/support/thoroughness.py`."""
+
 FAILURE_STARTS: Final = ("FAILED ", "ERROR ", "E   ", "INTERNALERROR", "--- ", "flaky: ")
 """How the lines begin that name a failure; `--- ` is `enclosed.py`, about opened or left files."""
 
@@ -65,7 +68,9 @@ def parts_of(target: str) -> dict[str, tuple[str, ...]]:
 def main(target: str) -> int:
     """Run the parts of a target in order; returns the first exit code that is not 0."""
     started_s, cpu_before_s = time.monotonic(), _children_cpu_s()
-    environment = {**os.environ, **({"UPTHREAD_SOAK": "1"} if target == "soak" else {})}
+    environment = {**os.environ, **VARIABLES.get(target, {})}
+    # Without compiled files each process would read every source and every test anew.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     parts = [_run(name, words, environment) for name, words in parts_of(target).items()]
     _print_slowest(parts)
     for part in parts:

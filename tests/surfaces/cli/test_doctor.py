@@ -38,6 +38,7 @@ def database_of(up) -> Path:
 def test_the_incidents_database_is_diagnosed_and_repaired_in_a_copy_while_it_is_in_use(up):
     database = damaged_database(database_of(up))  # stays open, as in a running OpenCode
     before = fingerprint(database.path.parent)
+    up.is_forked = True  # this process has the database open
     diagnosed = up("doctor", "opencode", "--json").json
     lines = up("doctor", "opencode").out.splitlines()
     done = up("repair", "opencode", "--json").json

@@ -22,6 +22,7 @@ from tests.support.world import eventually
 from tests.surfaces.cli.test_keeping import transcript
 from tests.surfaces.hook.conftest import PROGRAM as HOOK
 
+from upthread.core.decision.words import RESUME, done_in_words
 from upthread.surfaces.cli.program import VERBS
 
 AGENT = ("--agent", "rehearsal")
@@ -358,4 +359,5 @@ def migrate(up, real):
 def demo(_up, real):
     told = real("demo", "--json").json
     assert told["session"].startswith("ses_")
+    assert done_in_words(RESUME, told["session"]) in told["line"]
     assert any("kill -9" in line for line in told["told"])

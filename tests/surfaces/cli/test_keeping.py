@@ -153,11 +153,3 @@ def test_several_who_keep_at_once_keep_each_session_once(up):
     again = up("keep", "--soon", "--json").json
     assert (again["on_record_already"], again["sessions"]) == (6, [])
     assert len(up("search", "zebra", "--all", "--json").stream) == 7
-
-
-def test_forgetting_what_is_older_than_anything_forgets_nothing_and_says_so(up):
-    transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted")
-    up("keep", "s1")
-    told = up("forget", "--before", "2020-01-01", "--yes").out
-    assert "there is nothing to forget" in told
-    assert "FORGOTTEN" not in told

@@ -204,16 +204,22 @@ def test_what_will_be_deleted_is_told_with_what_keeps_it(up):
     assert "cleanupPeriodDays" not in up().out
 
 
-def test_whatever_lies_there_is_counted_in_one_line_for_each_agent(up):
+def test_whatever_lies_there_is_counted_in_one_line_for_each_agent_and_left_as_it_is(up):
     strew(up.home / ".claude" / "projects" / "-strewn", 100)
     strew(up.home / ".codex" / "sessions" / "2026" / "11" / "20", 100)
+    stores = [up.home / ".claude", up.home / ".codex"]
     huge = up.home / ".claude" / "projects" / "-strewn" / "huge.jsonl"
     huge.touch()
     os.truncate(huge, 10 * 1024**3)
+    before = [digest(each) for each in stores]
     told = up().out
+    searched = up("search", "zebra")
+    up("keep", "--soon", "--dry-run")
     lines = [line for line in told.splitlines() if "not read (" in line]
     assert [line.split(":")[0] for line in lines] == ["claude-code", "codex"]
     assert "upthread doctor claude-code" in lines[0]
+    assert re.search(r"\d+ files could not be read", searched.err)
+    assert [digest(each) for each in stores] == before
 
 
 def test_where_the_only_database_is_damaged_it_does_not_say_that_there_is_nothing(

@@ -131,21 +131,6 @@ def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(sha
     assert "the reply was cut off by the model's output limit" in cut.err
 
 
-def test_the_audit_says_the_state_that_ls_show_and_why_say(shared):
-    killed(shared, "tell", "same/planner", "[[rehearse: hang]]", *REHEARSAL)
-    shared("tell", "well/planner", "[[rehearse: say hi]]", *REHEARSAL)
-    for name, state in (("same", "interrupted"), ("well", "done")):
-        audit = shared("audit", name, "--json").json
-        shown = shared("show", name, "--json").json
-        assert (shown["state"], audit["state"], audit["status"]) == (state, state, "idle")
-        assert audit["standing"] == shown["standing"]
-        assert audit["conversations"][0]["standing"] == shown["roles"][0]["standing"]
-        markdown = shared("audit", name).out
-        assert f"- state: {state}: {shown['standing']['reason']}" in markdown
-        assert "status:" not in markdown
-        assert f" {state} " in row(shared("ls").out, f"{name} ")
-
-
 def test_a_run_that_was_killed_is_not_running_in_the_audit(shared):
     shared.configure(ONE_STEP)
     killed_run = shared.start("run", "gone", "Do it.", *REHEARSAL)

@@ -22,6 +22,15 @@ from upthread.runtime.bindings.claims import lives
 
 PROGRAM = Path(__file__).resolve().parents[3] / "src/upthread/surfaces/hook/__main__.py"
 TIMEOUT_S = 60.0
+PATIENT = """
+import sys
+sys.path.append(sys.argv[1])
+from upthread.surfaces.hook import drain_wait, program
+program.TIME_MAX_S = drain_wait.WAIT_S = 60.0
+program.main(sys.argv[2:])
+"""
+"""The hook with time enough on any machine; its own limit is for an agent that waits for it."""
+
 KEEP_WORDS = """
 import os, sys
 from pathlib import Path
@@ -84,12 +93,17 @@ class HookPlace:
         *,
         agent: str = "opencode",
         before: Callable[[], None] | None = None,
+        is_patient: bool = True,
         **environment: str,
     ) -> Said:
-        """Run the program to its end; `before` runs in its process, before the program does."""
+        """Run the program to its end; `before` runs in its process, before the program does.
+
+        `is_patient`: it has time enough. Otherwise it has the time that it has with an agent.
+        """
+        program = ("-c", PATIENT, str(PROGRAM.parents[3])) if is_patient else (str(PROGRAM),)
         raw = request if isinstance(request, bytes) else json.dumps(request).encode()
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home)],
+            [sys.executable, "-I", "-S", *program, agent, str(self.home)],
             cwd=self.project,
             env={**self.environment, **environment},
             input=raw,

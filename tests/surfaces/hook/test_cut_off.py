@@ -24,6 +24,14 @@ def dead_pid() -> int:
     return ended.pid
 
 
+def let_die(place) -> None:
+    """Let the agent that holds each claim be a process that has ended."""
+    for path in (*place.files("bindings/*.json"), *place.files("spool/*.json")):
+        kept = json.loads(path.read_text())
+        (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
+        path.write_text(json.dumps(kept))
+
+
 class Killed:
     """Claude Code, killed in a call of the planner that had written `made.txt`."""
 
@@ -43,24 +51,25 @@ class Killed:
         self.die()
 
     def die(self) -> None:
-        for path in (*self.place.files("bindings/*.json"), *self.place.files("spool/*.json")):
-            kept = json.loads(path.read_text())
-            held = kept.get("claim", kept)
-            held.update(pid=dead_pid(), ticks=1)
-            path.write_text(json.dumps(kept))
+        let_die(self.place)
+
+    def event(self, name: str, call_id: str, tool: str, **fields: object) -> dict:
+        asked = {"hook_event_name": name, "session_id": "main-1", "tool_name": tool}
+        asked |= {"cwd": str(self.place.project), "tool_use_id": call_id}
+        return self.place.hook({**asked, **fields}, agent="claude-code").answer
 
     def before(self, prompt: str, call_id: str) -> dict:
         given = {"subagent_type": "planner", "prompt": prompt}
-        asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "Agent"}
-        asked |= {"cwd": str(self.place.project), "tool_use_id": call_id, "tool_input": given}
-        return self.place.hook(asked, agent="claude-code").answer
+        return self.event("PreToolUse", call_id, "Agent", tool_input=given)
+
+    def write_to_child(self, message: str) -> None:
+        given = {"to": CHILD, "message": message}
+        self.event("PreToolUse", "c2", "SendMessage", tool_input=given)
 
     def answered(self, answer: dict, prompt: str, call_id: str) -> None:
         given = {"subagent_type": "planner", "prompt": prompt}
-        event = {"hook_event_name": "PostToolUse", "session_id": "main-1", "tool_name": "Agent"}
-        event |= {"cwd": str(self.place.project), "tool_use_id": call_id, "tool_input": given}
-        event |= {"tool_response": answer, "transcript_path": str(self.main)}
-        self.place.hook(event, agent="claude-code")
+        more = {"tool_response": answer, "transcript_path": str(self.main)}
+        self.event("PostToolUse", call_id, "Agent", tool_input=given, **more)
         self.place.wait_for_words()
 
     def leave_transcript(self, prompt: str = PROMPT, call_id: str = "c1") -> None:
@@ -82,51 +91,51 @@ def killed(place) -> Killed:
     return Killed(place)
 
 
-def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(killed):
+@pytest.fixture
+def cut_off(killed) -> Killed:
+    """A call that was killed, whose transcript is there."""
     killed.begin()
     killed.leave_transcript()
+    return killed
+
+
+def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(cut_off):
     for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
-        told = killed.place.run(*words).out
+        told = cut_off.place.run(*words).out
         assert "KIWI-9" in told, words
         assert "made.txt" in told, words
         assert "cut off: the agent ended before its sub-agent did" in told, words
-    effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert [each["state"] for each in effects] == ["done", "unknown"]
-    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
     (turn,) = conversation["turns"]
     assert turn["outcome"] == "process_died"
 
 
-def test_why_says_that_it_cannot_be_opened_from_outside_and_would_be_told(killed):
-    killed.begin()
-    killed.leave_transcript()
-    now = killed.place.upthread("why", "spec-42/planner")["now"]
+def test_why_says_that_it_cannot_be_opened_from_outside_and_would_be_told(cut_off):
+    now = cut_off.place.upthread("why", "spec-42/planner")["now"]
     assert (now["decision"], now["reasons"][0]) == ("resume_with_replay", "sub_agent_session")
 
 
-def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(killed):
-    killed.begin()
-    killed.leave_transcript()
-    installed = killed.place.home / "hooks" / "installed.json"
+def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
+    installed = cut_off.place.home / "hooks" / "installed.json"
     known = json.loads(installed.read_text())
     installed.write_text(json.dumps({**known, "agents": {"claude": {}}}))
-    why = killed.place.upthread("why", "spec-42/planner")
+    why = cut_off.place.upthread("why", "spec-42/planner")
     assert why["now"]["reasons"][0] == "sub_agent_session"
     assert why["inside"]["agent"] == "claude-code"
     assert why["inside"]["reasons"][0] == "cut_off_elsewhere"
-    text = killed.place.run("why", "spec-42/planner").out
-    killed.place.upthread("drain")
-    line = killed.before("Go on.", "c2")["systemMessage"]
+    text = cut_off.place.run("why", "spec-42/planner").out
+    cut_off.place.upthread("drain")
+    line = cut_off.before("Go on.", "c2")["systemMessage"]
     assert why["inside"]["words"] in line
     assert why["inside"]["words"] in text
     assert "in    claude-code, called by its own tool, it would" in text
 
 
-def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(killed):
-    killed.begin()
-    killed.leave_transcript()
-    killed.place.upthread("drain")
-    answer = killed.before("Go on.", "c2")
+def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(cut_off):
+    cut_off.place.upthread("drain")
+    answer = cut_off.before("Go on.", "c2")
     prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
     assert prompt.endswith("\n\nGo on.")
     assert "KIWI-9" in prompt
@@ -136,27 +145,23 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
     assert "the last turn was cut off" in answer["systemMessage"]
 
 
-def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_it_as_well(killed):
-    killed.begin()
-    killed.leave_transcript()
-    killed.place.upthread("drain")
-    prompt = killed.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
+def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_it_as_well(cut_off):
+    cut_off.place.upthread("drain")
+    prompt = cut_off.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
     assert "There the turn was cut off, and that prompt was never answered" in prompt
-    killed.answered(
+    cut_off.answered(
         {"agentId": "a9", "content": [{"type": "text", "text": "Well."}]}, "Go on.", "c2"
     )
-    killed.place.upthread("drain")
-    answer = killed.before("And now.", "c3")
+    cut_off.place.upthread("drain")
+    answer = cut_off.before("And now.", "c3")
     prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
     assert decisions_told(answer["systemMessage"]) == [START_FRESH]
     assert "an earlier turn was cut off" in prompt
     assert "it was asked: Make the file, KIWI-9." in prompt
 
 
-def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(killed):
-    killed.begin()
-    killed.leave_transcript()
-    answer = killed.before("Go on.", "c2")  # its drain takes nothing in
+def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(cut_off):
+    answer = cut_off.before("Go on.", "c2")  # its drain takes nothing in
     assert UNDECIDED in answer["systemMessage"]
     assert "its last call was cut off" in answer["systemMessage"]
 
@@ -194,16 +199,14 @@ def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(kil
     assert answer["prompt"].endswith("\n\nGo on.")
 
 
-def test_taken_in_twice_it_is_there_once(killed):
-    killed.begin()
-    killed.leave_transcript()
-    spool = {path: path.read_bytes() for path in killed.place.files("spool/*.json")}
-    killed.place.upthread("drain")
-    before = killed.place.upthread("audit", "spec-42")["conversations"]
+def test_taken_in_twice_it_is_there_once(cut_off):
+    spool = {path: path.read_bytes() for path in cut_off.place.files("spool/*.json")}
+    cut_off.place.upthread("drain")
+    before = cut_off.place.upthread("audit", "spec-42")["conversations"]
     for path, raw in spool.items():  # as a drain leaves them that was killed after its commit
         path.write_bytes(raw)
-    assert killed.place.upthread("drain")["calls"] == 1
-    assert killed.place.upthread("audit", "spec-42")["conversations"] == before
+    assert cut_off.place.upthread("drain")["calls"] == 1
+    assert cut_off.place.upthread("audit", "spec-42")["conversations"] == before
 
 
 def test_secrets_are_not_kept(killed):
@@ -216,12 +219,10 @@ def test_secrets_are_not_kept(killed):
     assert [path for path in held if secret.encode() in path.read_bytes()] == []
 
 
-def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(killed):
-    (killed.place.project / "upthread.toml").write_text('record = "index"\n')
-    killed.begin()
-    killed.leave_transcript()
-    killed.place.upthread("drain")
-    held = [path for path in killed.place.home.rglob("*") if path.is_file()]
+def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(cut_off):
+    (cut_off.place.project / "upthread.toml").write_text('record = "index"\n')
+    cut_off.place.upthread("drain")
+    held = [path for path in cut_off.place.home.rglob("*") if path.is_file()]
     for word in (b"KIWI-9", b"made.txt"):
         assert [path for path in held if word in path.read_bytes()] == [], word
 
@@ -247,59 +248,45 @@ def test_without_a_transcript_it_is_said_that_what_was_asked_was_not_kept(killed
     assert "it was asked: not kept" in told
 
 
-def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(killed):
-    killed.begin()
-    killed.leave_transcript()
-    an_hour_ago_ns = killed.transcript.stat().st_mtime_ns - 3_600_000_000_000
-    os.utime(killed.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
-    killed.place.upthread("drain")
-    why = killed.place.run("why", "spec-42/planner").out
+def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(cut_off):
+    an_hour_ago_ns = cut_off.transcript.stat().st_mtime_ns - 3_600_000_000_000
+    os.utime(cut_off.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
+    cut_off.place.upthread("drain")
+    why = cut_off.place.run("why", "spec-42/planner").out
     assert "made.txt" in why.partition("  next  ")[2]
 
 
-def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubled(killed):
+def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubled(cut_off):
     """`SendMessage` was seen, and the agent killed before it was carried out."""
-    killed.begin()
-    killed.leave_transcript()
-    killed.place.upthread("drain")
-    asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "SendMessage"}
-    asked |= {"cwd": str(killed.place.project), "tool_use_id": "c2"}
-    asked |= {"tool_input": {"to": CHILD, "message": "Go on."}}
-    killed.place.hook(asked, agent="claude-code")
-    for path in (*killed.place.files("bindings/*.json"), *killed.place.files("spool/*.json")):
-        kept = json.loads(path.read_text())
-        (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
-        path.write_text(json.dumps(kept))
-    assert killed.place.upthread("drain")["calls"] == 1
-    effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    cut_off.place.upthread("drain")
+    cut_off.write_to_child("Go on.")
+    cut_off.die()
+    assert cut_off.place.upthread("drain")["calls"] == 1
+    effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert len(effects) == 2, "those of the first call alone"
-    assert "not kept" in killed.place.run("show", "spec-42").out
+    assert "not kept" in cut_off.place.run("show", "spec-42").out
 
 
-def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(killed):
-    killed.begin()
-    killed.leave_transcript()
+def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(cut_off):
     for words in (("show", "spec-42"), ("show", "spec-42/planner")):
-        told = killed.place.run(*words).out
+        told = cut_off.place.run(*words).out
         assert "agent-stderr" not in told, words
         assert "look whether it was done, and say so" in told, "it was pushing"
         go_on = "then delegate it again in the agent, or tell it from here: upthread tell"
         assert f'{go_on} spec-42/planner "…"' in told, words
 
 
-def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(killed):
-    killed.begin()
-    killed.leave_transcript()
-    told = killed.place.run("show", "spec-42/planner").out
+def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(cut_off):
+    told = cut_off.place.run("show", "spec-42/planner").out
     assert "has no interface of its own" not in told
     assert (
         "open it with nothing: it is a sub-agent's session, which claude-code opens only inside the "
         "main session that it was started in, main-1"
     ) in told
-    assert f"open that by cd {killed.place.project} && " in told
+    assert f"open that by cd {cut_off.place.project} && " in told
     assert "claude --resume main-1\n" in told
     assert f"and there    ask it to go on with {CHILD} by SendMessage" in told
-    refused = killed.place.run("open", "spec-42/planner", "--dry-run")
+    refused = cut_off.place.run("open", "spec-42/planner", "--dry-run")
     assert refused.code == 2
     assert "claude --resume main-1" in refused.err
     assert CHILD in refused.err
@@ -383,23 +370,18 @@ def test_what_a_call_read_with_commands_is_known_beside_what_its_tools_named(kil
     assert (why["reading"]["files"], why["reading"]["commands_not_known"]) == (2, 1)
 
 
-def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_with_it(killed):
-    killed.begin()
-    killed.leave_transcript()
-    asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "SendMessage"}
-    asked |= {"cwd": str(killed.place.project), "tool_use_id": "c2"}
-    asked |= {"tool_input": {"to": CHILD, "message": "Go on, PLUM-9."}}
-    killed.place.hook(asked, agent="claude-code")
+def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_with_it(cut_off):
+    cut_off.write_to_child("Go on, PLUM-9.")
     transcript = ClaudeTranscript(is_sidechain=True, version="2.1.330")
     transcript.user(PROMPT)
-    write = {**use("w1", "Write"), "input": {"file_path": str(killed.made), "content": "made"}}
+    write = {**use("w1", "Write"), "input": {"file_path": str(cut_off.made), "content": "made"}}
     transcript.assistant(write)
     transcript.user([result("w1", "File created")])
     transcript.user("Go on, PLUM-9.")
     transcript.assistant(said("Gone on."))
-    transcript.write(killed.transcript)
-    killed.place.upthread("drain")
-    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    transcript.write(cut_off.transcript)
+    cut_off.place.upthread("drain")
+    (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
     first = json.dumps(conversation["turns"][0])
     assert "KIWI-9" in first
     assert "made.txt" in first
@@ -435,10 +417,7 @@ class KilledOpenCode:
         self.database.message(self.main, "assistant", part)
         if child:
             self.hook("started", call_id, child=child)
-        for path in (*self.place.files("bindings/*.json"), *self.place.files("spool/*.json")):
-            kept = json.loads(path.read_text())
-            (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
-            path.write_text(json.dumps(kept))
+        let_die(self.place)
 
     def hook(self, event: str, call_id: str, **fields: object) -> dict:
         asked = self.place.request(event, call_id, session=self.main, **fields)
@@ -473,24 +452,22 @@ def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_
     assert "the session has what it did" not in answer["line"]
 
 
-def test_a_transcript_that_was_away_is_read_when_it_is_back_and_once(killed):
-    killed.begin()
-    killed.leave_transcript()
-    away = killed.transcript.rename(killed.transcript.with_suffix(".away"))
+def test_a_transcript_that_was_away_is_read_when_it_is_back_and_once(cut_off):
+    away = cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
     for _ in range(2):
-        assert "KIWI-9" not in killed.place.run("show", "spec-42").out
-    away.rename(killed.transcript)
+        assert "KIWI-9" not in cut_off.place.run("show", "spec-42").out
+    away.rename(cut_off.transcript)
     for _ in range(2):
-        told = killed.place.run("show", "spec-42").out
+        told = cut_off.place.run("show", "spec-42").out
         assert "it was asked: Make the file, KIWI-9." in told
         assert "made.txt: done" in told
-    effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert [each["state"] for each in effects] == ["done", "unknown"]
-    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
     (turn,) = conversation["turns"]
     assert json.dumps(turn["messages"]).count("KIWI-9") == 1
-    assert killed.place.files("unread/*") == []
-    prompt = killed.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
+    assert cut_off.place.files("unread/*") == []
+    prompt = cut_off.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
     assert "KIWI-9" in prompt
     assert "made.txt: done" in prompt
 
@@ -514,37 +491,31 @@ def test_a_database_that_was_locked_is_read_when_it_is_free(opencode):
     assert "made.txt: done" in told
 
 
-def test_what_was_forgotten_is_not_looked_for_again(killed):
-    killed.begin()
-    killed.leave_transcript()
-    away = killed.transcript.rename(killed.transcript.with_suffix(".away"))
-    killed.place.run("show", "spec-42")
-    killed.place.upthread("forget", "spec-42", "--yes")
-    away.rename(killed.transcript)
-    assert "KIWI-9" not in killed.place.run("audit", "spec-42").out
+def test_what_was_forgotten_is_not_looked_for_again(cut_off):
+    away = cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
+    cut_off.place.run("show", "spec-42")
+    cut_off.place.upthread("forget", "spec-42", "--yes")
+    away.rename(cut_off.transcript)
+    assert "KIWI-9" not in cut_off.place.run("audit", "spec-42").out
 
 
-def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(killed):
-    killed.begin()
-    killed.leave_transcript()
-    killed.transcript.rename(killed.transcript.with_suffix(".away"))
-    killed.place.run("show", "spec-42")
-    assert len(killed.place.files("unread/*")) == 1
-    killed.begin("Something else.", "c2")
-    killed.place.run("show", "spec-42")
-    assert killed.place.files("unread/*") == []
+def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(cut_off):
+    cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
+    cut_off.place.run("show", "spec-42")
+    assert len(cut_off.place.files("unread/*")) == 1
+    cut_off.begin("Something else.", "c2")
+    cut_off.place.run("show", "spec-42")
+    assert cut_off.place.files("unread/*") == []
 
 
-def test_a_store_is_looked_into_again_for_some_days_only(killed):
-    killed.begin()
-    killed.leave_transcript()
-    killed.transcript.rename(killed.transcript.with_suffix(".away"))
-    killed.place.run("show", "spec-42")
-    (path,) = killed.place.files("unread/*")
+def test_a_store_is_looked_into_again_for_some_days_only(cut_off):
+    cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
+    cut_off.place.run("show", "spec-42")
+    (path,) = cut_off.place.files("unread/*")
     days_ago_s = path.stat().st_mtime - 4 * 86_400
     os.utime(path, (days_ago_s, days_ago_s))
-    killed.place.run("show", "spec-42")
-    assert killed.place.files("unread/*") == []
+    cut_off.place.run("show", "spec-42")
+    assert cut_off.place.files("unread/*") == []
 
 
 def test_that_a_turn_did_nothing_is_said_where_its_store_was_read(killed):

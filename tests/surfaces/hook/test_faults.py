@@ -165,7 +165,8 @@ def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
     told = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
     with ThreadPoolExecutor(1) as pool:
         with locked(seen):
-            waiting = pool.submit(seen.hook, seen.request(event, "c1", **told))
+            asked = seen.request(event, "c1", **told)
+            waiting = pool.submit(seen.hook, asked, is_patient=False)
             time.sleep(1.0)  # longer than a decision waits, and than a hook has by itself
             assert not waiting.done()
         assert line_of(waiting.result()) == ""
@@ -199,7 +200,7 @@ def test_a_program_that_takes_too_long_ends_by_itself(seen):
     """Standard input stays open, as with an agent that hangs; the hook does not wait for it."""
     read, write = os.pipe()
     with os.fdopen(write, "wb"):
-        said = seen.hook(b"", before=lambda: os.dup2(read, 0))
+        said = seen.hook(b"", before=lambda: os.dup2(read, 0), is_patient=False)
     os.close(read)
     assert "took more than" in line_of(said)
 

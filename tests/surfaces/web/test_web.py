@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,13 @@ from tests.support.decisions_told import decisions_told
 from tests.support.every_case import environment_of
 from tests.support.hostile_record import write_record
 from tests.support.record_page import ATTACKS, Saying, Seen
+from tests.support.sets import EXTENDED
 
 from upthread.client import open_project
+from upthread.client.framework_record import FrameworkRecord
 from upthread.core.decision.words import RESUME
 from upthread.runtime.options import TellOptions
+from upthread.runtime.record.entry_log import NewEntry
 
 TURNS = 30
 REHEARSAL = TellOptions(agent="rehearsal")
@@ -173,7 +177,7 @@ def test_a_new_turn_is_told_of_while_a_workstream_is_looked_at(site: Site, place
     again = live[1].replace("&amp;", "&")
     assert "more by now" not in site.ask(again)[1]
     tell(place, "moving/planner", 1)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while "1 turn more by now" not in site.ask(again)[1]:
         assert time.monotonic() < end
 
@@ -229,3 +233,20 @@ def test_no_page_keeps_anybody_out(site: Site, tmp_path: Path, width: int, is_da
             is_dark=is_dark,
         )
         assert found == [], path
+
+
+@EXTENDED
+def test_many_who_look_get_every_page_while_others_write(site: Site, place: Path):
+    paths = ("/", "/list", "/workstream?name=feature/x", "/search?q=reply")
+
+    def write(number: int) -> None:
+        with FrameworkRecord(place / "project", environment=environment_of(place)) as record:
+            for value in range(50):
+                record.log("writer", f"w{number}").append([NewEntry(value=value, text="a word")])
+
+    with ThreadPoolExecutor(8) as pool:
+        writing = [pool.submit(write, number) for number in range(4)]
+        statuses = set(pool.map(lambda at: site.ask(paths[at % len(paths)])[0], range(200)))
+        for each in writing:
+            each.result()
+    assert statuses == {200}
