@@ -48,14 +48,17 @@ def claude(name, request):
         driven_by = "`claude-agent-acp`, with the same Claude Code below"
         more = {"CLAUDE_CODE_EXECUTABLE": binary}
         adapter = AcpAdapter(agent="claude-code", command=request.getfixturevalue("claude_acp"))
+
+    def environment(place, model):
+        if more:
+            claude_code.allow(place / "home")
+        return {**claude_code.claude_environment(place / "home", model), **more}
+
     return MeasuredAgent(
         name=name,
         driven_by=driven_by,
         adapter=adapter,
-        environment=lambda place, model: {
-            **claude_code.claude_environment(place / "home", model),
-            **more,
-        },
+        environment=environment,
         command=claude_code.command,
         delegation=claude_code.delegation,
         delete_session=lambda place, session: claude_code.delete_session(place / "home", session),
