@@ -129,7 +129,7 @@ def test_iterations_keep_one_session_for_each_of_five_resuming_roles(name, shell
     assert sessions == {chain[0]["upstream_session_id"] for chain in chains.values()}
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize("name", ["opencode"])
 def test_after_a_rate_limit_a_deadline_and_a_lost_session_the_first_turn_is_replayed(
     name, shell, model

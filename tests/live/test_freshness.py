@@ -24,7 +24,7 @@ def write(project: Path, *names: str, text: str = "somebody else's\n") -> None:
         (project / name).write_text(text)
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_a_file_that_was_read_in_any_of_forty_ways_is_stale_once_it_has_changed(name, shell):
     lines = [*WAYS, *NOT_READ, *NOT_TOLD]
     files = [f"file-{number}.txt" for number in range(len(lines))]
@@ -45,7 +45,7 @@ def test_a_file_that_was_read_in_any_of_forty_ways_is_stale_once_it_has_changed(
     assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["opencode"]))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
 def test_a_stale_planner_is_told_which_files_changed_and_a_staler_planner_is_briefed(
     name, shell, model
 ):

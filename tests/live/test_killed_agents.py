@@ -12,7 +12,7 @@ import pytest
 from tests.live.hooked import SET_UPS, PluggedOpenCode, SetUp
 from tests.live.shell import wait_until
 from tests.support.continuity.cases import WRITTEN_AFTER_S
-from tests.support.sets import spread
+from tests.support.sets import SOAK, spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -99,7 +99,8 @@ def test_tell_does_what_why_says_and_the_session_knows_the_kill(name, killed):
         assert words in sent
 
 
-@pytest.mark.parametrize("name", spread(["opencode"], first=0))
+@SOAK
+@pytest.mark.parametrize("name", ["opencode"])
 def test_a_session_that_tell_continued_is_continued_inside_opencode(set_up: PluggedOpenCode):
     """OpenCode then counts the session as another of its agents'."""
     set_up.use("spec-1")

@@ -32,7 +32,7 @@ LATER = {
     "claude-code-acp": {"cancelled", "sub_agent"},
     "codex": EVERY_CASE,
     "codex-acp": {"cancelled", "deleted", "killed_in_tool_call"},
-    "opencode": {"killed_in_tool_call", "sub_agent", "deleted", "other_directory"},
+    "opencode": {"killed_in_tool_call", "sub_agent", "deleted"},
     "opencode-acp": {"cancelled", "sub_agent"},
 }
 """The cases of each way that `make test-all` adds to those of `make test`."""

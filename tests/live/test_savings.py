@@ -19,7 +19,7 @@ ERROR_MAX = 0.1
 CACHED = 3_000
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_the_tokens_of_each_delegation_are_those_that_were_charged(name, shell, model):
     charged = []
     for number, more in enumerate(([], [], ["--fresh"])):

@@ -26,7 +26,6 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 OVER_ACP = "opencode over ACP"
 NAMES = ("claude-code", "opencode", OVER_ACP)
-CLAUDE_AND_ACP = ["claude-code", OVER_ACP]
 IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
 
 
@@ -111,7 +110,7 @@ def test_a_sub_agent_that_is_called_again_continues_in_its_conversation(desk):
     assert said_by(ours(desk.shell)[child], "assistant") == ["one", "two"]
 
 
-@pytest.mark.parametrize("name", spread(NAMES, first=0, extended=CLAUDE_AND_ACP))
+@pytest.mark.parametrize("name", spread(NAMES, first=0, extended=["claude-code"]))
 def test_a_sub_agent_that_fails_is_kept_with_its_earlier_steps(desk):
     failing = f"Try. {desk.agent.command('pwd')} [[FAIL 400 broken]]"
     desk.shell.tell(f"{desk.agent.delegation(failing)} [[SAY it failed]]")

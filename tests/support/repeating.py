@@ -42,10 +42,11 @@ def run_and_repeat(item: pytest.Item, nextitem: pytest.Item | None) -> bool | No
 
 def _forget_failed_fixtures(item: Any) -> None:
     """Let a fixture of the module be made again, because pytest keeps its exception."""
+    item._initrequest()
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         for definition in definitions:
             if definition.cached_result and definition.cached_result[2] is not None:
-                definition.cached_result = None
+                definition.finish(item._request)
 
 
 def flaky_tests(config: pytest.Config) -> list[str]:

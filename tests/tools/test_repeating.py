@@ -54,7 +54,7 @@ def run(
     ours = {name: value for name, value in os.environ.items() if name not in SWITCHES}
     options = ("-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(directory))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-n", "2", *more, str(directory)],
+        [sys.executable, "-m", "pytest", *options, *more, str(directory)],
         cwd=directory,
         env={**ours, "PYTHONPATH": str(REPOSITORY), **variables},
         capture_output=True,
@@ -76,7 +76,7 @@ def test_one_flaky_test_passes_and_is_reported(tmp_path):
 def test_two_flaky_tests_fail_the_run(tmp_path):
     """A fixture that fails once makes a flaky test, whether before the test or after it."""
     tests = ["flaky fixture", "good", "flaky teardown"]
-    code, flaky, text = run(tmp_path, tests, UPTHREAD_REPEAT_FAILED="1")
+    code, flaky, text = run(tmp_path, tests, "-n", "2", UPTHREAD_REPEAT_FAILED="1")
     assert code == 1, text
     assert flaky[-1] == "flaky: 2 tests; more than 1 fail the run"
     assert len(flaky) == 3
@@ -89,5 +89,5 @@ def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
 
 
 def test_outside_of_ci_nothing_is_repeated(tmp_path):
-    code, flaky, text = run(tmp_path, ["good", "flaky"], "-n", "0")
+    code, flaky, text = run(tmp_path, ["good", "flaky"])
     assert (code, flaky) == (1, []), text
