@@ -5,6 +5,8 @@ What is seen must be what docs/agents/measured/ holds; `UPTHREAD_WRITE_MEASURED=
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.live.claude_code import claude_environment, command, delegation
 from tests.live.measuring import CASES_OVER_ACP, MEASURED
@@ -55,7 +57,15 @@ def natively(claude_binary):
 
 
 @pytest.fixture
-def over_acp(claude_binary, claude_acp):
+def over_acp(claude_binary, claude_acp, tmp_path):
+    """Claude Code over ACP, in its mode `default`.
+
+    With a current model claude-agent-acp begins in the mode `auto`, whose safety check asks
+    Anthropic. The check does not run against another model server, and then every call is refused.
+    """
+    settings = tmp_path / "home" / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"permissions": {"defaultMode": "default"}}))
     return measured_agent(
         "claude-code-acp",
         driven_by="`claude-agent-acp`, with the same Claude Code below",
