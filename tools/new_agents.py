@@ -2,10 +2,9 @@
 
     python -m tools.new_agents [WORD for pytest …]
 
-The newest versions go into `.agents-new`, so that the pinned agents stay as they are. The result is
-a table, for example "2.1.330 | 2.1.332 | 84 | 0", which is printed and written to
-docs/agents/measured.md. With words for pytest, such as `tests/live/test_gemini.py`, only those
-tests run and the page stays as it is. Exit code 1: a test failed.
+The newest versions go into `.agents-new`, so that the pinned agents stay as they are. The table of
+what passed is printed and written to docs/agents/measured.md. With words for pytest, such as
+`tests/live/test_gemini.py`, only those tests run and the page stays. Exit code 1: a test failed.
 """
 
 from __future__ import annotations
