@@ -7,6 +7,8 @@ gives a prompt to the sub-agent `planner`, and `continue_` the step that goes on
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -75,8 +77,21 @@ class SetUp:
     def run(self, prompt: str) -> Ran:
         raise NotImplementedError
 
+    def play(self, prompt: str, directory: Path) -> None:
+        """Run a main session in a directory where it may well fail, and must not hang."""
+        self.start(prompt, directory).wait(timeout=TIMEOUT_S)
+
+    def kill_when(self, prompt: str, wait: Callable[[], None]) -> None:
+        """Start a main session, and kill its process group once `wait` returns."""
+        running = self.start(prompt)
+        try:
+            wait()
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+
     def start(self, prompt: str, directory: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a main session in a process group of its own, to be killed."""
+        """Start a main session in a process group of its own."""
         return subprocess.Popen(
             self.command(prompt),
             cwd=directory or self.project,
@@ -252,9 +267,6 @@ class PluggedOpenCode(SetUp):
         roles["planner"]["tools"] = {"bash": False}
         return opencode.opencode_environment(self.home, self.model, more_config={"agent": roles})
 
-    def command(self, prompt: str) -> list[str]:
-        return [str(self.binary), "run", prompt]
-
     def run(self, prompt: str) -> Ran:
         before = len(self.model.model_requests)
         with self.acp() as agent:
@@ -266,8 +278,22 @@ class PluggedOpenCode(SetUp):
             bodies[each.session_id != session].append(json.dumps(each.body["messages"]))
         return Ran(session, (), tuple(requests), bodies[True], bodies[False], "")
 
-    def acp(self) -> AcpProcess:
-        return AcpProcess([str(self.binary), "acp"], environment=self.environment, cwd=self.project)
+    def play(self, prompt: str, directory: Path) -> None:
+        with self.acp(directory) as agent:
+            made = agent.call("session/new", cwd=str(directory), mcpServers=[])
+            if "result" in made:
+                agent.prompt(made["result"]["sessionId"], prompt)
+
+    def kill_when(self, prompt: str, wait: Callable[[], None]) -> None:
+        with self.acp() as agent:
+            agent.start_prompt(self.main_session(agent), prompt)
+            wait()
+            agent.kill()
+
+    def acp(self, directory: Path | None = None) -> AcpProcess:
+        command = [str(self.binary), "acp"]
+        where = directory or self.project
+        return AcpProcess(command, environment=self.environment, cwd=where)
 
     def main_session(self, agent: AcpProcess) -> str:
         made = agent.call("session/new", cwd=str(self.project), mcpServers=[])

@@ -166,7 +166,8 @@ def test_an_agent_that_is_killed_alone_is_started_again_and_does_not_act_again(d
     model.answer_next(desk.agent.command(desk.far_end.other_words))
     kill_all(tree_of(running.pid) - {running.pid})
     assert running.stdout is not None
-    lines = [json.loads(line) for line in running.stdout]
+    with running.stdout:
+        lines = [json.loads(line) for line in running.stdout]
     running.wait()
     desk.assert_held(only(lines, "turn_ended"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.live.shell import PATIENCE_S
+from tests.live.shell import ADDRESS, PATIENCE_S, only
 from tests.support.sets import EXTENDED
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
@@ -35,7 +35,8 @@ def test_a_mistake_ends_the_turn_at_once_in_the_agents_own_words(shell, spoil, r
     """The prompt's own deadline is an hour; a start of the agent takes some of the patience."""
     shell.patience_s = PATIENCE_S
     spoil(shell)
-    ended = shell.tell("Plan. [[FAIL 404 no such model: gpt-none]]", exit_code=None)
+    prompt = "Plan. [[FAIL 404 no such model: gpt-none]]"
+    ended = only(shell.lines("tell", ADDRESS, prompt, exit_code=None), "turn_ended")
     stopped = ended["parked"] or {"reason": ended["outcome"], "detail": ended["detail"]}
     assert stopped["reason"] == reason
     assert says in stopped["detail"]

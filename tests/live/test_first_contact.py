@@ -49,9 +49,11 @@ def test_a_stored_session_is_listed_as_it_is_found_by_its_words_and_resumed(name
     assert {hit["agent"] for hit in hits} == {name}
     assert "Count the zebras in Lisbon" in hits[0]["text"]
 
-    (picked,) = stranger.one("adopt", "--pick", "--yes")["sessions"]
-    assert picked["fault"] is None
-    assert resumed(stranger, picked["address"]) == session
+    # Codex's sub-agents can be picked too.
+    picked = stranger.one("adopt", "--pick", "--yes")["sessions"]
+    assert {each["fault"] for each in picked} == {None}
+    addresses = {each["session_id"]: each["address"] for each in picked}
+    assert resumed(stranger, addresses[session]) == session
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code"]))

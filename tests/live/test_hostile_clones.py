@@ -78,7 +78,7 @@ def clone(person: SetUp, workstream: str) -> None:
 
 def play(person: SetUp, directory: Path) -> None:
     """Let the agent delegate in a clone. It may well fail there, and must not hang."""
-    person.start(f"Go. {person.delegate('Plan it.')}", directory).wait(timeout=240)
+    person.play(f"Go. {person.delegate('Plan it.')}", directory)
     wait_until(lambda: not processes_with(str(person.own)), "end of all processes")
 
 

@@ -6,8 +6,6 @@ The prompt and the file are then on record, whichever verb comes first, and the 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 
 import pytest
@@ -34,12 +32,14 @@ def killed(set_up) -> SetUp:
     set_up.use("spec-1")
     made = set_up.project / "made.txt"
     step = set_up.agent.write(made)
-    running = set_up.start(f"Go. {set_up.delegate(f'{ASKED} {step} [[HANG]]')}")
-    wait_until(made.exists, "file of the sub-agent")
-    wait_until(lambda: is_waiting(set_up), "request of the sub-agent after the file")
-    time.sleep(WRITTEN_AFTER_S)
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
+
+    def until_it_waits() -> None:
+        wait_until(made.exists, "file of the sub-agent")
+        wait_until(lambda: is_waiting(set_up), "request of the sub-agent after the file")
+        time.sleep(WRITTEN_AFTER_S)
+
+    delegation = set_up.delegate(f"{ASKED} {step} [[HANG]]")
+    set_up.kill_when(f"Go.\n\n{delegation}", until_it_waits)
     return set_up
 
 

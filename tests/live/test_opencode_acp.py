@@ -45,9 +45,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def agent(opencode_binary, model, project, tmp_path_factory) -> Iterator[AcpProcess]:
-    """One OpenCode that asks before it acts; the tests' client says yes."""
+    """One OpenCode that asks before it edits; the tests' client says yes."""
     home = tmp_path_factory.mktemp("home")
-    asking = {"edit": "ask", "bash": "ask"}
+    asking = {"edit": "ask", "bash": "allow"}
     environment = opencode_environment(home, model, permission=asking)
     acp = [str(opencode_binary), "acp"]
     with AcpProcess(acp, environment=environment, cwd=project) as agent:
@@ -65,7 +65,10 @@ def attach(agent: AcpProcess, verb: str, session: str, project: Path) -> dict:
 
 def wait_for_output(agent: AcpProcess, text: str) -> None:
     agent.wait_for(
-        lambda: any(text in json.dumps(each) for each in agent.updates("tool_call_update"))
+        lambda: any(
+            text in json.dumps(each.get("content", ""))
+            for each in agent.updates("tool_call_update")
+        )
     )
 
 
@@ -151,7 +154,8 @@ def test_a_permission_is_asked_for_and_a_no_ends_the_turn(agent, project):
     assert path.read_text() == "x"
 
     agent.permission_option, seen = "reject", len(agent.frames)
-    answer = agent.prompt(session, f"{command('touch no.txt')} [[SAY never]]")
+    refused = call("write", filePath=str(project / "no.txt"), content="x")
+    answer = agent.prompt(session, f"{refused} [[SAY never]]")
     agent.permission_option = "once"
     assert answer["result"]["stopReason"] == "end_turn"
     assert agent.updates("tool_call_update", since=seen)[-1]["status"] == "failed"

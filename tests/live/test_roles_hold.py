@@ -128,7 +128,8 @@ def test_a_tool_that_a_role_denies_is_not_even_offered(desk, model):
         requests = model.model_requests[seen:]
         tools = [tool for each in requests for tool in each.body["tools"]]
         names = {str(tool.get("function", tool)["name"]).lower() for tool in tools}
-        assert names == {"read", "grep"}
+        # Claude Code offers a placeholder for tools that it would load later.
+        assert names - {"deferredtoolplaceholder"} == {"read", "grep"}
 
 
 PAIRS = [(name, file) for name in WAYS for file in FILES if name != "claude-code, some rules"]
