@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.sets import EXTENDED
 
 from upthread.core.decision.words import RESUME
 
@@ -42,6 +43,7 @@ def test_each_way_is_what_it_says_and_took_what_the_agent_counted(up):
     assert told["spent"] == 2 * 1_000 + 3 * 70
 
 
+@EXTENDED
 def test_nothing_of_the_persons_is_touched_and_no_tree_stays(up):
     up("tell", "spec/planner", "[[rehearse: say mine]]", *AGENT)
     before = (git(up, "status", "--short"), git(up, "rev-parse", "HEAD"), up("id", "spec/planner"))
@@ -63,6 +65,7 @@ def test_what_was_written_is_left_where_it_is_and_said(up):
     assert len(git(up, "worktree", "list").splitlines()) == 4
 
 
+@EXTENDED
 def test_no_turn_begins_once_the_limit_is_spent(up):
     limit = ("--tokens-max", "500")
     told = up("compare", "planner", FIRST, THEN, *AGENT, *limit, "--yes", "--json", code=1).json
@@ -70,6 +73,7 @@ def test_no_turn_begins_once_the_limit_is_spent(up):
     assert told["spent"] == 1_000
 
 
+@EXTENDED
 def test_what_one_way_fails_at_costs_no_other_one(up):
     then = "[[rehearse: if_resumed fail no good]] [[rehearse: say fine]]"
     told = up("compare", "planner", FIRST, then, *AGENT, *LIMIT, "--yes", "--json", code=1).json
