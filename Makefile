@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test live live-rest frameworks check soak bench bench-peers recording lock format docs agents clean
+.PHONY: help demo test test-rest test-all live new-agents frameworks check soak bench bench-peers recording lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -27,33 +27,31 @@ help:            ## what can be made
 demo: .venv/app  ## run the main job on the embedded defaults
 	$(BIN)/upthread demo
 
-test: .venv/dev agents  ## install what the tests need and run them
+test: .venv/dev agents  ## install what the tests need; run each promise, verb and adapter once
 	$(BIN)/python tools/run_tests.py test
 
 agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
 	else echo "WARNING: npm was not found, so the tests with real agents will not run"; fi
 
-check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated docs, the core's coverage
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pyright
-	$(BIN)/lint-imports
-	$(BIN)/python tools/size_budget.py src
-	$(BIN)/python -m tools.figures
-	$(BIN)/python -m tools.generate_docs --check
-	$(BIN)/python tools/check_core_coverage.py
+check: .venv/dev  ## lint, format, types, imports, sizes, words, generated docs, the core's coverage
+	$(BIN)/python -m tools.check
 
 docs: .venv/dev  ## write the generated parts of the docs again, and take its pictures
 	$(BIN)/python -m tools.generate_docs
 	$(BIN)/python -m tools.take_pictures
 
+test-rest: .venv/dev agents  ## what `make test-all` has beyond `make test`
+	@failed=0; $(MAKE) --no-print-directory frameworks || failed=1; \
+	$(BIN)/python tools/run_tests.py rest || failed=1; exit $$failed
+
+test-all: test test-rest  ## also the pairwise matrices, the frameworks, the real agents
+
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
 	$(BIN)/python tools/run_tests.py live
 
-live-rest: .venv/dev agents  ## those of them that `make test` does not run
-	$(BIN)/python tools/run_tests.py live-rest
+new-agents: .venv/dev  ## the same with the newest agents of the npm registry: docs/agents/measured.md
+	$(BIN)/python -m tools.new_agents
 
 .frameworks/installed: requirements/frameworks.lock pyproject.toml
 	@echo "installing the agent frameworks into .frameworks"
@@ -67,8 +65,8 @@ frameworks: .venv/dev .frameworks/installed  ## the agent frameworks' own suites
 	.frameworks/bin/python -m pytest tests/integrations -n 2 --dist loadgroup -m "not soak" \
 	  -o filterwarnings=default
 
-soak: .venv/dev agents  ## the long versions of the crash, fault and property tests
-	UPTHREAD_SOAK=1 $(PYTEST) -m soak -n 2 --timeout 3600
+soak: .venv/dev agents frameworks  ## everything: whole matrices, long, random; and mutants
+	$(BIN)/python tools/run_tests.py soak
 	$(BIN)/python tools/mutants.py --sample 40
 
 bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run
@@ -90,4 +88,4 @@ format: .venv/dev  ## write the format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
 
 clean:           ## remove all that make made
-	rm -rf .venv .agents .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .agents .agents-new .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from _pytest.nodeid import NodeId
 from hypothesis import settings
-from tests.support.laboratory import summary
+from tests.support import repeating
 from tests.support.postgres_server import remove_server
 from tests.support.thoroughness import EXAMPLES
 
@@ -24,6 +25,8 @@ OTHER_HOMES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_C
 
 def pytest_configure():
     """Take the user's own HOME away from all tests, and from all they start."""
+    # A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["HOME"] = NOBODYS_HOME
     for name in list(os.environ):
         if name.startswith(("XDG_", "GIT_CONFIG")) or name in OTHER_HOMES:
@@ -64,24 +67,16 @@ def pytest_collection_modifyitems(config, items):
 def pytest_sessionfinish(session):
     """Stop the server for tests here: a worker that is told to end is not given time for it."""
     remove_server()
+    repeating.fail_for_flaky(session)
 
 
 def pytest_terminal_summary(terminalreporter):
+    repeating.print_flaky(terminalreporter)
     promises = properties(terminalreporter, "store promise")
     if promises:
         verdicts = {(promise, backend): verdict for promise, backend, verdict in promises}
         terminalreporter.section("promises of the stores")
         terminalreporter.write_line(matrix(verdicts))
-    passages = properties(terminalreporter, summary.PROPERTY)
-    if passages:
-        terminalreporter.section(summary.PROPERTY)
-        for line in summary.lines(passages):
-            terminalreporter.write_line(line)
-    take_overs = properties(terminalreporter, summary.TAKE_OVERS)
-    if take_overs:
-        terminalreporter.section(summary.TAKE_OVERS)
-        for line in summary.take_over_lines(take_overs):
-            terminalreporter.write_line(line)
 
 
 def properties(terminalreporter, wanted):

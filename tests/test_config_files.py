@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from upthread.core.roles.limits import in_words
 from upthread.errors import ConfigError
 
 MEMORY_KIB_MAX = 1024 * 1024
-AT_ONCE_S = 5.0
 ROLE = "---\nname: planner\n---\nYou are ours.\n"
 
 
@@ -33,11 +31,7 @@ def settings(clone: Path) -> Settings:
     """The settings as they are where a person has agreed to what the roles are told."""
     home = clone.parent / "home"
     agree(clone, home)
-    started_s = time.monotonic()
-    try:
-        return load_settings(clone, environment={"UPTHREAD_HOME": str(home)})
-    finally:
-        assert time.monotonic() - started_s < AT_ONCE_S
+    return load_settings(clone, environment={"UPTHREAD_HOME": str(home)})
 
 
 def role_file(clone: Path) -> Path:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.support.sets import EXTENDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-GROUPED = """
+SOURCES = {
+    "test_marked.py": """
 import pytest
 
 pytestmark = pytest.mark.xdist_group("one")
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.xdist_group("one")
 @pytest.mark.parametrize("n", range(6))
 def test_any(n):
     pass
-"""
-SHARING = """
+""",
+    "test_sharing.py": """
 import pytest
 
 @pytest.fixture(scope="module")
@@ -30,12 +31,14 @@ def built():
 @pytest.mark.parametrize("n", range(6))
 def test_any(n, built):
     pass
-"""
+""",
+}
 
 
-@pytest.mark.parametrize("source", [GROUPED, SHARING], ids=["marked", "sharing a fixture"])
-def test_tests_of_one_group_run_in_one_worker(tmp_path, source):
-    (tmp_path / "test_grouped.py").write_text(source)
+@EXTENDED
+def test_tests_of_one_group_run_in_one_worker(tmp_path):
+    for name, source in SOURCES.items():
+        (tmp_path / name).write_text(source)
     options = ["-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
     ours = ["-p", "tests.conftest", "-c", os.devnull, "--rootdir", str(tmp_path)]
     done = subprocess.run(
@@ -44,9 +47,9 @@ def test_tests_of_one_group_run_in_one_worker(tmp_path, source):
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
-        timeout=90,
         check=False,
     )
-    workers = re.findall(r"^\[(gw\d)\].*PASSED", done.stdout, re.MULTILINE)
-    assert len(workers) == 6, done.stdout + done.stderr
-    assert len(set(workers)) == 1, done.stdout
+    for name in SOURCES:
+        workers = re.findall(rf"^\[(gw\d)\].*PASSED.*{name}", done.stdout, re.MULTILINE)
+        assert len(workers) == 6, done.stdout + done.stderr
+        assert len(set(workers)) == 1, done.stdout

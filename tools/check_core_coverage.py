@@ -29,6 +29,11 @@ exclude_also =
     assert_never\\(
 """
 """In place of the project's own settings, which are for the whole package."""
+FIRST_SET: Final = (
+    *("-q", "-p", "no:cacheprovider"),
+    *("-m", "not soak and not extended", "--hypothesis-seed=0"),
+)
+"""The tests of `make test`; the seed makes two measurements of one tree equal."""
 
 
 def main(arguments: list[str]) -> int:
@@ -38,14 +43,13 @@ def main(arguments: list[str]) -> int:
         settings.write_text(SETTINGS, encoding="utf-8")
         environment = {
             **os.environ,
-            "UPTHREAD_THOROUGH": "1",
             "COVERAGE_FILE": str(Path(folder, "coverage")),
             "COVERAGE_RCFILE": str(settings),
             "PYTHONPATH": os.pathsep.join(
                 [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
             ),
         }
-        pytest = ("run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+        pytest = ("run", "-m", "pytest", *FIRST_SET, *arguments)
         runs = [_coverage([*pytest, *share], environment) for share in _shares()]
         codes = [run.wait() for run in runs]
         report = ["report", f"--fail-under={COVERED_PERCENT_MIN}"]
@@ -56,12 +60,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _shares() -> list[list[str]]:
-    """Return the test files, the longest first dealt out one to each process in turn."""
-    files = sorted(
-        (ROOT / "tests" / "core").rglob("test_*.py"), key=lambda each: each.stat().st_size
-    )
+    """Return the test files, dealt out in the order of their names to each process in turn."""
+    files = sorted(str(each) for each in (ROOT / "tests" / "core").rglob("test_*.py"))
     count = min(os.cpu_count() or 1, PROCESSES_MAX)
-    return [[str(each) for each in files[-1 - first :: -count]] for first in range(count)]
+    return [files[first::count] for first in range(count)]
 
 
 def _coverage(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -6,7 +6,6 @@ size_budget's. Only CROSSED_MAX is a limit here; a cycle fails where imports are
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import inspect
 import io
@@ -15,7 +14,6 @@ import os
 import sys
 import tempfile
 import threading
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any, Final
 
 import grimp
 from tools.contracts import cycle_in
+from tools.counting import find_comments, measure_python
 
 from upthread.surfaces.cli.program import main as upthread
 
@@ -103,22 +102,7 @@ def _noticed() -> Iterator[set[CodeType]]:
 
 def comments_and_code(text: str) -> tuple[int, int]:
     """Return how many comments a source has, and lines of code; docstrings are neither."""
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    comments = sum(token.type == tokenize.COMMENT for token in tokens)
-    said = {number for node in ast.walk(ast.parse(text)) for number in _docstring_lines(node)}
-    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
-    code = sum(
-        bool(line) and not line.startswith("#") and number not in said for number, line in lines
-    )
-    return comments, code
-
-
-def _docstring_lines(node: ast.AST) -> range:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    if not isinstance(node, kinds) or ast.get_docstring(node) is None:
-        return range(0)
-    said = node.body[0]
-    return range(said.lineno, (said.end_lineno or said.lineno) + 1)
+    return len(find_comments(text)), measure_python(text).code_lines
 
 
 def comments_by_layer(source: Path) -> dict[str, float]:

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 from tests.support.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
 from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
+from tools.counting import GENERATED_PART
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
 from upthread.agents.registry import TESTED
@@ -63,9 +64,6 @@ from upthread.core.turns import turn as turns
 from upthread.core.types import Outcome
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
-_PART: Final = re.compile(
-    r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
-)
 
 
 # --- the handshake -----------------------------------------------------------------------------
@@ -621,7 +619,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def generated(text: str) -> str:
     """Return a document with its generated parts as they should be; KeyError: unknown part."""
-    return _PART.sub(
+    return GENERATED_PART.sub(
         lambda found: f"{found['begin']}{PARTS[found['name']]()}\n{found['end']}", text
     )
 

@@ -1,8 +1,12 @@
 """Change single statements of the source and list the changes that no test notices.
 
-`python tools/mutants.py --sample 40 --seed 7`. Each change is tried on a copy of the source, with
-the tests that TARGETS names for its file. What is listed either changes nothing that anybody could
-see, or lacks a test: a person says which. Nothing in the working tree is touched.
+`python tools/mutants.py --sample 60 --seed 37 --set first`. The changes come from all packages.
+One run of the chosen set of tests, on a copy of the repository with a probe before each drawn
+statement, records which tests execute which statement, child processes included. Then each
+change is judged by the tests that execute its statement.
+
+A change that survives either alters nothing that anybody could see, or lacks a test: a person
+decides which. Nothing in the working tree is touched.
 """
 
 from __future__ import annotations
@@ -16,30 +20,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TIMEOUT_S: Final = 300
-"""After so long a run of tests is taken to have noticed: it hangs."""
+PACKAGE: Final = Path("src/upthread")
+SETS: Final = {"first": "not extended and not soak", "all": "not soak"}
+"""For each set of tests, its marker expression. `all` is what CI runs."""
 
-TARGETS: Final[Mapping[str, tuple[str, ...]]] = {
-    "runtime/turns/delivery.py": (
-        "tests/runtime/test_sending.py",
-        "tests/runtime/test_effects.py",
-        "tests/runtime/test_recovery.py",
-    ),
-    "runtime/turns/recovery.py": (
-        "tests/runtime/test_recovery.py",
-        "tests/runtime/test_effects.py",
-    ),
-    "runtime/permissions/gate.py": ("tests/runtime/test_gate.py",),
-    "surfaces/hook/begun.py": ("tests/surfaces/hook",),
-    "surfaces/hook/delegation.py": ("tests/surfaces/hook",),
-    "surfaces/hook/handover.py": ("tests/surfaces/hook",),
-    "surfaces/hook/main_session.py": ("tests/surfaces/hook",),
-}
+TIMEOUT_S: Final = 900
+"""After this time, a run of tests counts as having noticed the change, because it hangs."""
+
+TESTS_TRIED_MAX: Final = 400
+"""A statement that more tests execute is judged by so many of them, the quickest first."""
+
+COPIED: Final = ("src", "tests", "tools", "examples", "docs", "bench", "requirements")
 
 _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Eq: ast.NotEq,
@@ -56,30 +53,84 @@ _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
 
 
 class Mutant(NamedTuple):
-    """A changed source. `line` is where, from 1, `what` the statement as it was and became."""
+    """One changed file: `what` changed at `line` (from 1) gives `source`.
+
+    `statement` numbers the statement that holds the change, in the order of `ast.walk`.
+    """
 
     line: int
     what: str
     source: str
+    statement: int
 
 
-def mutants_of(source: str) -> Iterator[Mutant]:
-    """Yield each source that differs from this one in one place, in order of place."""
+def mutants_of(source: str, wanted: Container[int] | None = None) -> Iterator[Mutant]:
+    """Yield each source that differs from this one in one place of a function, in order.
+
+    `wanted` selects mutants by their number from 0; None for all.
+    """
     tree = ast.parse(source)
-    for number, node in enumerate(ast.walk(tree)):
+    count = 0
+    for number, (node, statement) in enumerate(_inside_functions(tree)):
         changed = _changed(node)
         if changed is None:
             continue
+        count += 1
+        if wanted is not None and count - 1 not in wanted:
+            continue
         other = copy.deepcopy(tree)
-        at = next(each for index, each in enumerate(ast.walk(other)) if index == number)
-        became = _Replacement(at, changed).visit(other)
+        target, _ = next(each for at, each in enumerate(_inside_functions(other)) if at == number)
+        became = _Replacement(target, [changed]).visit(other)
         was, now = ast.unparse(node).splitlines()[0], ast.unparse(changed).splitlines()[0]
-        line = getattr(node, "lineno", 0)
-        yield Mutant(line, f"{was}  →  {now}", ast.unparse(ast.fix_missing_locations(became)))
+        what = f"{was}  →  {now}"
+        text = ast.unparse(ast.fix_missing_locations(became))
+        place = next(at for at, each in enumerate(ast.walk(tree)) if each is statement)
+        yield Mutant(getattr(node, "lineno", 0), what, text, place)
+
+
+def _inside_functions(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.stmt]]:
+    """Yield each node within a function, with the innermost statement that holds the node."""
+    waiting: list[tuple[ast.AST, ast.stmt | None, bool]] = [(tree, None, False)]
+    while waiting:
+        node, statement, is_inside = waiting.pop()
+        if isinstance(node, ast.stmt):
+            statement = node
+        if is_inside and statement is not None:
+            yield node, statement
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        children = node.body if is_function else list(ast.iter_child_nodes(node))
+        inside = is_inside or is_function
+        waiting += [(child, statement, inside) for child in reversed(children)]
+
+
+def with_probes(source: str, keys: Mapping[int, list[int]]) -> str:
+    """Return a source that records a key before each statement that `keys` numbers."""
+    tree = ast.parse(source)
+    statements = {at: node for at, node in enumerate(ast.walk(tree)) if at in keys}
+    for at, statement in statements.items():
+        calls = [ast.parse(f"_executed_({key})").body[0] for key in keys[at]]
+        tree = _Replacement(statement, [*calls, statement]).visit(tree)
+    begin = next(
+        at
+        for at, node in enumerate(tree.body)
+        if not _is_docstring(node) and not _is_future_import(node)
+    )
+    tree.body[begin:begin] = ast.parse(
+        "from executed_statements import executed as _executed_"
+    ).body
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_future_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _changed(node: ast.AST) -> ast.AST | None:
-    """Return what takes a node's place, None for one that is left alone."""
+    """Return the node that takes a node's place, or None for a node that is left alone."""
     match node:
         case ast.Expr(value=ast.Constant()) | ast.Return(value=None | ast.Constant(value=None)):
             changed: ast.AST | None = None
@@ -102,61 +153,235 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 class _Replacement(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+    def __init__(self, old: ast.AST, new: list[ast.AST]) -> None:
         self._old, self._new = old, new
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self._new if node is self._old else super().visit(node)
+    def visit(self, node: ast.AST) -> ast.AST | list[ast.AST]:
+        if node is not self._old:
+            return super().visit(node)
+        return self._new[0] if len(self._new) == 1 else self._new
 
 
-def is_noticed(package: Path, tests: tuple[str, ...]) -> bool:
-    """Whether tests fail, or hang, on a copy of the package."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+class Drawn(NamedTuple):
+    """One mutant of one file. `name` is the file's path within the package."""
+
+    name: str
+    mutant: Mutant
+
+
+def draw(*, sample: int, seed: int, only: str | None = None) -> list[Drawn]:
+    """Return the mutants of a sample, in order of file and line; the same for the same seed."""
+    files = sorted((ROOT / PACKAGE).rglob("*.py"))
+    names = [str(file.relative_to(ROOT / PACKAGE)) for file in files]
+    # First the places, then the mutants of the drawn files alone: to make all takes minutes.
+    places = [
+        (name, number) for name in names if only in {None, name} for number in range(_count(name))
+    ]
+    drawn = random.Random(seed).sample(places, min(sample, len(places)))
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for name, number in drawn:
+        wanted[name].add(number)
+    return [
+        Drawn(name, mutant)
+        for name in sorted(wanted)
+        for mutant in mutants_of((ROOT / PACKAGE / name).read_text(), wanted[name])
+    ]
+
+
+def _count(name: str) -> int:
+    tree = ast.parse((ROOT / PACKAGE / name).read_text())
+    return sum(_changed(node) is not None for node, _ in _inside_functions(tree))
+
+
+# --- the copy of the repository ------------------------------------------------------------------
+
+
+PLUGIN: Final = '''\
+"""Notes which test runs in which process, and how long each takes."""
+import os, time
+import pytest
+HITS = os.environ["UPTHREAD_MUTANTS"]
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    import executed_statements
+    nodeid = item.nodeid.partition("@")[0]
+    with open(f"{HITS}/test.{os.getpid()}", "w") as file:
+        file.write(nodeid)
+    executed_statements.begin(nodeid)
+    began_s = time.monotonic()
     try:
-        ended = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False
+        return (yield)
+    finally:
+        with open(f"{HITS}/times.{os.getpid()}", "a") as file:
+            file.write(f"{time.monotonic() - began_s}\\t{nodeid}\\n")
+'''
+
+RECORDER: Final = '''\
+"""Notes which statement a process executes first on behalf of which test."""
+import os
+HITS = {hits!r}
+_seen = set()
+_test = None
+
+def _parent(pid):
+    with open(f"/proc/{{pid}}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[1])
+
+def _current():
+    pid = os.getpid()
+    try:
+        while pid > 1:
+            path = f"{{HITS}}/test.{{pid}}"
+            if os.path.exists(path):
+                with open(path) as file:
+                    return file.read()
+            pid = _parent(pid)
+    except OSError:
+        pass
+    return ""
+
+def begin(test):
+    global _test
+    _seen.clear()
+    _test = test
+
+def executed(key):
+    global _test
+    if key in _seen:
+        return
+    _seen.add(key)
+    if _test is None:
+        _test = _current()
+    try:
+        file = os.open(f"{{HITS}}/hits", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        os.write(file, f"{{key}}\\t{{_test}}\\n".encode())
+        os.close(file)
+    except OSError:
+        pass
+
+def _forget():
+    global _test
+    _seen.clear()
+    _test = None
+
+os.register_at_fork(after_in_child=_forget)
+'''
+
+
+class Laboratory:
+    """A copy of the repository with an environment of its own, so that child processes use it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.hits = directory / "hits"
+        self.hits.mkdir()
+        for name in COPIED:
+            shutil.copytree(ROOT / name, directory / name, symlinks=True)
+        for file in (*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *ROOT.glob("*.json")):
+            shutil.copy(file, directory)
+        for name in (".ci", "Makefile", "LICENSE", ".gitignore"):
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, directory / name)
+        for name in (".agents", ".frameworks"):
+            if (ROOT / name).exists():
+                (directory / name).symlink_to(ROOT / name)
+        self._make_environment()
+
+    def _make_environment(self) -> None:
+        environment = self.directory / ".venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+        (site,) = environment.glob("lib/python*/site-packages")
+        ours = next(Path(each) for each in sys.path if each.endswith("site-packages"))
+        (site / "mutants.pth").write_text(f"{self.directory / 'src'}\n{ours}\n")
+        (site / "executed_statements.py").write_text(RECORDER.format(hits=str(self.hits)))
+        (site / "mutants_plugin.py").write_text(PLUGIN)
+        self.python = environment / "bin" / "python"
+
+    def write(self, name: str, source: str) -> None:
+        (self.directory / PACKAGE / name).write_text(source, encoding="utf-8")
+
+    def restore(self, name: str) -> None:
+        shutil.copy(ROOT / PACKAGE / name, self.directory / PACKAGE / name)
+
+    def run(self, *words: str, processes: int = 2) -> int:
+        """Run pytest; returns its exit code, or 1 for a run that does not end."""
+        command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-n", str(processes), "--dist", "loadgroup", *words]
+        environment = {**os.environ, "UPTHREAD_MUTANTS": str(self.hits)}
+        with (self.directory / "log").open("ab") as log:
+            try:
+                return subprocess.run(
+                    command,
+                    cwd=self.directory,
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    timeout=TIMEOUT_S if "-x" in words else None,
+                    check=False,
+                ).returncode
+            except subprocess.TimeoutExpired:
+                return 1
+
+    def tests_by_mutant(self, sample: Sequence[Drawn], expression: str) -> list[list[str]]:
+        """Return for each mutant the tests that execute its statement, the quickest first."""
+        keys: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for key, drawn in enumerate(sample):
+            keys[drawn.name][drawn.mutant.statement].append(key)
+        for name, by_statement in keys.items():
+            self.write(name, with_probes((ROOT / PACKAGE / name).read_text(), by_statement))
+        elsewhere = ("--ignore=tests/live", "--ignore=tests/integrations")
+        self.run("-p", "mutants_plugin", "-m", expression, "tests", *elsewhere)
+        for name in keys:
+            self.restore(name)
+        seconds: dict[str, float] = {}
+        for file in self.hits.glob("times.*"):
+            for line in file.read_text().splitlines():
+                taken, _, test = line.partition("\t")
+                seconds[test] = float(taken)
+        found: list[set[str]] = [set() for _ in sample]
+        hits = self.hits / "hits"
+        for line in hits.read_text().splitlines() if hits.exists() else ():
+            key, _, test = line.partition("\t")
+            if test:
+                found[int(key)].add(test)
+        return [sorted(tests, key=lambda test: seconds.get(test, 0)) for tests in found]
+
+    def is_noticed(self, drawn: Drawn, tests: Sequence[str]) -> bool:
+        """Return whether a test fails, or hangs, on the changed source."""
+        chosen = list(tests[:TESTS_TRIED_MAX])
+        if not chosen:
+            return False
+        self.write(drawn.name, drawn.mutant.source)
+        names = self.directory / "tests-tried"
+        names.write_text("\n".join(chosen))
+        code = self.run(
+            "-x", "--timeout", "120", f"@{names}", processes=1 if len(chosen) < 20 else 2
         )
-    except subprocess.TimeoutExpired:
-        return True
-    return ended.returncode != 0
-
-
-def survivors(sample: list[tuple[str, Mutant]]) -> Iterator[tuple[str, Mutant]]:
-    """Yield the mutants of a sample that no test notices."""
-    with tempfile.TemporaryDirectory() as directory:
-        package = Path(directory) / "upthread"
-        shutil.copytree(ROOT / "src" / "upthread", package)
-        for name, mutant in sample:
-            file = package / name
-            whole = file.read_text()
-            file.write_text(mutant.source)
-            if not is_noticed(package, TARGETS[name]):
-                yield name, mutant
-            file.write_text(whole)
+        self.restore(drawn.name)
+        return code != 0
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the survivors of a sample, and how many there were of how many."""
+    """Print the mutants of a sample that survive, and how many did of how many."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--only", help="the part of the package to change: runtime/permissions/gate.py"
-    )
+    parser.add_argument("--sample", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=37)
+    parser.add_argument("--set", choices=SETS, default="first", help="the tests that judge")
+    parser.add_argument("--only", help="one file of the package: runtime/permissions/gate.py")
     asked = parser.parse_args(arguments)
-    every = [
-        (name, mutant)
-        for name in TARGETS
-        if asked.only in {None, name}
-        for mutant in mutants_of((ROOT / "src" / "upthread" / name).read_text())
-    ]
-    chosen = random.Random(asked.seed).sample(every, min(asked.sample, len(every)))
-    count = 0
-    for name, mutant in survivors(chosen):
-        count += 1
-        print(f"{name}:{mutant.line}: {mutant.what}", flush=True)
-    print(f"{count} of {len(chosen)} survived, {len(every)} in all")
+    sample = draw(sample=asked.sample, seed=asked.seed, only=asked.only)
+    survivors = 0
+    with tempfile.TemporaryDirectory(prefix="upthread-mutants-") as directory:
+        laboratory = Laboratory(Path(directory))
+        tests = laboratory.tests_by_mutant(sample, SETS[asked.set])
+        for drawn, executing in zip(sample, tests, strict=True):
+            is_noticed = laboratory.is_noticed(drawn, executing)
+            survivors += not is_noticed
+            verdict = "noticed" if is_noticed else "SURVIVES"
+            place = f"{drawn.name}:{drawn.mutant.line}"
+            print(f"{verdict}  {place}: {drawn.mutant.what}  ({len(executing)} tests)", flush=True)
+    print(f"{survivors} of {len(sample)} survived, by the set {asked.set!r}, seed {asked.seed}")
 
 
 if __name__ == "__main__":

@@ -1,92 +1,128 @@
-"""What `make test` runs: the core, all but the real agents, then a part of the real agents' tests.
+"""Run one set of tests: `python tools/run_tests.py test|rest|soak|live`.
 
-`make live` is all of theirs, and `make live-rest` what `make test` leaves out; the core's coverage
-is `make check`. CI runs `make test`, the rest and the check.
+`test` is the first set, `rest` is what `make test-all` has beyond it, without the frameworks, and
+`soak` is everything. Each set has two parts, because the real agents run enclosed: loopback only,
+a watched HOME, a /tmp of their own (`tools/enclosed.py`).
 
-All parts run, also after one that failed; it ends with the first failing part's exit code, and with
-what failed said once more: a log of which only the end is kept still names it. Nothing is skipped
-silently: pytest says why.
+Both parts run even after a failure. The run ends with the slowest tests, the time, the processor
+minutes, and a repetition of the failures, so that a log of which only the end is kept names them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Final, NamedTuple
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak", "--durations=40")
-EVERY_DAY = (
-    *(f"tests/live/test_{agent}_conformance.py" for agent in ("claude_code", "codex", "opencode")),
-    *(f"tests/live/test_{agent}_continuity.py" for agent in ("claude_code", "codex")),
-)
-"""What of the real agents' tests `make test` runs: that a session is opened, gone on with, lost.
-OpenCode's continuity, whole pipelines in new processes, takes minutes: it is in `make live`."""
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+PROCESSES: Final = "2"
+SLOWEST_SHOWN: Final = 20
+LINES_REPEATED_MAX: Final = 40
 
-OTHERS = tuple(f"--ignore=tests/{part}" for part in ("core", "live", "integrations"))
-"""Other parts have these; the rest of the real agents is `make live`, the frameworks their own."""
+PYTEST: Final = ("-m", "pytest", "-n", PROCESSES, "--dist", "loadgroup", "-q")
+ENCLOSED: Final = ("tools/enclosed.py", sys.executable, *PYTEST)
+ELSEWHERE: Final = ("--ignore=tests/live", "--ignore=tests/integrations")
+"""The real agents are the second part; the frameworks have an environment of their own."""
 
-ENCLOSED = ("tools/enclosed.py", sys.executable, *PYTEST)
-"""With loopback only, a HOME that is watched and a /tmp of their own, where the machine allows."""
-
-PARTS = {
-    "test": (
-        ("the core", (*PYTEST, "tests/core")),
-        ("all but the real agents", (*PYTEST, *OTHERS)),
-        ("the real agents", (*ENCLOSED, *EVERY_DAY)),
-    ),
-    "live": (("all of the real agents", (*ENCLOSED, "tests/live")),),
-    "live-rest": (
-        (
-            "the rest of the real agents",
-            (*ENCLOSED, "tests/live", *(f"--ignore={file}" for file in EVERY_DAY)),
-        ),
-    ),
+EXPRESSIONS: Final = {
+    "test": "not extended and not soak",
+    "rest": "extended and not soak",
+    "live": "not soak",
+    "soak": "",
 }
-"""By the target of `make`: what is run, in order."""
+"""For each set, the marker expression that selects its tests."""
 
-TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERROR", "--- ")
-"""How lines begin that say what failed; the last is `enclosed.py`, of what was opened or left."""
+VARIABLES: Final = {"rest": {"UPTHREAD_THOROUGH": "1"}, "soak": {"UPTHREAD_SOAK": "1"}}
+"""How much each random test tries: see `tests/support/thoroughness.py`."""
 
-LINES_SAID_AGAIN_MAX = 40
+FAILURE_STARTS: Final = ("FAILED ", "ERROR ", "E   ", "INTERNALERROR", "--- ", "flaky: ")
+"""How the lines begin that name a failure; `--- ` is `enclosed.py`, about opened or left files."""
+
+DURATION: Final = re.compile(r"^ *(?P<seconds>\d+\.\d\d)s (?:call|setup|teardown) +(?P<test>.+)$")
+
+
+class Part(NamedTuple):
+    """The result of one pytest run. `durations` are (seconds, test) of its slowest tests."""
+
+    name: str
+    exit_code: int
+    wall_s: float
+    failures: list[str]
+    durations: list[tuple[float, str]]
+
+
+def parts_of(target: str) -> dict[str, tuple[str, ...]]:
+    """Return the arguments for the Python interpreter of each part, by the part's name."""
+    expression = EXPRESSIONS[target]
+    chosen = (*(("-m", expression) if expression else ()), f"--durations={SLOWEST_SHOWN}")
+    own = {"everything but the real agents": (*PYTEST, *chosen, *ELSEWHERE, "tests")}
+    agents = {"the real agents": (*ENCLOSED, *chosen, "tests/live")}
+    return agents if target == "live" else own | agents
 
 
 def main(target: str) -> int:
     """Run the parts of a target in order; returns the first exit code that is not 0."""
-    failed: list[tuple[str, int, list[str]]] = []
-    for name, words in PARTS[target]:
-        started_s = time.monotonic()
-        code, told = _run(words)
-        print(f"--- {name}: {time.monotonic() - started_s:.0f} s", flush=True)
-        if code != 0:
-            failed.append((name, code, told))
-    for name, code, told in failed:
-        print(f"--- failed: {name} (exit code {code})", *told[-LINES_SAID_AGAIN_MAX:], sep="\n")
-    return failed[0][1] if failed else 0
+    started_s, cpu_before_s = time.monotonic(), _children_cpu_s()
+    environment = {**os.environ, **VARIABLES.get(target, {})}
+    # Without compiled files each process would read every source and every test anew.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    parts = [_run(name, words, environment) for name, words in parts_of(target).items()]
+    _print_slowest(parts)
+    for part in parts:
+        print(f"--- {part.name}: {part.wall_s:.0f} s")
+    cpu_minutes = (_children_cpu_s() - cpu_before_s) / 60
+    wall_s = time.monotonic() - started_s
+    print(f"--- {target}: {wall_s:.0f} s, {cpu_minutes:.1f} processor minutes")
+    failed = [part for part in parts if part.exit_code != 0]
+    for part in failed:
+        print(f"--- failed: {part.name} (exit code {part.exit_code})")
+        print(*part.failures[-LINES_REPEATED_MAX:], sep="\n", flush=True)
+    return failed[0].exit_code if failed else 0
 
 
-def _run(words: tuple[str, ...]) -> tuple[int, list[str]]:
-    """Run one part, its output passed on as it comes; returns its exit code and what failed."""
-    told: list[str] = []
+def _children_cpu_s() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _print_slowest(parts: list[Part]) -> None:
+    slowest = sorted((each for part in parts for each in part.durations), reverse=True)
+    print(f"--- the {SLOWEST_SHOWN} slowest")
+    for seconds, test in slowest[:SLOWEST_SHOWN]:
+        print(f"{seconds:8.2f} s  {test}")
+
+
+def _run(name: str, words: tuple[str, ...], environment: dict[str, str]) -> Part:
+    """Run one part and pass its output on as it comes."""
+    started_s = time.monotonic()
+    failures: list[str] = []
+    durations: list[tuple[float, str]] = []
     with subprocess.Popen(
         [sys.executable, *words],
         cwd=REPOSITORY,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-    ) as part:
-        for line in part.stdout or ():
+    ) as process:
+        for line in process.stdout or ():
+            if match := DURATION.match(line):
+                durations.append((float(match["seconds"]), match["test"].strip()))
+                continue
             sys.stdout.write(line)
             sys.stdout.flush()
-            if line.startswith(TELLS_A_FAILURE):
-                told.append(line.rstrip("\n"))
-    return part.returncode, told
+            if line.startswith(FAILURE_STARTS):
+                failures.append(line.rstrip("\n"))
+    return Part(name, process.returncode, time.monotonic() - started_s, failures, durations)
 
 
 if __name__ == "__main__":
-    asked = argparse.ArgumentParser(description="Run the tests of a target of `make`.")
-    asked.add_argument("target", choices=PARTS)
-    sys.exit(main(asked.parse_args().target))
+    parser = argparse.ArgumentParser(description="Run one set of tests.")
+    parser.add_argument("target", choices=EXPRESSIONS)
+    sys.exit(main(parser.parse_args().target))

@@ -104,6 +104,7 @@ STEP_END = {"type": "step-finish", "reason": "tool-calls"}
 def damaged_database(path: Path) -> OpenCodeDatabase:
     """The database of the incident: 311 calls without a result in 44 sessions, and 3 sound ones."""
     database = OpenCodeDatabase(path)
+    database.connection.execute("BEGIN")
     names = [name for name, number in ORPHANS.items() for _ in range(number)]
     for index in range(SESSIONS + 3):
         session_id = database.session()
@@ -116,4 +117,5 @@ def damaged_database(path: Path) -> OpenCodeDatabase:
         database.message(session_id, "assistant", *parts)
         database.message(session_id, "user", text("go on"))
         database.message(session_id, "assistant", STEP, text("done"))
+    database.connection.execute("COMMIT")
     return database

@@ -5,25 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.by_hand import of_each
 
 from upthread.agent_stores import homes
 from upthread.core.agents import WITH_A_STORE
 
 
-@pytest.mark.parametrize("agent", WITH_A_STORE)
-def test_every_agent_whose_store_is_read_has_a_home(agent):
-    assert homes.home_of(agent, {"HOME": "/h"}).is_relative_to(Path("/h"))
-
-
 @pytest.mark.parametrize(
     ("agent", "variable"),
-    [
-        ("claude-code", "CLAUDE_CONFIG_DIR"),
-        ("codex", "CODEX_HOME"),
-        ("opencode", "XDG_DATA_HOME"),
-    ],
+    of_each(
+        WITH_A_STORE,
+        {
+            "claude-code": ("claude-code", "CLAUDE_CONFIG_DIR"),
+            "codex": ("codex", "CODEX_HOME"),
+            "opencode": ("opencode", "XDG_DATA_HOME"),
+        },
+    ).values(),
 )
-def test_the_agent_s_own_variable_comes_before_home(agent, variable):
+def test_every_agent_with_a_store_has_a_home_and_its_own_variable_comes_first(agent, variable):
+    assert homes.home_of(agent, {"HOME": "/h"}).is_relative_to(Path("/h"))
     assert homes.home_of(agent, {"HOME": "/h", variable: "/elsewhere"}) == Path("/elsewhere")
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
-import time
 
 import pytest
+from tests.support.thoroughness import EXAMPLES
 
 from upthread.agent_stores import lines
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX
@@ -73,12 +72,9 @@ def test_strange_text_is_text(tmp_path, raw, value):
     assert (line.value, line.why) == (value, "")
 
 
-def test_nan_is_read_as_it_was_written(tmp_path):
+def test_nan_is_read_as_it_was_written_and_blank_lines_are_counted(tmp_path):
     (line,) = read(tmp_path / "a.jsonl", b'{"a": NaN}')
     assert line.value["a"] != line.value["a"]
-
-
-def test_blank_lines_are_passed_over_and_counted(tmp_path):
     found = read(tmp_path / "a.jsonl", b"\r\n\n" + GOOD + b"\r\n\n")
     assert [line.number for line in found] == [3]
 
@@ -105,8 +101,7 @@ def test_no_bytes_crash_or_hang_a_reader(tmp_path):
     """Good transcripts with bytes changed and cut anywhere: every line is accounted for."""
     chosen = random.Random(7)
     whole = b"\n".join([GOOD, json.dumps({"é": ["日本", {"x": None}]}).encode(), *BAD.values()])
-    started = time.monotonic()
-    for _ in range(300):
+    for _ in range(3 * EXAMPLES):
         content = bytearray(whole)
         for _ in range(chosen.randint(1, 8)):
             at = chosen.randrange(len(content))
@@ -114,7 +109,6 @@ def test_no_bytes_crash_or_hang_a_reader(tmp_path):
         found = read(tmp_path / "a.jsonl", bytes(content))
         not_blank = [line for line in bytes(content).split(b"\n") if line.strip()]
         assert len(found) == len(not_blank)
-    assert time.monotonic() - started < 60
 
 
 MEASURE = """
@@ -135,13 +129,8 @@ def test_a_line_of_a_hundred_megabytes_takes_no_more_than_its_share(tmp_path):
             entry = {"type": "user", "uuid": str(megabytes), "message": {"content": "x"}}
             raw = json.dumps(entry).encode()
             file.write(raw.replace(b'"x"', b'"' + b"x" * (megabytes * 1024 * 1024) + b'"') + b"\n")
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=dict(os.environ),
-    )
+    words = [sys.executable, "-c", MEASURE, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     unreadable, kilobytes = map(int, done.stdout.split())
     assert unreadable == 1
     assert kilobytes <= (3 * 30 + 64) * 1024
@@ -150,12 +139,8 @@ def test_a_line_of_a_hundred_megabytes_takes_no_more_than_its_share(tmp_path):
 def test_a_line_as_long_as_is_taken_is_read_and_so_is_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", len(GOOD))
     found = read(tmp_path / "a.jsonl", b"\n".join([GOOD, GOOD, GOOD + b" ", GOOD]))
-    assert [(line.number, bool(line.why)) for line in found] == [
-        (1, False),
-        (2, False),
-        (3, True),
-        (4, False),
-    ]
+    assert [line.number for line in found] == [1, 2, 3, 4]
+    assert [bool(line.why) for line in found] == [False, False, True, False]
 
 
 # --- the lines at both ends of a file, and what is wrong with it as far as they tell --------------
@@ -165,13 +150,10 @@ def ends(head: bytes, tail: bytes = b"", *, is_whole: bool = True, at_ms: int = 
     return FileEnds(len(head) + len(tail), at_ms, head, tail, is_whole)
 
 
-def test_of_a_small_file_all_lines_are_told_both_ways():
+def test_lines_are_read_both_ways_without_the_pieces_at_the_cuts():
     small = ends(b"a\nb\n", b"c\n")
     assert list(lines_forward(small)) == [b"a", b"b", b"c"]
     assert list(lines_backward(small)) == [b"c", b"b", b"a"]
-
-
-def test_the_pieces_of_lines_at_the_cuts_are_left_out():
     large = ends(b"a\nb\nhal", b"lf\nc\nd\n", is_whole=False)
     assert list(lines_forward(large)) == [b"a", b"b"]
     assert list(lines_backward(large)) == [b"d", b"c"]
@@ -201,8 +183,5 @@ def test_half_of_a_character_is_read_and_what_is_no_object_is_none():
 )
 def test_damage_is_told_by_its_reason(head, tail, is_whole, damage):
     assert damage_of(ends(head, tail, is_whole=is_whole)) == damage
-
-
-def test_a_file_that_is_being_written_may_end_in_the_middle_of_a_line():
     growing = ends(b'{"a":1}\n{"b":', at_ms=1 << 60)
     assert damage_of(growing) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.secret_corpus import FORMS, sample_of
+from tests.support.thoroughness import EXAMPLES
 
 from upthread.agent_stores.outline import (
     TITLE_CHARACTERS_MAX,
@@ -19,16 +20,12 @@ from upthread.core.redaction.redactor import Redactor
 REDACTOR = Redactor(b"k" * 32)
 
 
-def test_a_look_ends_at_its_number_of_sessions_and_says_so():
+def test_a_look_ends_at_its_number_of_sessions_or_its_time_and_says_so():
     seen = Look(until_s=float("inf"), sessions_max=2)
     assert [seen.goes_on() for _ in range(4)] == [True, True, False, False]
     assert (seen.sessions, seen.is_cut_short) == (2, True)
-
-
-def test_a_look_ends_when_its_time_is_over():
-    seen = look(seconds_max=-1)
-    assert not seen.goes_on()
-    assert seen.is_cut_short
+    late = look(seconds_max=-1)
+    assert (late.goes_on(), late.is_cut_short) == (False, True)
 
 
 def test_what_is_passed_over_is_counted_by_its_reason():
@@ -46,20 +43,18 @@ def called(text):
 def test_a_title_is_one_short_line():
     assert called(" Plan\n the\texport ").title(str) == "Plan the export"
     assert len(called("x" * 10_000).title(str)) == TITLE_CHARACTERS_MAX
-
-
-@pytest.mark.parametrize("text", [" " * 5_000, "x" + " " * 5_000], ids=["all", "after a letter"])
-def test_a_long_title_of_blanks_is_none(text):
-    assert called(text).title(str) == text.strip()
+    for blanks in (" " * 5_000, "x" + " " * 5_000):
+        assert called(blanks).title(str) == blanks.strip()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_no_secret_is_cut_before_it_is_known(form):
     secret = sample_of(form).text
-    for at in range(TITLE_CHARACTERS_MAX - len(secret) - 2, TITLE_CHARACTERS_MAX + 1, 3):
-        title = called(f"{'word ' * (max(0, at) // 5)}{secret} and on").title(REDACTOR.redact)
-        whole = " ".join(REDACTOR.redact(f"{'word ' * (max(0, at) // 5)}{secret} and on").split())
-        assert whole.startswith(title)
+    places = range(TITLE_CHARACTERS_MAX - len(secret) - 2, TITLE_CHARACTERS_MAX + 1, 3)
+    for at in places[:: 1 + 3 * len(places) // EXAMPLES]:
+        text = f"{'word ' * (max(0, at) // 5)}{secret} and on"
+        whole = " ".join(REDACTOR.redact(text).split())
+        assert whole.startswith(called(text).title(REDACTOR.redact))
 
 
 def test_what_is_kept_of_a_long_prompt_ends_with_a_whole_word():

@@ -59,7 +59,7 @@ def test_the_texts_of_a_value_are_told_in_their_order_however_deep():
     block = {"type": "output_text", "text": "made"}
     assert list(texts_in([block, {"type": "a kind", "size": "x"}])) == ["made", "a kind", "x"]
     deep: object = "end"
-    for _ in range(100_000):
+    for _ in range(20_000):
         deep = [deep]
     assert list(texts_in(deep)) == ["end"]  # type: ignore[arg-type]
 
@@ -76,10 +76,10 @@ def test_a_file_that_is_said_to_be_larger_than_any_disk_is_read_to_its_first_hol
 
 def test_a_line_without_an_end_is_gone_through_once_and_not_again_with_each_piece():
     class Endless(io.RawIOBase):
-        """Bytes without a line's end, a hundred of the longest lines long."""
+        """Bytes without a line's end, ten of the longest lines long."""
 
         def __init__(self) -> None:
-            self.left = 100 * module.LINE_BYTES_MAX // module.PIECE_BYTES
+            self.left = 10 * module.LINE_BYTES_MAX // module.PIECE_BYTES
 
         def read(self, size=-1):
             self.left -= 1

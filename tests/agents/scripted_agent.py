@@ -26,8 +26,9 @@ def put(raw):
     sys.stdout.buffer.flush()
 
 
-def send(message):
-    put(json.dumps({"jsonrpc": "2.0", **message}))
+def send(*messages: dict):
+    """Write messages in one piece, so that the later ones follow the first at once."""
+    put("\n".join(json.dumps({"jsonrpc": "2.0", **message}) for message in messages))
 
 
 def update(session, **content):
@@ -60,7 +61,7 @@ def start():
         sys.exit(7)
     if WORD == "garbage":
         put("Welcome to the agent!\nThis is no JSON")
-        time.sleep(60)
+        sys.exit(7)
     if WORD == "banner":
         put("Welcome to the agent!")
     if WORD == "hangs":
@@ -68,7 +69,7 @@ def start():
     if WORD == "closes_stdout":
         os.close(1)
         time.sleep(60)
-    if WORD in {"ignores_term", "never_exits"}:
+    if WORD == "ignores_term":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if WORD == "grandchild":
         idle = [sys.executable, "-I", "-c", "import time; time.sleep(600)"]
@@ -181,18 +182,17 @@ def hang(request, session, words, text):
     GATE.wait(60)
     if WORD != "ignores_cancel":
         say(session, "late by cancel", messageId="m-aborted")
-        stop(request, words[0] if words else "cancelled")
-        time.sleep(0.05)
-        say(session, "later still")
-        time.sleep(0.35)
-        say(session, "much later", messageId="m-aborted")
+        ended = {"id": request["id"], "result": {"stopReason": words[0] if words else "cancelled"}}
+        content = {"type": "text", "text": "later still"}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        params = {"sessionId": session, "update": update}
+        send(ended, {"method": "session/update", "params": params})
 
 
-def late(request, session, words, text):
-    say(session, "in time")
+def leftover(request, session, words, text):
+    """Words of the turn that was cancelled, in the middle of the next one."""
+    say(session, "much later", messageId="m-aborted")
     stop(request)
-    time.sleep(0.05)
-    say(session, "late")
 
 
 def permission(request, session, words, text):
@@ -220,7 +220,7 @@ PROMPTS = {
     "big": big,
     "odd": odd,
     "hang": hang,
-    "late": late,
+    "leftover": leftover,
     "permission": permission,
     "foreign": foreign,
     "announced": lambda request, session, words, text: (
@@ -235,7 +235,6 @@ PROMPTS = {
     "raw": lambda request, session, words, text: (put(" ".join(words)), stop(request)),
     "exit": lambda request, session, words, text: os._exit(int(words[0])),
     "close": lambda request, session, words, text: (os.close(1), time.sleep(60)),
-    "pause": lambda request, session, words, text: (time.sleep(float(words[0])), stop(request)),
 }
 
 
@@ -270,7 +269,5 @@ def handle(message):
 start()
 for line in sys.stdin:
     handle(json.loads(line))
-if WORD == "never_exits":
-    time.sleep(600)
 if WORD == "ignores_term":
     time.sleep(600)

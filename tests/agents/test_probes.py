@@ -12,7 +12,7 @@ from upthread.agents import _probes
 from upthread.agents._probes import DAY_MS, FILE, PROBES_MAX, remember, remembered
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
@@ -26,7 +26,6 @@ def program(path: Path, content: bytes = b"\x7fELF 1") -> tuple[str, str]:
     return str(path), "--version"
 
 
-@pytest.mark.usefixtures("home")
 def test_what_it_said_is_remembered_of_exactly_that_command(tmp_path):
     command = program(tmp_path / "agent")
     assert remembered(command) is None
@@ -36,31 +35,23 @@ def test_what_it_said_is_remembered_of_exactly_that_command(tmp_path):
     assert remembered(program(tmp_path / "other")) is None
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("change", ["size", "time", "words_alone", "another_file", "gone"])
 def test_another_program_at_the_same_place_is_asked_again(tmp_path, change):
     path = tmp_path / "agent"
     command = program(path)
     remember(command, "agent 1")
     status = path.stat()
-    if change == "size":
-        path.write_bytes(b"\x7fELF 12")
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    elif change == "time":
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    elif change == "words_alone":
-        path.write_bytes(b"\x7fELF 2")
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    elif change == "another_file":
-        program(tmp_path / "new", b"\x7fELF 2")
-        os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
-        (tmp_path / "new").replace(path)
-    else:
+    written = {"size": b"\x7fELF 12", "words_alone": b"\x7fELF 2", "another_file": b"\x7fELF 2"}
+    if change == "another_file":
+        path.rename(tmp_path / "old")
+    if change in written:
+        program(path, written[change])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + (change == "time")))
+    if change == "gone":
         path.unlink()
     assert remembered(command) is None
 
 
-@pytest.mark.usefixtures("home")
 def test_an_interpreter_is_known_with_the_script_it_runs(tmp_path):
     node, script = program(tmp_path / "node")[0], tmp_path / "agent.js"
     program(script, b"#!/usr/bin/env node\n1\n")
@@ -71,7 +62,6 @@ def test_an_interpreter_is_known_with_the_script_it_runs(tmp_path):
     assert remembered(command) is None
 
 
-@pytest.mark.usefixtures("home")
 def test_what_runs_another_program_is_asked_each_time(tmp_path):
     python = program(tmp_path / "python")[0]
     for command in (
@@ -83,7 +73,6 @@ def test_what_runs_another_program_is_asked_each_time(tmp_path):
         assert remembered(command) is None, command
 
 
-@pytest.mark.usefixtures("home")
 def test_whatever_is_remembered_is_asked_again_after_a_day(tmp_path, monkeypatch):
     command = program(tmp_path / "agent")
     remember(command, "agent 1")
@@ -95,15 +84,13 @@ def test_whatever_is_remembered_is_asked_again_after_a_day(tmp_path, monkeypatch
         assert remembered(command) is None
 
 
-def test_its_file_is_ours_alone_and_nothing_lies_beside_it(home, tmp_path):
-    remember(program(tmp_path / "agent"), "agent 1")
-    assert [path.name for path in home.iterdir()] == [FILE]
-    assert stat.S_IMODE((home / FILE).stat().st_mode) == 0o600
-
-
-def test_a_file_that_another_could_have_written_counts_for_nothing(home, tmp_path):
+def test_its_file_is_ours_alone_and_one_that_another_could_have_written_counts_for_nothing(
+    home, tmp_path
+):
     command = program(tmp_path / "agent")
     remember(command, "agent 1")
+    assert [path.name for path in home.iterdir()] == [FILE]
+    assert stat.S_IMODE((home / FILE).stat().st_mode) == 0o600
     (home / FILE).chmod(0o620)
     assert remembered(command) is None
     remember(command, "agent 1")
@@ -128,7 +115,6 @@ def test_where_upthread_has_no_home_none_is_made(tmp_path, monkeypatch):
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.usefixtures("home")
 def test_only_the_newest_are_kept(tmp_path, monkeypatch):
     command = program(tmp_path / "agent")
     begun_ms = _probes._now_ms() - 10_000

@@ -34,18 +34,11 @@ def running(tmp_path, code):
     return started_child(start)
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "more", "words"),
-    [
-        (3, {}, "exited with code 3"),
-        (0, {}, "exited with code 0"),
-        (-9, {}, "was ended by signal 9"),
-        (None, {}, "closed its output without exiting and was ended"),
-        (None, {"closed": "socket"}, "closed its socket without exiting and was ended"),
-    ],
-)
-def test_each_way_to_end_has_its_words(exit_code, more, words):
-    assert how_it_ended(exit_code, **more) == words
+def test_each_way_to_end_has_its_words():
+    words = [how_it_ended(exit_code) for exit_code in (3, 0, -9)]
+    assert words == ["exited with code 3", "exited with code 0", "was ended by signal 9"]
+    assert how_it_ended(None) == "closed its output without exiting and was ended"
+    assert how_it_ended(None, closed="socket").startswith("closed its socket without exiting")
 
 
 async def test_an_agent_that_exited_is_told_with_its_code_and_pid(tmp_path):
@@ -89,7 +82,9 @@ async def test_what_it_said_last_is_in_the_words(tmp_path, code, unreadable, wor
         assert (running_agent.last_words(), error.hint) == (words, words)
 
 
-async def test_an_answer_about_another_session_is_used_for_nothing(tmp_path):
+async def test_an_error_names_the_session_it_is_about_and_another_session_is_used_for_nothing(
+    tmp_path,
+):
     async with running(tmp_path, "") as child:
         asked = agent(child)
         assert asked.session_named("ses_1", "new") == "ses_1"
@@ -103,15 +98,9 @@ async def test_an_answer_about_another_session_is_used_for_nothing(tmp_path):
         assert str(other).startswith(
             "the agent answered with session ses_2 when asked for session ses_1"
         )
-        assert other.ids == {"upstream_session_id": "ses_1"}
-
-
-async def test_a_refusal_and_a_silence_name_the_session_they_are_about(tmp_path):
-    async with running(tmp_path, "") as child:
-        asked = agent(child)
         refused = asked.refused("attach", "no", outcome=Outcome.BUSY, session="ses_1", hint="wait")
         assert str(refused).startswith("the agent refused attach for session ses_1: no")
         assert (refused.outcome, refused.hint) == (Outcome.BUSY, "wait")
         late = asked.timed_out("attach", session="ses_1")
         assert str(late).startswith("the agent did not answer attach within 1.5 s")
-        assert refused.ids == late.ids == {"upstream_session_id": "ses_1"}
+        assert other.ids == refused.ids == late.ids == {"upstream_session_id": "ses_1"}

@@ -100,9 +100,6 @@ EVERY_STORE = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
 IN_A_DATABASE = frozenset({"opencode"})
 IN_FILES = {agent: make for agent, make in STORES.items() if agent not in IN_A_DATABASE}
 FILES = pytest.mark.parametrize("make", IN_FILES.values(), ids=IN_FILES)
-WITHOUT_A_STORE = pytest.mark.parametrize(
-    "agent", [*sorted(AGENTS.keys() - WITH_A_STORE), "nobody"]
-)
 
 
 def calls(found: StoredSession) -> dict[str, tuple[str, str, str]]:
@@ -125,13 +122,19 @@ def test_a_killed_agents_store_tells_the_prompt_and_the_action(
     assert turn is not None
     assert turn.prompt.startswith("Make the file KIWI-9.")
     assert store.made in calls(found).values()
+    if make in IN_FILES.values():
+        killed = calls(found)["sleep 600"]
+        assert killed == ("sleep 600", "execute", "open"), "the kill interrupted it"
     assert found.written_at_ns > 0
-
-
-@FILES
-def test_a_call_that_the_kill_interrupted_is_open(make, tmp_path: Path):
-    found = make(tmp_path).read(tmp_path)
-    assert calls(found)["sleep 600"] == ("sleep 600", "execute", "open")
+    session = UpstreamSessionId(store.call.session or store.call.main_session)
+    environment = {"HOME": str(tmp_path)}
+    whole = read_session(environment, store.call.agent, session)
+    assert whole is not None
+    assert whole.upstream_session_id == session
+    stamp = stamp_of(environment, store.call.agent, session)
+    assert stamp == stamp_of(environment, store.call.agent, session) != ""
+    assert_nothing(environment, structs.replace(store.call, main_session="no", call_id="no"))
+    assert_nothing({"HOME": str(tmp_path / "empty")}, store.call)
 
 
 def test_a_thread_of_codex_tells_what_was_read_and_what_was_refused(tmp_path: Path):
@@ -143,12 +146,13 @@ def test_a_thread_of_codex_tells_what_was_read_and_what_was_refused(tmp_path: Pa
     assert read[0].locations == ("a.txt",)
 
 
-@EVERY_STORE
-def test_a_call_the_store_knows_nothing_of_gives_nothing(make, tmp_path: Path):
-    call = make(tmp_path).call
-    other = CutOffCall(agent=call.agent, main_session="no", call_id="no", session="no")
-    assert read_stored({"HOME": str(tmp_path)}, other) is None
-    assert read_stored({"HOME": str(tmp_path / "empty")}, call) is None
+def assert_nothing(environment, call: CutOffCall, *names: str) -> None:
+    """Assert that nothing is known of a call, nor of sessions of other names."""
+    assert read_stored(environment, structs.replace(call, session="no")) is None
+    for name in ("", "nobody", "../nobody", *names):
+        session = UpstreamSessionId(name)
+        assert read_session(environment, call.agent, session) is None
+        assert stamp_of(environment, call.agent, session) == ""
 
 
 def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
@@ -165,10 +169,15 @@ def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
     assert [each.text for each in found.events] == ["plan it"]
 
 
-@WITHOUT_A_STORE
-def test_an_agent_without_a_reader_gives_nothing(agent: str, tmp_path: Path):
+@pytest.mark.parametrize("agent", [*sorted(AGENTS.keys() - WITH_A_STORE), "nobody", "storeless"])
+def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path: Path, monkeypatch):
+    """`storeless` has a folder and no home."""
+    row = replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
+    monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
+    assert part_of(row.name, "adapter") is not None
     call = CutOffCall(agent=agent, main_session="m", call_id="c", session="s")
-    assert read_stored({"HOME": str(tmp_path)}, call) is None
+    assert_nothing({"HOME": str(tmp_path)}, call, "ses_1")
+    assert read_asked({"HOME": str(tmp_path)}, call) == ""
 
 
 @FILES
@@ -222,10 +231,6 @@ def in_main_of_claude_code(home: Path) -> CutOffCall:
     return call
 
 
-def in_main_of_opencode(home: Path) -> CutOffCall:
-    return opencode(home).call
-
-
 def in_main_of_codex(home: Path) -> CutOffCall:
     codex(home)
     given = json.dumps({"agent_type": "planner", "message": "Make the file KIWI-9."})
@@ -240,7 +245,7 @@ ASKED = of_each(
     WITH_A_STORE,
     {
         "claude-code": in_main_of_claude_code,
-        "opencode": in_main_of_opencode,
+        "opencode": lambda home: opencode(home).call,
         "codex": in_main_of_codex,
     },
 )
@@ -255,41 +260,6 @@ def test_what_was_asked_is_in_the_main_session_as_well(make, tmp_path: Path):
     assert read_asked(environment, structs.replace(call, main_session="no")) == ""
     assert read_asked({"HOME": str(tmp_path / "empty")}, call) == ""
     assert read_asked(environment, structs.replace(call, agent="nobody")) == ""
-
-
-@EVERY_STORE
-def test_a_main_session_is_known_by_a_stamp_and_read_where_its_agent_keeps_it(make, tmp_path):
-    store = make(tmp_path)
-    session = UpstreamSessionId(store.call.session or store.call.main_session)
-    environment = {"HOME": str(tmp_path)}
-    found = read_session(environment, store.call.agent, session)
-    assert found is not None
-    assert found.upstream_session_id == session
-    stamp = stamp_of(environment, store.call.agent, session)
-    assert stamp == stamp_of(environment, store.call.agent, session) != ""
-    for name in ("", "nobody", "../nobody"):
-        nobody = UpstreamSessionId(name)
-        assert read_session(environment, store.call.agent, nobody) is None
-        assert stamp_of(environment, store.call.agent, nobody) == ""
-
-
-@WITHOUT_A_STORE
-def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path):
-    session = UpstreamSessionId("ses_1")
-    assert read_session({"HOME": str(tmp_path)}, agent, session) is None
-    assert stamp_of({"HOME": str(tmp_path)}, agent, session) == ""
-
-
-def test_of_an_agent_with_a_folder_and_no_home_nothing_is_known(tmp_path, monkeypatch):
-    row = replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
-    monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
-    session, environment = UpstreamSessionId("ses_1"), {"HOME": str(tmp_path)}
-    assert part_of(row.name, "adapter") is not None
-    call = CutOffCall(agent=row.name, main_session="m", call_id="c", session=session)
-    assert read_stored(environment, call) is None
-    assert read_asked(environment, call) == ""
-    assert read_session(environment, row.name, session) is None
-    assert stamp_of(environment, row.name, session) == ""
 
 
 def fill_claude_code(home):
@@ -325,13 +295,8 @@ def filled(home):
     return {"HOME": str(home)}
 
 
-def test_the_stores_of_all_agents_are_found_under_a_home(tmp_path):
-    found = list(stored_histories(filled(tmp_path)))
-    assert [each.agent for each in found] == list(WITH_A_STORE)
-
-
-def test_one_agents_store_is_found_alone_and_elsewhere_when_told(tmp_path):
-    filled(tmp_path)
+def test_the_stores_are_found_under_a_home_and_elsewhere_where_a_variable_says_so(tmp_path):
+    assert [each.agent for each in stored_histories(filled(tmp_path))] == list(WITH_A_STORE)
     told = {variable: str(tmp_path / below) for variable, below, _ in HOMES.values()}
     environment = {"HOME": "/nowhere", **told}
     assert [each.agent for each in stored_histories(environment)] == list(WITH_A_STORE)
@@ -349,34 +314,22 @@ def test_a_store_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path):
     assert told == [each for agent in WITH_A_STORE for each in damaged.get(agent, [agent])]
 
 
-def read_rehearsed(home: Path, session: UpstreamSessionId) -> StoredSession | None:
-    return stored.read_session({HOME_VARIABLE: str(home)}, "rehearsal", session)
-
-
-def rehearsed_stamp(home: Path, session: UpstreamSessionId) -> str:
-    return stored.stamp_of({HOME_VARIABLE: str(home)}, "rehearsal", session)
-
-
 def test_a_session_is_read_as_it_is_replayed_and_known_by_its_file(tmp_path: Path) -> None:
+    environment = {HOME_VARIABLE: str(tmp_path)}
+    call = CutOffCall(agent="rehearsal", main_session="m", call_id="c")
+    assert_nothing(environment, call, "ses_abc", "../ses_abc")
     store = SessionStore(tmp_path)
     session = UpstreamSessionId(store.create("/somewhere"))
     store.append(session, {"entry": "prompt", "text": "plan it", "messageId": "msg_1"})
-    before = rehearsed_stamp(tmp_path, session)
+    before = stored.stamp_of(environment, "rehearsal", session)
     content = {"type": "text", "text": "planned"}
     chunk = {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": "msg_2"}
     store.append(session, {"entry": "update", "update": chunk})
-    found = read_rehearsed(tmp_path, session)
+    found = stored.read_session(environment, "rehearsal", session)
     assert found is not None
     assert found.events == (
         UserTextReplayed(upstream_session_id=session, text="plan it", message_id="msg_1"),
         TextReceived(upstream_session_id=session, text="planned", message_id="msg_2"),
     )
     assert before
-    assert rehearsed_stamp(tmp_path, session) not in {"", before}
-
-
-def test_what_is_not_there_or_no_id_is_nothing(tmp_path: Path) -> None:
-    for name in ("ses_abc", "../ses_abc", ""):
-        session = UpstreamSessionId(name)
-        assert read_rehearsed(tmp_path, session) is None
-        assert rehearsed_stamp(tmp_path / "gone", session) == ""
+    assert stored.stamp_of(environment, "rehearsal", session) not in {"", before}

@@ -129,9 +129,7 @@ SPOILT: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_file_that_is_not_as_we_wrote_it_is_an_error_with_the_cure(
-    tmp_path: Path, how: str
-) -> None:
+def test_a_file_that_is_not_as_we_wrote_it_is_an_error_with_the_cure(tmp_path, how):
     add(tmp_path, consent(item()))
     SPOILT[how](tmp_path)
     with pytest.raises(ConfigError, match=FILE) as caught:
@@ -147,9 +145,7 @@ def test_a_file_of_somebody_else_is_an_error(tmp_path: Path) -> None:
         read_consents(tmp_path)
 
 
-def test_a_file_that_is_too_large_is_neither_read_nor_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_too_large_is_neither_read_nor_written(tmp_path, monkeypatch):
     add(tmp_path, consent(item()))
     monkeypatch.setattr(consents, "FILE_BYTES_MAX", 100)
     with pytest.raises(ConfigError, match="more than 100 bytes"):

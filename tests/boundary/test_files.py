@@ -16,7 +16,6 @@ from upthread.boundary import files
 from upthread.boundary.files import FileRefusedError, written_by_others
 
 LIMIT = 1000
-AT_ONCE_S = 2.0
 CONTENT = b"You are the planner.\n"
 
 
@@ -35,10 +34,8 @@ def read(tree: Path, path: str) -> bytes:
 
 
 def why_not(open_it: Callable[[], object]) -> str:
-    started_s = time.monotonic()
     with pytest.raises(OSError, match=r".") as caught:
         open_it()
-    assert time.monotonic() - started_s < AT_ONCE_S
     return str(caught.value.strerror)
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +26,7 @@ from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings.places import Place as HookPlace
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.repository import default_branch, find_repository, git_facts
+from upthread.runtime.working_tree.repository import find_repository, git_facts
 
 SHORT_S = 1.0
 
@@ -44,16 +42,13 @@ def told_by_git(where: Path, *arguments: str) -> str:
     return git(where, "rev-parse", *arguments)
 
 
-def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(root, tmp_path):
     inner = make_repository(tmp_path / "inner")
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
     git(root, "commit", "-qm", "sub")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
     for where in (root, root / "below", root / "sub", tmp_path / "tree"):
         place = find_place(str(where))
-        assert place is not None
         assert place.top == told_by_git(where, "--show-toplevel")
         assert place.git_directory == told_by_git(where, "--absolute-git-dir")
         common = Path(where, told_by_git(where, "--git-common-dir")).resolve()
@@ -61,9 +56,7 @@ def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(
         assert read_head(place).commit == told_by_git(where, "HEAD")
 
 
-def test_a_dot_git_file_to_another_project_does_not_make_a_folder_pass_for_it(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_dot_git_file_to_another_project_does_not_make_a_folder_pass_for_it(root, tmp_path):
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     (stranger / ".git").write_text(f"gitdir: {root}/.git\n")
@@ -110,9 +103,7 @@ def test_a_git_directory_kept_apart_counts_when_it_names_its_tree(tmp_path: Path
 HARMFUL = "it's; touch harm; $(touch harm) `touch harm`"
 
 
-def test_a_cure_can_be_pasted_whatever_the_folder_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cure_can_be_pasted_whatever_the_folder_is_called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tree, apart = tmp_path / HARMFUL, tmp_path / f"apart {HARMFUL}"
     subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
@@ -123,9 +114,7 @@ def test_a_cure_can_be_pasted_whatever_the_folder_is_called(
     assert find_repository(tree).root == tree
 
 
-def test_a_cure_is_one_line_that_does_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cure_is_one_line_that_does_nothing_else(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tree, apart = tmp_path / "a\ntouch harm\n\x1b[2J", tmp_path / "apart"
     subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
@@ -185,9 +174,7 @@ def test_a_name_with_line_feeds_is_a_name(tmp_path: Path) -> None:
     assert tree_digest(odd)
 
 
-def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(
-    root: Path, tmp_path: Path
-) -> None:
+def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(root, tmp_path):
     (tmp_path / "more").write_text('[remote "origin"]\nurl = https://evil.invalid/x\n')
     git(root, "config", "remote.origin.url", "git@example.org:a/b.git")
     git(root, "config", "include.path", str(tmp_path / "more"))
@@ -195,9 +182,7 @@ def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
-def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_path, monkeypatch):
     root = make_repository(tmp_path / "some $(body)'s")
     trusted = find_repository(root)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -239,48 +224,6 @@ def a_link(path: Path) -> None:
 
 def a_folder(path: Path) -> None:
     path.mkdir()
-
-
-ODD = [fifo, endless, huge, a_link, a_folder]
-READ = (
-    "config",
-    "HEAD",
-    "refs/heads/main",
-    "packed-refs",
-    "shallow",
-    "index",
-    "commondir",
-    "info/exclude",
-    "info/attributes",
-    "objects/info/alternates",
-    "objects/info/commit-graph",
-    "objects/pack/pack-1.idx",
-    "sharedindex.1111111111111111111111111111111111111111",
-    "refs/remotes/origin/HEAD",
-)
-
-
-@pytest.mark.parametrize("lay", ODD, ids=lambda lay: lay.__name__)
-@pytest.mark.parametrize("name", READ)
-def test_whatever_lies_where_git_reads_is_not_waited_for(
-    root: Path, monkeypatch: pytest.MonkeyPatch, name: str, lay: Callable[[Path], None]
-) -> None:
-    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr("upthread.runtime.working_tree.digest.DIGEST_TIMEOUT_S", SHORT_S)
-    path = root / ".git" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    lay(path)
-    began_s = time.monotonic()
-    facts = git_facts(root)
-    tree_digest(root)
-    for ask in (find_repository, default_branch):
-        with suppress(UpthreadError):
-            ask(root)
-    assert time.monotonic() - began_s < 8 * SHORT_S
-    if name in {"HEAD", "refs/heads/main"}:
-        assert facts.commit is None
-        assert facts.fault or lay is a_folder
 
 
 def a_loop(path: Path) -> None:
@@ -354,9 +297,7 @@ def test_a_repository_of_which_head_cannot_be_read_is_never_taken_for_another_pr
 
 
 @pytest.mark.parametrize("lay", [*ANY, of_what_is_gone], ids=lambda lay: lay.__name__)
-def test_a_dot_git_that_leads_to_no_repository_is_not_passed_by(
-    root: Path, tmp_path: Path, lay: Callable[[Path], None]
-) -> None:
+def test_a_dot_git_that_leads_to_no_repository_is_not_passed_by(root, tmp_path, lay):
     (root / ".git").rename(tmp_path / "away")
     lay(root / ".git")
     refused_for_good(root)
@@ -368,20 +309,6 @@ def test_a_folder_that_no_repository_was_in_is_passed_by(root: Path) -> None:
     assert find_repository(root / "below").root == root
     (root / "below" / ".git" / "hooks").mkdir()
     assert find_repository(root / "below").root == root
-
-
-@pytest.mark.parametrize("name", [".gitattributes", ".gitignore", "below/.gitattributes", "README"])
-def test_a_fifo_in_the_tree_ends_in_time(
-    root: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr("upthread.runtime.working_tree.digest.DIGEST_TIMEOUT_S", SHORT_S)
-    (root / name).unlink(missing_ok=True)
-    fifo(root / name)
-    (root / "below" / "x").write_text("x")
-    began_s = time.monotonic()
-    tree_digest(root)
-    assert time.monotonic() - began_s < 4 * SHORT_S
 
 
 def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:

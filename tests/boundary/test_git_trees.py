@@ -65,9 +65,7 @@ def same_before_and_after_a_commit(root: Path) -> str:
 
 @pytest.mark.parametrize("setting", ["true", "input", "false"])
 @pytest.mark.parametrize("attributes", ["", "*.txt text\n", "* -text\n", "*.txt eol=crlf\n"])
-def test_line_ends_are_counted_as_a_commit_would_hold_them(
-    root: Path, setting: str, attributes: str
-) -> None:
+def test_line_ends_are_counted_as_a_commit_would_hold_them(root, setting, attributes):
     git(root, "config", "core.autocrlf", setting)
     (root / ".gitattributes").write_text(attributes)
     (root / "a.txt").write_bytes(b"one\r\ntwo\r\nthree\r\n")
@@ -75,9 +73,7 @@ def test_line_ends_are_counted_as_a_commit_would_hold_them(
     same_before_and_after_a_commit(root)
 
 
-def test_a_setting_of_the_persons_own_counts_too(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_setting_of_the_persons_own_counts_too(root, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     (tmp_path / "ignored").write_text("*.log\n")
@@ -115,9 +111,7 @@ def test_names_by_sha256_are_read(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_whatever_form_the_index_has_the_content_is_the_same(
-    root: Path, arguments: tuple[str, ...]
-) -> None:
+def test_whatever_form_the_index_has_the_content_is_the_same(root, arguments):
     before = tree_digest(root)
     git(root, *arguments)
     assert tree_digest(root) == before
@@ -204,9 +198,7 @@ def test_a_file_of_another_filter_counts_by_its_bytes_once_changed(root: Path) -
     assert tree_digest(root) not in {"", clean}
 
 
-def test_a_tree_of_its_own_has_what_a_checkout_has_and_git_knows_it(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_tree_of_its_own_has_what_a_checkout_has_and_git_knows_it(root, tmp_path):
     (root / "link").symlink_to("a.txt")
     (root / "run.sh").write_text("#!/bin/sh\n")
     (root / "run.sh").chmod(0o755)
@@ -233,9 +225,7 @@ def test_a_tree_of_its_own_has_what_a_checkout_has_and_git_knows_it(
     assert Worktrees(root, tmp_path / "trees").find("spec-42") is not None
 
 
-def test_a_tree_is_not_made_on_a_branch_that_is_checked_out_or_over_files(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_tree_is_not_made_on_a_branch_that_is_checked_out_or_over_files(root, tmp_path):
     place = place_of(root)
     with pytest.raises(UsageError, match=r"main is checked out in .*project"):
         add_tree(place, str(tmp_path / "tree"), "main")
@@ -272,7 +262,6 @@ def test_a_record_that_names_a_folder_of_somebody_elses_is_not_worked_in_nor_rem
         if lock:
             (record / "locked").write_text(lock)
         found = worktrees.find("spec-42")
-        assert found is not None
         assert found.is_missing
         with pytest.raises(UsageError, match="is gone"):
             worktrees.require("spec-42")
@@ -330,11 +319,8 @@ def asked(root: Path, *arguments: str, within_s: float = 10.0) -> process.Done |
     )
 
 
-def test_an_answer_is_bounded_in_time_and_in_length(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_bounded_in_time_and_in_length(root, tmp_path, monkeypatch):
     done = asked(root, "rev-parse", "--is-inside-work-tree")
-    assert done is not None
     assert (done.code, done.said) == (0, b"true\n")
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
@@ -353,9 +339,7 @@ def test_an_answer_is_bounded_in_time_and_in_length(
         asked(root, "status", within_s=0.5)
 
 
-def test_a_repository_of_our_own_has_nobodys_hooks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_of_our_own_has_nobodys_hooks(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".gitconfig").write_text("[commit]\ngpgsign = true\n[gpg]\nprogram = /bin/false\n")
     (tmp_path / "made").mkdir()

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.framework_place import Place
 from tests.support.postgres_server import drop_database_at, migrated_database_at
+from tests.support.sets import EXTENDED, spread
 from tests.support.thoroughness import EXAMPLES
 
 from upthread.errors import ConfigError, ConflictError, StoreError, UpthreadError, UsageError
@@ -19,7 +20,7 @@ from upthread.runtime.record.entry_log import Append, NewEntry, append_together
 OPENINGS, EACH = 6, 20
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=spread(["sqlite", "postgres"]))
 def place(request, tmp_path):
     if request.param == "sqlite":
         yield Place(tmp_path, str(tmp_path / "record.db"))
@@ -219,6 +220,7 @@ def test_what_a_framework_kept_is_listed_audited_found_and_forgotten_as_all_else
     assert "a remarkable walrus" not in place.upthread("search", "walrus")
 
 
+@EXTENDED
 def test_an_audit_says_how_long_a_value_is_and_not_what_is_in_it(place):
     """A value may hold a secret in a form that no redactor reads."""
     with place.open() as opened:

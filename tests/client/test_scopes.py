@@ -9,7 +9,6 @@ import inspect
 import os
 import random
 import shutil
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,21 +16,21 @@ from itertools import islice
 import psycopg
 import pytest
 from msgspec import Struct, structs
-from tests.runtime.test_fencing import NEXT
 from tests.support.postgres_server import as_owner, drop_database_at, migrated_database_at
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import World
 
 from upthread.client.stores import open_store
 from upthread.core import commands
-from upthread.core.types import ConversationKey, ProjectIdentity
+from upthread.core.types import ConversationKey, ProjectIdentity, RunId
 from upthread.errors import UpthreadError
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
-from upthread.testing.store_conformance.copies import recorded_in
+from upthread.testing.store_conformance.copies import everything, recorded_in
 
-CALLS = (3_000, pytest.param(10_000, marks=pytest.mark.soak))
-CALLS_IN_A_ROW = 500
+CALLS = (500, pytest.param(3_000, marks=EXTENDED), pytest.param(10_000, marks=SOAK))
+CALLS_IN_A_ROW = 250
 BARE_CALLS = 10_000 if os.environ.get("UPTHREAD_SOAK") else 2_000
 AGENTS_ASKED = 2
 """How many of a row's calls start an agent, which takes as long as hundreds of others."""
@@ -39,6 +38,10 @@ AGENTS_ASKED = 2
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 USERS = ("ADA", "BEA")
+ONE_OF_EACH_WRITE = [
+    *{type(write): write for write in everything()}.values(),
+    commands.EraseRun(run_id=RunId("run")),
+]
 WORKSTREAMS = ("w", "spec-42", "of ADA", "of BEA", "nowhere")
 READS = sorted(
     name
@@ -176,7 +179,7 @@ class Calls:
             kind: [each for each in ids if each not in user.ids[kind]]
             for kind, ids in self._ids.items()
         }
-        write = NEXT[self._chance.choice(sorted(NEXT, key=str))](self._chance.randrange(1, 9))
+        write = self._chance.choice(ONE_OF_EACH_WRITE)
         return with_ids(write, {kind: self._chance.choice(ids) for kind, ids in others.items()})
 
     async def call(self, user: User, *, is_agent_asked: bool) -> object:
@@ -211,6 +214,10 @@ class Calls:
         ]
         weights = [20] * (len(calls) - 4) + [1, 1, 20, 0.2]
         return await self._chance.choices(calls, weights)[0]()
+
+
+def test_every_kind_of_write_is_tried() -> None:
+    assert {type(write) for write in ONE_OF_EACH_WRITE} == set(commands.Write.__args__)
 
 
 def with_ids(write, ids):
@@ -306,7 +313,9 @@ async def shared_users(tmp_path, monkeypatch, is_with_git):
     drop_database_at(tmp_path)
 
 
-@pytest.mark.parametrize("is_with_git", [True, False], ids=["git", "path"])
+@pytest.mark.parametrize(
+    "is_with_git", [pytest.param(True, marks=EXTENDED), False], ids=["git", "path"]
+)
 async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
     users, address = shared_users
     chance = random.Random(42)
@@ -331,7 +340,9 @@ async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
         bare.close()
 
 
-@pytest.mark.parametrize("is_with_git", [True, False], ids=["git", "path"])
+@pytest.mark.parametrize(
+    "is_with_git", [True, pytest.param(False, marks=EXTENDED)], ids=["git", "path"]
+)
 async def test_a_session_for_one_project_sees_no_row_of_the_other_by_plain_sql(shared_users):
     users, address = shared_users
     for user, other in (users, users[::-1]):
@@ -391,19 +402,11 @@ def recorded_of(user, address):
 async def test_without_the_scope_these_calls_would_show_it(users, database):
     """That the calls above can find what they look for: the same ones, past the scope."""
     calls, whole = Calls(random.Random(42), users), open_store(database)
-    found = set()
+    store, found = users[0].project.store, set()
+    assert all(hasattr(store, name) for name in READS), "every read of the port is in the scope"
+    assert not any(hasattr(store, name) for name in ("recorded", "known_projects", "chain_head"))
     for name, positional, named in islice(iter(calls.read, None), 2_000):
         if leaks(getattr(whole, name)(*positional, **named), users[1]):
             found.add(name)
     assert {"messages", "turns", "links", "conversation", "turn_owner", "run", "resolve"} <= found
     whole.close()
-
-
-def reads_of(store: object) -> Iterator[str]:
-    yield from (name for name in READS if hasattr(store, name))
-
-
-async def test_every_read_of_the_port_is_within_the_scope(users):
-    assert list(reads_of(users[0].project.store)) == READS
-    for name in ("recorded", "known_projects", "chain_head"):
-        assert not hasattr(users[0].project.store, name)

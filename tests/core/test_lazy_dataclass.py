@@ -164,20 +164,6 @@ def test_many_threads_may_make_the_first_value():
         assert values[0] == ours(name="0")
 
 
-def test_no_code_is_made_for_a_class_of_which_there_is_no_value():
-    code = """
-import sys
-from upthread.core import types
-later = lambda cls, name: type(vars(cls)[name]).__name__ == "_Later"
-assert all(later(types.Link, name) for name in ("__init__", "__eq__", "__repr__"))
-types.TextPart(text="said")
-assert not later(types.TextPart, "__init__") and later(types.TextPart, "__eq__")
-assert types.TextPart(text="said") == types.TextPart(text="said")
-assert "dataclasses" not in sys.modules, "only who is asked for its fields needs it"
-"""
-    subprocess.run([sys.executable, "-I", "-c", code], check=True)
-
-
 @pytest.mark.parametrize("cls", every_class_of_the_core(), ids=lambda cls: cls.__qualname__)
 def test_each_class_of_the_core_is_whole_once_it_is_used(cls):
     assert tuple(each.name for each in fields(cls)) == field_names(cls)

@@ -28,35 +28,22 @@ def known(*identities: ProjectIdentity) -> list[tuple[ProjectId, ProjectIdentity
     return [(OURS, identity) for identity in identities]
 
 
-def test_a_moved_directory_is_the_same_project():
-    assert match_project(replace(HERE, path="/srv/app"), known(HERE)) == OURS
-
-
-def test_a_worktree_is_the_same_project():
-    # Its path is the common directory's parent: the repository it was made from.
-    assert match_project(HERE, known(HERE)) == OURS
-
-
-def test_a_repository_that_gains_a_remote_stays_the_project_it_was():
-    assert match_project(HERE, known(replace(HERE, remote=None))) == OURS
-
-
-def test_a_repository_that_loses_its_remote_stays_the_project_it_was():
-    assert match_project(replace(HERE, remote=None, path="/elsewhere"), known(HERE)) == OURS
-
-
-def test_a_repository_whose_remote_moved_stays_the_project_it_was():
-    assert match_project(replace(HERE, remote="gitlab.com/kim/app"), known(HERE)) == OURS
-
-
-def test_a_first_commit_later_leaves_it_the_project_it_was():
-    before = ProjectIdentity(path=HERE.path)
-    assert match_project(HERE, known(before)) == OURS
-    assert match_project(HERE, known(replace(before, remote=HERE.remote))) == OURS
-
-
-def test_an_unborn_branch_is_still_in_its_project():
-    assert match_project(replace(HERE, root_commit=None), known(HERE)) == OURS
+@pytest.mark.parametrize(
+    ("now", "before"),
+    [
+        pytest.param(replace(HERE, path="/srv/app"), HERE, id="a moved directory"),
+        # A worktree's path is the common directory's parent: the repository it was made from.
+        pytest.param(HERE, HERE, id="a worktree"),
+        pytest.param(HERE, replace(HERE, remote=None), id="it gained a remote"),
+        pytest.param(replace(HERE, remote=None, path="/x"), HERE, id="it lost its remote"),
+        pytest.param(replace(HERE, remote="gitlab.com/kim/app"), HERE, id="its remote moved"),
+        pytest.param(HERE, ProjectIdentity(path=HERE.path), id="a first commit and a remote"),
+        pytest.param(HERE, replace(HERE, root_commit=None), id="a first commit"),
+        pytest.param(replace(HERE, root_commit=None), HERE, id="an unborn branch"),
+    ],
+)
+def test_a_repository_stays_the_project_it_was(now: ProjectIdentity, before: ProjectIdentity):
+    assert match_project(now, known(before)) == OURS
 
 
 def test_a_fork_with_a_remote_of_its_own_is_another_project():

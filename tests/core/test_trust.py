@@ -258,30 +258,18 @@ def laid(over: ConfigFile, under: ConfigFile) -> ConfigFile:
 
 
 @given(own=FILES, theirs=FILES)
-def test_without_consent_nothing_is_looser_than_the_own_files(
-    own: ConfigFile, theirs: ConfigFile
-) -> None:
-    counting = judge((SHIPPED, own), theirs).file(())
-    assert is_no_looser(laid(own, SHIPPED), counting)
-
-
-@given(own=FILES, theirs=FILES)
-def test_with_consent_to_all_of_it_only_what_a_person_said_of_recording_is_left_out(
+def test_without_consent_nothing_is_looser_and_with_it_only_recording_is_left_out(
     own: ConfigFile, theirs: ConfigFile
 ) -> None:
     judged = judge((SHIPPED, own), theirs)
+    without = judged.file(())
+    assert is_no_looser(laid(own, SHIPPED), without)
+    assert set(without.roles) == set(theirs.roles)
+    assert judge((SHIPPED, own), without).items == (), "nothing looser is left to ask for"
     counting = leaves(judged.file([item for item, _ in judged.items]))
     said = leaves(theirs)
     assert all(place[-1] == "record" for place in said if place not in counting)
     assert all(said[place] == value for place, value in counting.items())
-    assert set(judged.file(()).roles) == set(theirs.roles)
-
-
-@given(own=FILES, theirs=FILES)
-def test_what_says_nothing_looser_asks_for_nothing(own: ConfigFile, theirs: ConfigFile) -> None:
-    judged = judge((SHIPPED, own), theirs)
-    again = judge((SHIPPED, own), judged.file(()))
-    assert again.items == ()
 
 
 # --- items -------------------------------------------------------------------------------------
@@ -334,9 +322,9 @@ def test_a_number_that_compares_with_nothing_is_no_smaller_one(number: float) ->
 
 
 def test_where_a_key_of_the_database_is_no_repository_says() -> None:
-    row = row_of(("encryption_key",))
-    assert row is not None
-    assert row.judge({}, ("encryption_key",), "file:/k") == "never"
+    judged = judge((SHIPPED,), ConfigFile(encryption_key="file:/k"))
+    assert judged.items == (), "there is nothing to agree to"
+    assert judged.file(()) == ConfigFile()
 
 
 def test_what_is_ignored_is_named_on_one_line_with_the_cure() -> None:

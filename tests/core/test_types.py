@@ -7,37 +7,22 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.messages import stored as message
 
 from upthread.core import types
 from upthread.core.types import (
     ContextPart,
-    ConversationId,
     ConversationKey,
     Durability,
     Holder,
-    Message,
     Outcome,
     ProjectId,
     ReasoningPart,
-    Speaker,
     TextPart,
-    TurnId,
     UnknownPart,
 )
 
 # --- core/types -----------------------------------------------------------------------------------
-
-
-def message(*parts: types.Part) -> Message:
-    return Message(
-        conversation_id=ConversationId("con"),
-        seq=1,
-        speaker=Speaker.USER,
-        turn_id=TurnId("trn"),
-        upstream_session_id=None,
-        recorded_at_ms=0,
-        parts=parts,
-    )
 
 
 def test_a_messages_text_is_what_was_said_and_nothing_else():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from multiprocessing import forkserver
 
 import pytest
 from tests.hostile.world import World
 
 
 @pytest.fixture(scope="session")
-def hostile_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = World(tmp_path_factory.mktemp("hostile"))
-    yield world
-    world.driver.close()
+def hostile_world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    forkserver.ensure_running()  # before any environment names the world: it belongs to none
+    return World(tmp_path_factory.mktemp("hostile"))

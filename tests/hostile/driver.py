@@ -1,95 +1,78 @@
-"""Runs verbs, each in a process that is forked from here: milliseconds, not half a second.
+"""Runs verbs, each in a process that is forked from one that has everything imported.
 
-A program by itself, `python -I driver.py`: one job a line on standard input, one answer a line on
-standard output. What is forked has everything imported and nothing open, so it is what the command
-`upthread` is; modules of the clone can only be met by a real start, which other entries make.
+A forked process is what the command `upthread` is. Modules of the clone can only be met by a real
+start, which other entries make. What a verb started is written down, whatever it is called: no
+decoy has to bear its name to be missed by.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import pkgutil
 import resource
 import signal
 import sys
-import time
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
-LOOK_S = 0.005
-PRELOADED = ("upthread.surfaces.cli", "upthread.client", "upthread.runtime", "upthread.agents")
-LEFT_OUT = ("__main__", "procrastinate", "workers", "postgres", "metrics", "mcp_server")
+from tests.support.warm_process import CONTEXT
 
-
-def preload() -> None:
-    for name in PRELOADED:
-        package = importlib.import_module(name)
-        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not any(part in found.name for part in LEFT_OUT):
-                importlib.import_module(found.name)
-    importlib.import_module("upthread.surfaces.cli.program")
-    importlib.import_module("upthread.store.sqlite")
+ADDRESSES_BYTES_MAX: Final = 3 * 1024 * 1024 * 1024
 
 
-def main() -> None:
-    preload()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps(done(json.loads(line))) + "\n")
-        sys.stdout.flush()
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A verb, or a use of the library where there are no words. Its output goes into `folder`."""
+
+    words: tuple[str, ...]
+    directory: str
+    environment: dict[str, str]
+    folder: str
 
 
-def done(job: dict[str, Any]) -> dict[str, Any]:
-    """Return how a job ended; `code` is None for one that was ended by a signal."""
-    begun_s = time.monotonic()
-    pid = os.fork()
-    if pid == 0:
-        be(job)
-    has_hung = False
-    while True:
-        ended, status, used = os.wait4(pid, os.WNOHANG)
-        if ended:
-            break
-        if time.monotonic() - begun_s > job["limit_s"] and not has_hung:
-            has_hung = True
-            os.killpg(pid, signal.SIGKILL)
-        time.sleep(LOOK_S)
-    return {
-        "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-        "has_hung": has_hung,
-        "memory_kib": used.ru_maxrss,
-        "wall_s": time.monotonic() - begun_s,
-    }
+def run_job(job: Job, limit_s: float) -> tuple[int | None, bool]:
+    """Return the exit code of a job, None for a signal, and whether the job was ended for time."""
+    process = CONTEXT.Process(target=be, args=(job,))
+    process.start()
+    process.join(limit_s)
+    has_hung = process.exitcode is None
+    if has_hung:
+        assert process.pid is not None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+    code = process.exitcode
+    process.close()
+    return (code if code is not None and code >= 0 else None), has_hung
 
 
-def be(job: dict[str, Any]) -> NoReturn:
+def be(job: Job) -> NoReturn:
     """Become the program, and never come back."""
     code = 70
     try:
         os.setsid()
-        os.chdir(job["directory"])
+        os.chdir(job.directory)
         os.environ.clear()
-        os.environ.update(job["environment"])
-        sys.argv = ["upthread", *job["words"]]
+        os.environ.update(job.environment)
+        sys.argv = ["upthread", *job.words]
+        written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         for number, path, flags in (
             (0, os.devnull, os.O_RDONLY),
-            (1, job["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-            (2, job["err"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+            (1, f"{job.folder}/stdout", written),
+            (2, f"{job.folder}/stderr", written),
         ):
             opened = os.open(path, flags, 0o600)
             os.dup2(opened, number)
             os.close(opened)
-        sys.addaudithook(Starts(job["starts"]).hear)
-        most = job["memory_bytes"]
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        sys.addaudithook(Starts(f"{job.folder}/starts").hear)
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES_MAX, ADDRESSES_BYTES_MAX))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         sys.stdin, sys.stdout, sys.stderr = (
             open(number, mode, encoding="utf-8", errors="surrogateescape")  # noqa: PTH123, SIM115
             for number, mode in ((0, "r"), (1, "w"), (2, "w"))
         )
-        code = WORK[job["work"]](job)
+        code = verb(job) if job.words else library()
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:  # noqa: BLE001  # what got this far is a breach, and is seen as one
@@ -98,11 +81,37 @@ def be(job: dict[str, Any]) -> NoReturn:
         traceback.print_exc()
         sys.stderr.flush()
     finally:
+        used_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        os.write(os.open(f"{job.folder}/memory", os.O_WRONLY | os.O_CREAT), b"%d" % used_kib)
         os._exit(code)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One program that was started: by what name, and with which PATH."""
+
+    program: str
+    path: str
+
+
+def starts_in(file: Path) -> tuple[Start, ...]:
+    """Return what the driver has written down."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return tuple(Start(**json.loads(line)) for line in lines)
+
+
+def looked_up(starts: Sequence[Start], clone: Path) -> Iterator[str]:
+    """Say what was looked up in a clone or by a name, or was given a PATH that leads there."""
+    for start in starts:
+        program = Path(start.program)
+        if not program.is_absolute() or program.is_relative_to(clone):
+            yield f"STARTED {start.program}"
+        if start.path and not all(map(os.path.isabs, start.path.split(os.pathsep))):
+            yield f"HANDED ON to {start.program} the PATH {start.path[:60]}"
+
+
 class Starts:
-    """Writes down what is started, and with which PATH; see starts.py."""
+    """Writes down what is started, and with which PATH."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -122,13 +131,13 @@ class Starts:
         os.write(self._file, json.dumps(line).encode() + b"\n")
 
 
-def verb(job: dict[str, Any]) -> int:
+def verb(job: Job) -> int:
     from upthread.surfaces.cli.program import main as upthread
 
-    return upthread(job["words"])
+    return upthread(list(job.words))
 
 
-def library(job: dict[str, Any]) -> int:
+def library() -> int:
     """What a program does that has the library: read all there is, then tell a role something."""
     import anyio
 
@@ -150,9 +159,3 @@ def library(job: dict[str, Any]) -> int:
     except UpthreadError as error:
         return error.exit_code
     return 0
-
-
-WORK = {"verb": verb, "library": library}
-
-if __name__ == "__main__":
-    main()

@@ -4,61 +4,73 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.support import hostile_agents
 from tests.support.hostile_agents import CASES, PROGRAM, WIRES, Case, attack, attack_run
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import SMALL_SPECIFICATION, World
 
 import upthread
 from upthread.core.agents import ACP, AGENTS, NATIVE
 
 AGENT = f"acp:{sys.executable} -I {PROGRAM} acp"
-ALL = [
-    pytest.param(case, wire, id=f"{wire}-{index}-{case.act}")
-    for index, case in enumerate(CASES)
-    for wire in case.wires
-]
-IN_SHORT = {"acp": None, "claude-code": {"text", "number"}, "codex": {"nested", "wrong_types"}}
-"""What the quick version runs: all of it on ACP, and of what the readers share a part on others."""
+FIRST = {
+    ("acp", "nested"),
+    ("claude-code", "number"),
+    ("codex", "wrong_types"),
+    ("opencode", "line"),
+}
+EXTENDED_ELSEWHERE = {
+    "claude-code": {"text"},
+    "codex": {"nested", "closes"},
+    "opencode": {"garbage", "forks"},
+}
+"""What `make test-all` runs on the other wires; it runs every act on ACP."""
+
+RUNS_EXTENDED = {"text", "calls", "closes", "options", "wrong_types"}
+"""Acts of which `make test-all` attacks a run too. On ACP."""
 
 
-def is_in_short(case: Case, wire: str) -> bool:
-    chosen = IN_SHORT.get(wire, {"text", "line"})
-    return bool(case.short) and (chosen is None or case.act in chosen)
+def sets(*, is_run: bool = False) -> list[Any]:
+    """Return every case on every wire, in short and in full, each marked with its set."""
+    return [
+        pytest.param(
+            case,
+            wire,
+            is_full,
+            id=f"{wire}-{index}-{case.act}{'-full' if is_full else ''}",
+            marks=_marks(case, wire, is_run=is_run) if not is_full else (SOAK,),
+        )
+        for index, case in enumerate(CASES)
+        for wire in case.wires
+        for is_full in (False, True)
+        if is_full or case.short
+    ]
 
 
-SHORT = [each for each in ALL if is_in_short(*each.values)]
+def _marks(case: Case, wire: str, *, is_run: bool) -> tuple[pytest.MarkDecorator, ...]:
+    if is_run:
+        is_extended = wire == ACP and case.act in RUNS_EXTENDED
+    elif (wire, case.act) in FIRST:
+        return ()
+    else:
+        is_extended = wire == ACP or case.act in EXTENDED_ELSEWHERE[wire]
+    return (EXTENDED,) if is_extended else (SOAK,)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("case", "wire"), SHORT)
-def test_a_hostile_agent_is_borne(case: Case, wire: str, tmp_path: Path) -> None:
-    attack(case, wire, tmp_path)
-
-
-@pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("case", "wire"), ALL)
-def test_a_hostile_agent_is_borne_in_full(case: Case, wire: str, tmp_path: Path) -> None:
-    attack(case, wire, tmp_path, is_full=True)
+@pytest.mark.parametrize(("case", "wire", "is_full"), sets())
+def test_a_hostile_agent_is_borne(case: Case, wire: str, is_full: bool, tmp_path: Path) -> None:
+    attack(case, wire, tmp_path, is_full=is_full)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("case", "wire"), [each for each in SHORT if each.values[1] == "acp"])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("case", "wire", "is_full"), sets(is_run=True))
 def test_a_run_parks_with_a_reason_and_a_sound_agent_brings_it_to_its_end(
-    case: Case, wire: str, tmp_path: Path
+    case: Case, wire: str, is_full: bool, tmp_path: Path
 ) -> None:
-    attack_run(case, wire, tmp_path)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(("case", "wire"), ALL)
-def test_a_run_parks_and_a_sound_agent_brings_it_to_its_end_in_full(
-    case: Case, wire: str, tmp_path: Path
-) -> None:
-    attack_run(case, wire, tmp_path, is_full=True)
+    attack_run(case, wire, tmp_path, is_full=is_full)
 
 
 def pipeline(task: str) -> str:
@@ -72,7 +84,6 @@ async def test_a_run_parks_with_the_limit_and_goes_on_with_a_healthy_agent(tmp_p
     options = upthread.RunOptions(agent=f"{AGENT} ses_run")
     async with world.open() as project:
         parked = await project.run("spec-42", SMALL_SPECIFICATION, options)
-    assert parked.parked is not None
     assert "the nesting of one frame" in parked.parked.detail
     async with world.open() as project:
         view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
@@ -83,9 +94,3 @@ async def test_a_run_parks_with_the_limit_and_goes_on_with_a_healthy_agent(tmp_p
 def test_every_agent_with_an_interface_of_its_own_has_a_wire_to_be_hostile_on() -> None:
     kinds = {name: {way.kind for way in row.ways} for name, row in AGENTS.items()}
     assert set(WIRES) == {ACP, *(name for name in kinds if NATIVE in kinds[name])}
-
-
-def test_what_the_suite_runs_is_what_its_program_can_do() -> None:
-    source = (Path(hostile_agents.__file__).parent / "program.py").read_text()
-    for case in CASES:
-        assert case.act == "none" or f"def {case.act}(" in source

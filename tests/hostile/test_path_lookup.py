@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.hostile.entries import ADDRESS, EVENTS, SPECIFICATION, calls
+from tests.hostile.entries import ADDRESS, EVENTS, calls
 from tests.hostile.world import World
 from tests.support.hostile_clones import CLONES, Canary, HostileClone
-from tests.support.postgres_server import drop_database_at, migrated_database_at
+from tests.support.sets import EXTENDED, SOAK
+
+pytestmark = [pytest.mark.xdist_group("hostile world"), pytest.mark.timeout(300)]
 
 HERE = "{clone}"
 FORMS: Mapping[str, tuple[str, ...]] = {
@@ -23,6 +26,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 """What stands before everything else in PATH."""
 
 TELL = ("tell", ADDRESS, "[[rehearse: say hi]]", "--agent", "rehearsal")
+ONE_CALL_OF_EACH_VERB = tuple({words[0]: words for words in reversed(calls())}.values())[::-1]
 
 
 def build(directory: Path, canary: Canary) -> None:
@@ -30,11 +34,13 @@ def build(directory: Path, canary: Canary) -> None:
         CLONES[name].build(directory, canary)
 
 
-CLONE = HostileClone(name="path_lookup", attacks="programs wherever PATH looks", build=build)
+CLONE = HostileClone(
+    name="path_lookup", group="", attacks="programs wherever PATH looks", build=build
+)
 
 
 @pytest.fixture(params=FORMS)
-def world(request, hostile_world) -> World:
+def world(request: pytest.FixtureRequest, hostile_world: World) -> World:
     """A careless person's world: PATH leads into the clone before it leads anywhere else."""
     hostile_world.enter(CLONE)
     entries = FORMS[request.param]
@@ -42,29 +48,37 @@ def world(request, hostile_world) -> World:
     return hostile_world
 
 
-@pytest.mark.timeout(300)
-def test_no_call_of_a_verb_and_none_of_the_library_does(world):
-    for words in calls():
+def check_settled(world: World, *, starts_min: int) -> None:
+    world.settle()
+    assert world.breaches == []
+    assert world.started >= starts_min, "git and agents were started, and seen to be"
+
+
+@pytest.mark.parametrize(
+    "every",
+    [
+        pytest.param(ONE_CALL_OF_EACH_VERB, id="one of each verb", marks=EXTENDED),
+        pytest.param(calls(), id="all", marks=SOAK),
+    ],
+)
+def test_no_call_of_a_verb_and_none_of_the_library_does(world: World, every: Any) -> None:
+    for words in every:
         world.verb(words)
     world.library()
-    world.settle()
-    assert world.breaches.found == []
-    assert world.started > len(calls()), "git and agents were started, and seen to be"
+    check_settled(world, starts_min=len(every))
 
 
-@pytest.mark.timeout(300)
-def test_no_hook_server_drain_or_status_line_does(world):
+@EXTENDED
+def test_no_hook_server_drain_or_status_line_does(world: World) -> None:
     for agent in EVENTS:
-        world.hook(agent, world.clone)
+        world.hook(agent, world.clone, events_max=3)
     world.start_mcp()
     world.start_drain()
     world.show_status_line()
     world.start_for_real(*TELL)
-    world.settle()
-    assert world.breaches.found == []
+    check_settled(world, starts_min=0)
 
 
-@pytest.mark.timeout(300)
 def test_no_call_does_in_a_home_that_is_the_clone_where_only_the_entry_tells(hostile_world):
     """Whoever keeps their home in git: what lies in there is theirs, but not by a relative name."""
     world = hostile_world
@@ -75,25 +89,4 @@ def test_no_call_does_in_a_home_that_is_the_clone_where_only_the_entry_tells(hos
         world.verb(words)
     world.verb(("brief", ADDRESS, "--edit"))
     world.library()
-    world.settle()
-    assert world.breaches.found == []
-    assert world.started > 0
-
-
-@pytest.fixture
-def address(tmp_path):
-    yield migrated_database_at(tmp_path)
-    drop_database_at(tmp_path)
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("form", FORMS)
-def test_no_worker_does(form, hostile_world, address):
-    world = hostile_world
-    world.lay_out()
-    world.upthread("run", "spec-20", SPECIFICATION, "--detach", "--db", address)
-    world.become(CLONE)
-    world.careless_path = tuple(each.format(clone=world.clone) for each in FORMS[form])
-    assert "run ended" in world.work(address, until="run ended")
-    world.settle()
-    assert world.breaches.found == []
+    check_settled(world, starts_min=1)

@@ -19,10 +19,10 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from tests.hostile.driver import Job, Start, looked_up, run_job, starts_in
 from tests.hostile.entries import (
     CHANGING_HOME,
     DENIED,
@@ -33,7 +33,6 @@ from tests.hostile.entries import (
     WORKSTREAM,
     Words,
 )
-from tests.hostile.starts import Start, looked_up, starts_in
 from tests.support.hostile_clones import (
     SECRET,
     Canary,
@@ -42,12 +41,10 @@ from tests.support.hostile_clones import (
 )
 from tests.support.world import SMALL_PIPELINE
 
-DRIVER = Path(__file__).with_name("driver.py")
-LIMIT_S = float(os.environ.get("UPTHREAD_HOSTILE_LIMIT_S", "30"))
+LIMIT_S = float(os.environ.get("UPTHREAD_HOSTILE_LIMIT_S", "60"))
 """How long anything may take: a verb asks git a dozen times, on a machine that is shared."""
 
 MEMORY_KIB_MAX = 400 * 1024
-ADDRESSES_BYTES_MAX = 3 * 1024 * 1024 * 1024
 OUTPUT_BYTES_MAX = 8 * 1024 * 1024
 EXIT_INTERRUPTED = 130
 EXIT_CODES = frozenset({0, 1, 2, 3, 4, 5, 6})
@@ -76,67 +73,7 @@ class Ended:
     out: str
     err: str
     memory_kib: int = 0
-    wall_s: float = 0.0
     starts: tuple[Start, ...] = ()
-
-
-@dataclass(slots=True)
-class Breaches:
-    """What went wrong, by clone and entry."""
-
-    found: list[str] = field(default_factory=list)
-    seen: int = 0
-
-    def add(self, clone: str, entry: str, what: str) -> None:
-        self.found.append(f"{clone} | {entry} | {what}")
-
-
-class Driver:
-    """The process that verbs are forked from."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", str(DRIVER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd="/",
-            text=True,
-        )
-        assert self._ours.readline() == "ready\n"
-
-    @property
-    def _ours(self) -> Any:
-        return self._process.stdout
-
-    def run(
-        self, work: str, words: Words, *, directory: Path, environment: dict[str, str]
-    ) -> Ended:
-        out, err = self._folder / "stdout", self._folder / "stderr"
-        starts = self._folder / "starts"
-        starts.unlink(missing_ok=True)
-        job = {
-            "work": work,
-            "words": list(words),
-            "directory": str(directory),
-            "environment": environment,
-            "out": str(out),
-            "err": str(err),
-            "starts": str(starts),
-            "limit_s": LIMIT_S,
-            "memory_bytes": ADDRESSES_BYTES_MAX,
-        }
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        done = json.loads(self._ours.readline())
-        return Ended(out=_text(out), err=_text(err), starts=starts_in(starts), **done)
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(LIMIT_S)
-        self._ours.close()
 
 
 class World:
@@ -148,14 +85,14 @@ class World:
         self.home = folder / "world" / "home"
         self.outside = folder / "world" / "outside"
         self._template = folder / "template"
-        self.breaches = Breaches()
+        self.breaches: list[str] = []
         self.started = 0
         self.careless_path = CARELESS_PATH
         self.more_environment: dict[str, str] = {}
+        self.address = ""
         self.hostile: HostileClone
         self.canary: Canary
         self._make_template()
-        self.driver = Driver(folder)
 
     # --- the person ----------------------------------------------------------------------
 
@@ -237,7 +174,7 @@ class World:
 
     def lay_out(self) -> None:
         """Make everything as it was before anything became hostile."""
-        self.breaches.found.clear()
+        self.breaches.clear()
         self.started = 0
         self.careless_path, self.more_environment = CARELESS_PATH, {}
         shutil.rmtree(self.folder / "world")
@@ -260,17 +197,32 @@ class World:
         denied = str(self.canary.directory / "programs" / "denied")
         real = tuple(word.replace(DENIED, denied) for word in words)
         entry = f"upthread {' '.join(words[:2])}"[:60].replace("\n", " ")
-        ended = self.driver.run(
-            "verb", real, directory=self.directory, environment=self.environment
-        )
+        ended = self._forked(real)
         self._judge(entry, ended, is_home_changed=words[0] in CHANGING_HOME)
         return ended
 
     def library(self) -> None:
-        ended = self.driver.run(
-            "library", (), directory=self.directory, environment=self.environment
+        self._judge("library", self._forked(()))
+
+    def _forked(self, words: Words) -> Ended:
+        folder = self.folder / "output"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        job = Job(
+            words=words,
+            directory=str(self.directory),
+            environment=self.environment,
+            folder=str(folder),
         )
-        self._judge("library", ended)
+        code, has_hung = run_job(job, LIMIT_S)
+        return Ended(
+            code=code,
+            has_hung=has_hung,
+            out=_text(folder / "stdout"),
+            err=_text(folder / "stderr"),
+            memory_kib=0 if has_hung else int(_text(folder / "memory")),
+            starts=starts_in(folder / "starts"),
+        )
 
     def hook(
         self, agent: str, directory: Path, *, first: int = 0, events_max: int | None = None
@@ -288,7 +240,7 @@ class World:
         command = [self.mcp["command"], *self.mcp["args"]]
         ended = self.program(command, more=self.mcp["env"], is_mcp=True)
         if not ended.has_hung and MCP_LAST not in ended.out and ended.code == 0:
-            self.breaches.add(self.hostile.name, "mcp status", f"no answer: {ended.err[-200:]}")
+            self._add("mcp status", f"no answer: {ended.err[-200:]}")
         self._judge("mcp status", ended)
 
     def start_drain(self) -> None:
@@ -305,11 +257,11 @@ class World:
         entry = f"upthread {words[0]}, started"
         self._judge(entry, self.program([program, *words]))
 
-    def work(self, address: str, *, until: str) -> str:
+    def work(self, *, until: str) -> str:
         """Have a worker work on the clone until it says something, then end it; all it said."""
         program = str(Path(sys.executable).with_name("upthread"))
         process = subprocess.Popen(
-            [program, "worker", "--agent", "rehearsal", "--grace", "5", "--db", address],
+            [program, "worker", "--agent", "rehearsal", "--grace", "5", "--db", self.address],
             cwd=self.clone,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -349,7 +301,6 @@ class World:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        begun_s = time.monotonic()
         has_hung, head = False, b""
         if is_mcp:
             head = _converse(process)
@@ -366,7 +317,6 @@ class World:
             has_hung=has_hung,
             out=(head + out).decode("utf-8", "surrogateescape"),
             err=err.decode("utf-8", "surrogateescape"),
-            wall_s=time.monotonic() - begun_s,
         )
 
     # --- judging ----------------------------------------------------------------------
@@ -377,7 +327,7 @@ class World:
         while left := self.left_running():
             if time.monotonic() > until:
                 for pid, line in left.items():
-                    self.breaches.add(self.hostile.name, "background", f"hung: {line[:120]}")
+                    self._add("background", f"hung: {line[:120]}")
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 break
@@ -395,6 +345,9 @@ class World:
                     found[int(process.name)] = os.fsdecode(words)
         return found
 
+    def _add(self, entry: str, what: str) -> None:
+        self.breaches.append(f"{self.hostile.name} | {entry} | {what}")
+
     def _judge(
         self,
         entry: str,
@@ -403,11 +356,10 @@ class World:
         codes: frozenset[int] = EXIT_CODES,
         is_home_changed: bool = False,
     ) -> None:
-        self.breaches.seen += 1
         traces = self._traces(is_home_changed=is_home_changed)
         self.started += len(ended.starts)
         for what in (*_faults(ended, codes), *looked_up(ended.starts, self.clone), *traces):
-            self.breaches.add(self.hostile.name, entry, what)
+            self._add(entry, what)
 
     def _traces(self, *, is_home_changed: bool) -> Iterator[str]:
         for run in self.canary.runs()[:3]:

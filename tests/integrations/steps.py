@@ -285,46 +285,17 @@ def kills(make, open_record, directory):
     return {"kills": kills_made, "faults": faults}
 
 
-def crowd(make, open_record, _directory):
-    pids = []
-    for process in range(PROCESSES):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                with open_record() as record:
-                    store = make(record, "crowd", lambda _: None)
-                    for at in range(EACH):
-                        store.write(process * EACH + at)
-                os._exit(0)
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                os._exit(1)
-        pids.append(pid)
-    failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
-    with open_record() as record:
-        written = make(record, "crowd", lambda _: None).written()
-    ordered = all(
-        [each for each in written if each // EACH == process]
-        == list(range(process * EACH, process * EACH + EACH))
-        for process in range(PROCESSES)
-    )
-    return {"failed": len(failed), "written": sorted(written), "is_ordered": ordered}
-
-
-def cold(make, open_record, _directory):
-    """Let processes open a new record at the same moment, and each keep one step."""
+def all_at_once(count, work):
+    """Let processes do their work at the same moment; returns how many of them failed."""
     waiting, go = os.pipe()
     pids = []
-    for process in range(OPENINGS):
+    for process in range(count):
         pid = os.fork()
         if pid == 0:
             try:
                 os.close(go)
                 os.read(waiting, 1)  # until the other end is closed
-                with open_record() as record:
-                    make(record, "cold", lambda _: None).write(process)
+                work(process)
                 os._exit(0)
             except BaseException:
                 import traceback
@@ -333,10 +304,38 @@ def cold(make, open_record, _directory):
                 os._exit(1)
         pids.append(pid)
     os.close(go)
-    failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
+    return len([pid for pid in pids if os.waitpid(pid, 0)[1]])
+
+
+def crowd(make, open_record, _directory):
+    def work(process):
+        with open_record() as record:
+            store = make(record, "crowd", lambda _: None)
+            for at in range(EACH):
+                store.write(process * EACH + at)
+
+    failed = all_at_once(PROCESSES, work)
+    with open_record() as record:
+        written = make(record, "crowd", lambda _: None).written()
+    ordered = all(
+        [each for each in written if each // EACH == process]
+        == list(range(process * EACH, process * EACH + EACH))
+        for process in range(PROCESSES)
+    )
+    return {"failed": failed, "written": sorted(written), "is_ordered": ordered}
+
+
+def cold(make, open_record, _directory):
+    """Let processes open a new record, and each keep one step."""
+
+    def work(process):
+        with open_record() as record:
+            make(record, "cold", lambda _: None).write(process)
+
+    failed = all_at_once(OPENINGS, work)
     with open_record() as record:
         written = make(record, "cold", lambda _: None).written()
-    return {"failed": len(failed), "written": sorted(written)}
+    return {"failed": failed, "written": sorted(written)}
 
 
 def clock(make, open_record, _directory):

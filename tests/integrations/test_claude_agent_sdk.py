@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-import pytest
 from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.testing import run_session_store_conformance
 
@@ -47,9 +46,8 @@ def test_all_fourteen_contracts_of_their_suite_are_kept(place):
         each.close()
 
 
-@pytest.mark.parametrize("text", ["\ud800 alone", "a\0b", "x" * 10_000_000, SECRET])
-def test_an_entry_comes_back_equal_though_the_record_is_redacted(place, text):
-    entry = said(text, thinking={"signature": "a" * 500})
+def test_an_entry_comes_back_equal_though_the_record_is_redacted(place):
+    entry = said(SECRET, thinking={"signature": "a" * 500})
     with place.open() as opened:
         asyncio.run(UpthreadSessionStore(record=opened).append(KEY, [entry]))
     with place.open() as opened:
@@ -64,21 +62,13 @@ def test_what_search_and_audit_read_of_it_is_redacted(record):
     assert SECRET not in text
 
 
-def test_a_batch_that_comes_again_from_another_process_adds_nothing(place):
+def test_of_a_batch_that_comes_again_only_what_is_not_there_is_added(place):
     batch = [said("one"), said("two")]
-    for _ in range(2):
+    for part in (batch[:1], batch, batch):
         with place.open() as opened:
-            asyncio.run(UpthreadSessionStore(record=opened).append(KEY, batch))
+            asyncio.run(UpthreadSessionStore(record=opened).append(KEY, part))
     with place.open() as opened:
         assert asyncio.run(UpthreadSessionStore(record=opened).load(KEY)) == batch
-
-
-def test_of_a_batch_that_is_there_in_part_the_rest_is_added(record):
-    store = UpthreadSessionStore(record=record)
-    first, second = said("one"), said("two")
-    asyncio.run(store.append(KEY, [first]))
-    asyncio.run(store.append(KEY, [first, second]))
-    assert asyncio.run(store.load(KEY)) == [first, second]
 
 
 def test_the_time_of_a_session_never_goes_back(record, monkeypatch):
@@ -99,13 +89,3 @@ def test_the_summary_is_what_the_sdk_folds_of_all_batches(record):
         summary = fold_session_summary(summary, KEY, batch)
     (found,) = asyncio.run(store.list_session_summaries(KEY["project_key"]))
     assert found["data"] == summary["data"]
-
-
-def test_a_session_is_erased_with_its_sub_agents_and_nothing_else(record):
-    store = UpthreadSessionStore(record=record)
-    sub, other = {**KEY, "subpath": "subagents/agent-1"}, {**KEY, "session_id": "other"}
-    for key in (KEY, sub, other):
-        asyncio.run(store.append(key, [said("hi")]))
-    asyncio.run(store.delete(KEY))
-    assert asyncio.run(store.load(KEY)) is asyncio.run(store.load(sub)) is None
-    assert asyncio.run(store.load(other)) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from google.adk.errors._stale_session_error import StaleSessionError
@@ -16,6 +15,8 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
 from upthread.integrations.google_adk import UpthreadSessionService
+
+pytestmark = pytest.mark.anyio
 
 WHOSE = {"app_name": "app", "user_id": "user"}
 ONE = {**WHOSE, "session_id": "s"}
@@ -41,23 +42,21 @@ def texts(session):
     return [each.content.parts[0].text for each in session.events]
 
 
-def test_state_goes_to_whom_it_belongs_and_temporary_state_nowhere(service):
-    async def talk():
-        session = await service.create_session(**ONE, state={"a": 1, "app:b": 2, "user:c": 3})
-        await service.append_event(session, event(**{"a": 4, "user:c": 5, "temp:d": 6}))
-        other = await service.create_session(**WHOSE, session_id="other")
-        elsewhere = await service.create_session(app_name="app", user_id="you", session_id="s")
-        again = await service.get_session(**ONE)
-        return (
-            session.state.get("temp:d"),
-            again.state,
-            other.state,
-            elsewhere.state,
-            await service.get_user_state(**WHOSE),
-            again.events[0].actions.state_delta,
-        )
-
-    assert asyncio.run(talk()) == (
+async def test_state_goes_to_whom_it_belongs_and_temporary_state_nowhere(service):
+    session = await service.create_session(**ONE, state={"a": 1, "app:b": 2, "user:c": 3})
+    await service.append_event(session, event(**{"a": 4, "user:c": 5, "temp:d": 6}))
+    other = await service.create_session(**WHOSE, session_id="other")
+    elsewhere = await service.create_session(app_name="app", user_id="you", session_id="s")
+    again = await service.get_session(**ONE)
+    found = (
+        session.state.get("temp:d"),
+        again.state,
+        other.state,
+        elsewhere.state,
+        await service.get_user_state(**WHOSE),
+        again.events[0].actions.state_delta,
+    )
+    assert found == (
         6,
         {"a": 4, "app:b": 2, "user:c": 5},
         {"app:b": 2, "user:c": 5},
@@ -67,17 +66,14 @@ def test_state_goes_to_whom_it_belongs_and_temporary_state_nowhere(service):
     )
 
 
-def test_the_errors_are_those_the_runner_knows(service):
-    async def wrong():
-        session = await service.create_session(**ONE)
-        with pytest.raises(AlreadyExistsError):
-            await service.create_session(**WHOSE, session_id=" s ")
-        await service.delete_session(**ONE)
-        assert await service.get_session(**ONE) is None
-        with pytest.raises(SessionNotFoundError):
-            await service.append_event(session, event())
-
-    asyncio.run(wrong())
+async def test_the_errors_are_those_the_runner_knows(service):
+    session = await service.create_session(**ONE)
+    with pytest.raises(AlreadyExistsError):
+        await service.create_session(**WHOSE, session_id=" s ")
+    await service.delete_session(**ONE)
+    assert await service.get_session(**ONE) is None
+    with pytest.raises(SessionNotFoundError):
+        await service.append_event(session, event())
 
 
 @pytest.mark.parametrize(
@@ -89,33 +85,27 @@ def test_the_errors_are_those_the_runner_knows(service):
         ({"num_recent_events": 3, "after_timestamp": 30.0}, ["2"]),
     ],
 )
-def test_part_of_the_events_is_given_as_asked(service, config, expected):
-    async def talk():
-        session = await service.create_session(**ONE)
-        for at in range(3):
-            await service.append_event(session, event(str(at), at=10.0 * (at + 1)))
-        return await service.get_session(**ONE, config=GetSessionConfig(**config))
-
-    assert texts(asyncio.run(talk())) == expected
+async def test_part_of_the_events_is_given_as_asked(service, config, expected):
+    session = await service.create_session(**ONE)
+    for at in range(3):
+        await service.append_event(session, event(str(at), at=10.0 * (at + 1)))
+    found = await service.get_session(**ONE, config=GetSessionConfig(**config))
+    assert texts(found) == expected
 
 
-def test_an_event_that_comes_again_is_the_one_that_is_there(service):
-    async def twice():
-        session, said = await service.create_session(**ONE), event("once")
-        await service.append_event(session, said)
-        await service.append_event(session, said)
-        return await service.get_session(**ONE)
-
-    assert texts(asyncio.run(twice())) == ["once"]
+async def test_an_event_that_comes_again_is_the_one_that_is_there(service):
+    session, said = await service.create_session(**ONE), event("once")
+    await service.append_event(session, said)
+    await service.append_event(session, said)
+    found = await service.get_session(**ONE)
+    assert texts(found) == ["once"]
 
 
-def test_partial_events_are_not_kept(service):
-    async def talk():
-        session = await service.create_session(**ONE)
-        await service.append_event(session, Event(author="a", partial=True))
-        return await service.get_session(**ONE)
-
-    assert asyncio.run(talk()).events == []
+async def test_partial_events_are_not_kept(service):
+    session = await service.create_session(**ONE)
+    await service.append_event(session, Event(author="a", partial=True))
+    found = await service.get_session(**ONE)
+    assert found.events == []
 
 
 def test_a_clock_that_steps_back_reorders_nothing(place):
@@ -146,19 +136,6 @@ def test_who_has_not_read_the_newest_event_is_told(place):
         assert texts(asyncio.run(talk(UpthreadSessionService(record=opened)))) == ["one", "other"]
 
 
-def test_eight_cold_openings_at_once_all_come_through(place):
-    def one(number):
-        with place.open() as opened:
-            service = UpthreadSessionService(record=opened)
-            return asyncio.run(service.create_session(**WHOSE, session_id=str(number))).id
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sorted(pool.map(one, range(8))) == [str(at) for at in range(8)]
-    with place.open() as opened:
-        listed = asyncio.run(UpthreadSessionService(record=opened).list_sessions(**WHOSE))
-    assert len(listed.sessions) == 8
-
-
 def test_of_many_that_create_one_session_exactly_one_does(place):
     async def race(service):
         return await asyncio.gather(
@@ -182,13 +159,8 @@ def test_names_with_slashes_are_not_taken_for_another_users(place):
         assert asyncio.run(two(UpthreadSessionService(record=opened))) == (1, 2)
 
 
-def test_it_is_made_from_a_uri_as_services_yaml_does(sqlite_place, monkeypatch):
-    monkeypatch.setenv("UPTHREAD_HOME", sqlite_place.environment["UPTHREAD_HOME"])
-
-    async def create():
-        service = UpthreadSessionService(uri=f"upthread://{sqlite_place.repository}")
-        made = await service.create_session(**ONE)
-        await service.close()
-        return made.id
-
-    assert asyncio.run(create()) == "s"
+async def test_it_is_made_from_a_uri_as_services_yaml_does(home):
+    service = UpthreadSessionService(uri=f"upthread://{home.repository}")
+    made = await service.create_session(**ONE)
+    await service.close()
+    assert made.id == "s"

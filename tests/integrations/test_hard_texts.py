@@ -1,4 +1,4 @@
-"""Texts that stores lose: each comes back as it was."""
+"""Texts that stores lose come back as they were, from the store of every framework."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from google.adk.events.event import Event
 from google.genai import types
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest
+from tests.support.sets import spread
 
 from upthread.integrations.agent_framework import UpthreadCheckpointStorage, UpthreadHistoryProvider
+from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
 from upthread.integrations.google_adk import UpthreadSessionService
+from upthread.integrations.openai_agents import UpthreadSession
 from upthread.integrations.pydantic_ai import UpthreadConversationStore
 
 TEXTS = {
@@ -23,31 +26,27 @@ TEXTS = {
 }
 
 
-async def checkpoint_of(storage, text):
-    checkpoint = WorkflowCheckpoint(
-        workflow_name="w", graph_signature_hash="h", state={"text": text}
-    )
-    await storage.save(checkpoint)
-    return (await storage.load(checkpoint.checkpoint_id)).state["text"]
+async def checkpoint(record, text):
+    """Return the text out of a checkpoint; their own storage must return the same."""
+    found = []
+    for storage in (InMemoryCheckpointStorage(), UpthreadCheckpointStorage(record=record)):
+        saved = WorkflowCheckpoint(
+            workflow_name="w", graph_signature_hash="h", state={"text": text}
+        )
+        await storage.save(saved)
+        found.append((await storage.load(saved.checkpoint_id)).state["text"])
+    assert found[0] == text
+    return found[1]
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_in_a_checkpoint_of_the_agent_framework(record, name):
-    told = asyncio.run(checkpoint_of(UpthreadCheckpointStorage(record=record), TEXTS[name]))
-    assert told == asyncio.run(checkpoint_of(InMemoryCheckpointStorage(), TEXTS[name]))
+async def history(record, text):
+    provider = UpthreadHistoryProvider(record=record)
+    await provider.save_messages("s", [Message("user", [text])])
+    return (await provider.get_messages("s"))[0].text
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_in_a_history_of_the_agent_framework(record, name):
-    async def keep():
-        history = UpthreadHistoryProvider(record=record)
-        await history.save_messages("s", [Message("user", [TEXTS[name]])])
-        return (await history.get_messages("s"))[0].text
-
-    assert asyncio.run(keep()) == TEXTS[name]
-
-
-async def event_of(service, text):
+async def event(record, text):
+    service = UpthreadSessionService(record=record)
     where = {"app_name": "a", "user_id": "u", "session_id": "s"}
     session = await service.create_session(**where)
     content = types.Content(role="user", parts=[types.Part(text=text)])
@@ -55,18 +54,26 @@ async def event_of(service, text):
     return (await service.get_session(**where)).events[0].content.parts[0].text
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_in_an_event_of_the_adk(record, name):
-    service = UpthreadSessionService(record=record)
-    assert asyncio.run(event_of(service, TEXTS[name])) == TEXTS[name]
+async def message(record, text):
+    store = UpthreadConversationStore(record=record)
+    sent = ModelRequest.user_text_prompt(text)
+    await store.save(Conversation(conversation_id="c", messages=[sent]))
+    return (await store.load("c")).messages[0].parts[0].content
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_in_a_message_of_pydantic_ai(record, name):
-    async def keep():
-        store = UpthreadConversationStore(record=record)
-        message = ModelRequest.user_text_prompt(TEXTS[name])
-        await store.save(Conversation(conversation_id="c", messages=[message]))
-        return (await store.load("c")).messages[0].parts[0].content
+async def item(record, text):
+    session = UpthreadSession("s", record=record)
+    await session.add_items([{"role": "user", "content": text}])
+    return (await session.get_items())[0]["content"]
 
-    assert asyncio.run(keep()) == TEXTS[name]
+
+async def entry(record, text):
+    store, key = UpthreadSessionStore(record=record), {"project_key": "p", "session_id": "s"}
+    await store.append(key, [{"type": "user", "uuid": "1", "text": text}])
+    return (await store.load(key))[0]["text"]
+
+
+@pytest.mark.parametrize("name", spread(TEXTS, first=["nul", "surrogate", "ten megabytes"]))
+@pytest.mark.parametrize("kept", [checkpoint, history, event, message, item, entry])
+def test_a_hard_text_comes_back_as_it_was(record, kept, name):
+    assert asyncio.run(kept(record, TEXTS[name])) == TEXTS[name]

@@ -8,21 +8,23 @@ import sys
 
 import pytest
 from tests.integrations.steps import EACH, FRAMEWORKS, OPENINGS, PROCESSES, STEPS
+from tests.support.sets import SOAK
 
-LANGGRAPH_COMMITS_MIN = 2 * STEPS
+
+def each_on_one_database(*databases: str):
+    """Every framework on one database, in turn; on the other one in `make soak`."""
+    cases = [
+        pytest.param(framework, database, marks=() if database == databases[at % 2] else SOAK)
+        for at, framework in enumerate(FRAMEWORKS)
+        for database in databases
+    ]
+    return pytest.mark.parametrize(("framework", "place"), cases, indirect=["place"])
 
 
 def steps(what, framework, place):
+    words = [what, framework, str(place.directory), place.database]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.integrations.steps",
-            what,
-            framework,
-            str(place.directory),
-            place.database,
-        ],
+        [sys.executable, "-m", "tests.integrations.steps", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -32,7 +34,7 @@ def steps(what, framework, place):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@each_on_one_database("sqlite", "postgres")
 def test_a_run_killed_at_any_commit_goes_on_and_no_finished_step_is_done_again(framework, place):
     found = steps("kills", framework, place)
     assert found["faults"] == []
@@ -40,7 +42,7 @@ def test_a_run_killed_at_any_commit_goes_on_and_no_finished_step_is_done_again(f
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@each_on_one_database("postgres", "sqlite")
 def test_of_sixteen_processes_at_one_thread_each_word_is_kept_once_and_in_order(framework, place):
     found = steps("crowd", framework, place)
     assert found["failed"] == 0
@@ -48,15 +50,15 @@ def test_of_sixteen_processes_at_one_thread_each_word_is_kept_once_and_in_order(
     assert found["is_ordered"]
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.timeout(300)
+@each_on_one_database("sqlite", "postgres")
 def test_of_processes_that_open_a_new_record_at_once_none_fails(framework, place):
     found = steps("cold", framework, place)
     assert found == {"failed": 0, "written": list(range(OPENINGS))}
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.timeout(300)
+@each_on_one_database("postgres", "sqlite")
 def test_the_order_is_that_of_the_steps_whatever_the_clock_says(framework, place):
     found = steps("clock", framework, place)
     assert found["written"] == list(range(STEPS))

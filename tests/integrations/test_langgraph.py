@@ -16,8 +16,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 
-from upthread.errors import UsageError
+from upthread.errors import StoreError, UsageError
 from upthread.integrations.langgraph import UpthreadSaver
+from upthread.runtime.record.entry_log import NewEntry
 
 
 def test_all_eight_capabilities_of_their_suite_are_kept(place):
@@ -73,12 +74,6 @@ def test_a_graph_goes_on_in_another_process_as_with_their_own(place):
     ]
 
 
-def test_async_and_sync_are_one_store(record):
-    saver = UpthreadSaver(record=record)
-    asyncio.run(talking(saver).ainvoke({"messages": [HumanMessage("hi")]}, config()))
-    assert len(talking(saver).get_state(config()).values["messages"]) == 4
-
-
 def test_an_old_checkpoint_can_be_gone_on_from_and_both_branches_stay(record):
     graph = talking(UpthreadSaver(record=record))
     graph.invoke({"messages": [HumanMessage("hi")]}, config())
@@ -90,27 +85,24 @@ def test_an_old_checkpoint_can_be_gone_on_from_and_both_branches_stay(record):
     assert any("no, this" not in {text for _, text in said} and len(said) == 4 for said in kept)
 
 
-def lists_of(saver, sizes):
-    parent = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-    version = None
-    for size in sizes:
+def checkpoint(name, values, version="1"):
+    return {
+        "v": 1,
+        "id": name,
+        "ts": "2026-01-01T00:00:00+00:00",
+        "channel_values": values,
+        "channel_versions": dict.fromkeys(values, version),
+        "versions_seen": {},
+    }
+
+
+def keep_lists(saver, lists):
+    """Save a checkpoint for each list, as the next value of one channel."""
+    parent, version = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, None
+    for step, value in enumerate(lists):
         version = saver.get_next_version(version, None)
-        parent = saver.put(
-            parent,
-            {
-                "v": 1,
-                "id": f"{size:08}",
-                "ts": "2026-01-01T00:00:00+00:00",
-                "channel_values": {
-                    "messages": [f"message {at} " + "x" * 200 for at in range(size)]
-                },
-                "channel_versions": {"messages": version},
-                "versions_seen": {},
-            },
-            {"source": "loop", "step": size, "parents": {}},
-            {"messages": version},
-        )
-    return parent
+        saved = checkpoint(f"{step:04}", {"c": value}, version)
+        parent = saver.put(parent, saved, {"step": step}, {"c": version})
 
 
 def test_bytes_grow_with_what_is_said_and_not_with_its_square(sqlite_place):
@@ -119,7 +111,8 @@ def test_bytes_grow_with_what_is_said_and_not_with_its_square(sqlite_place):
         with sqlite_place.open() as opened:
             saver = UpthreadSaver(record=opened)
             saver.delete_thread("t")
-            lists_of(saver, range(1, most + 1))
+            said = [f"message {at} " + "x" * 200 for at in range(most)]
+            keep_lists(saver, (said[: at + 1] for at in range(most)))
             log = opened.log("langgraph", "t")
             taken.append(sum(len(str(each.value)) for each in log.entries()))
     assert taken[1] < taken[0] * 2.2
@@ -129,25 +122,16 @@ def test_bytes_grow_with_what_is_said_and_not_with_its_square(sqlite_place):
 def test_a_list_that_shrinks_or_changes_comes_back_as_it_was(record):
     saver = UpthreadSaver(record=record)
     chance = random.Random(7)
-    parent, version, expected = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, None, {}
-    for step in range(60):
-        version = saver.get_next_version(version, None)
-        value = [chance.choice("abc") * chance.randrange(3) for _ in range(chance.randrange(6))]
-        expected[f"{step:04}"] = value
-        checkpoint = {
-            "v": 1,
-            "id": f"{step:04}",
-            "ts": "",
-            "channel_values": {"c": value},
-            "channel_versions": {"c": version},
-            "versions_seen": {},
-        }
-        parent = saver.put(parent, checkpoint, {"step": step}, {"c": version})
+    lists = [
+        [chance.choice("abc") * chance.randrange(3) for _ in range(chance.randrange(6))]
+        for _ in range(60)
+    ]
+    keep_lists(saver, lists)
     found = {
         each.checkpoint["id"]: each.checkpoint["channel_values"]["c"]
         for each in saver.list(config("t"))
     }
-    assert found == expected
+    assert found == {f"{step:04}": value for step, value in enumerate(lists)}
 
 
 def joined(before, writes):
@@ -182,17 +166,9 @@ def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from(record):
 def test_any_value_comes_back_as_it_was(record, value):
     saver = UpthreadSaver(record=record)
     key = {"configurable": {"thread_id": "any", "checkpoint_ns": ""}}
-    checkpoint = {
-        "v": 1,
-        "id": "1",
-        "ts": "",
-        "channel_values": {"c": value, "l": [value]},
-        "channel_versions": {"c": "1", "l": "1"},
-        "versions_seen": {},
-    }
     theirs = InMemorySaver()
     for each in (saver, theirs):
-        each.put(key, checkpoint, {}, {"c": "1", "l": "1"})
+        each.put(key, checkpoint("1", {"c": value, "l": [value]}), {}, {"c": "1", "l": "1"})
     # Of a lone surrogate LangGraph's own serializer makes a question mark, whatever the store.
     expected = theirs.get_tuple(key).checkpoint["channel_values"]
     assert expected == {"c": value, "l": [value]} or value == "\ud800"
@@ -207,6 +183,12 @@ def test_what_cannot_be_encoded_is_refused_and_nothing_of_it_is_written(record):
     assert list(record.log("langgraph", "t").entries()) == []
 
 
+def test_an_entry_that_no_version_of_this_wrote_is_refused(record):
+    record.log("langgraph", "t").append([NewEntry(value={"future": 1})])
+    with pytest.raises(StoreError, match="no known kind"):
+        UpthreadSaver(record=record).get_tuple(config("t"))
+
+
 def test_what_a_deleted_thread_held_is_nowhere_in_the_record(sqlite_place):
     with sqlite_place.open() as opened:
         saver = UpthreadSaver(record=opened)
@@ -218,15 +200,3 @@ def test_what_a_deleted_thread_held_is_nowhere_in_the_record(sqlite_place):
     files = [each for each in sqlite_place.directory.glob("record.db*") if each.is_file()]
     assert files
     assert not any(b"a-thing-to-forget" in each.read_bytes() for each in files)
-
-
-def test_a_copy_goes_its_own_way_and_none_is_made_over_another(record):
-    saver = UpthreadSaver(record=record)
-    graph = talking(saver)
-    graph.invoke({"messages": [HumanMessage("hi")]}, config("one"))
-    saver.copy_thread("one", "other")
-    graph.invoke({"messages": [HumanMessage("more")]}, config("other"))
-    assert len(graph.get_state(config("one")).values["messages"]) == 4
-    assert len(graph.get_state(config("other")).values["messages"]) == 8
-    with pytest.raises(UsageError, match="holds checkpoints already"):
-        saver.copy_thread("one", "other")

@@ -34,10 +34,9 @@ def test_one_that_was_given_stays_open(sqlite_place, make):
         assert list(record.threads("langgraph")) == []
 
 
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("make", STORES.values(), ids=list(STORES))
-def test_one_of_its_own_is_closed(sqlite_place, monkeypatch, make):
-    for name, value in sqlite_place.environment.items():
-        monkeypatch.setenv(name, value)
+def test_one_of_its_own_is_closed(sqlite_place, make):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # of what should have been awaited
         with make(directory=sqlite_place.repository, database=sqlite_place.database) as store:
@@ -47,9 +46,8 @@ def test_one_of_its_own_is_closed(sqlite_place, monkeypatch, make):
         list(record.threads("langgraph"))
 
 
-def test_where_a_framework_awaits_the_closing_it_can(sqlite_place, monkeypatch):
-    for name, value in sqlite_place.environment.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("home")
+def test_where_a_framework_awaits_the_closing_it_can(sqlite_place):
     store = UpthreadSessionService(sqlite_place.repository, database=sqlite_place.database)
     asyncio.run(store.close())
     with pytest.raises(StoreError, match="closed"):

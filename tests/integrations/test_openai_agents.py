@@ -109,13 +109,6 @@ def test_its_items_are_read_by_another_process_and_no_one_is_given_to_two(place)
         assert sorted(asyncio.run(pop_all())) == [str(at) for at in range(10)]
 
 
-@pytest.mark.parametrize("content", ["\ud800", "a\0b", "x" * 10_000_000])
-def test_any_text_comes_back_as_it_was(record, content):
-    session, item = UpthreadSession("s", record=record), {"role": "user", "content": content}
-    asyncio.run(session.add_items([item]))
-    assert asyncio.run(session.get_items()) == [item]
-
-
 def test_what_is_no_json_is_refused_and_nothing_of_the_batch_is_there(record):
     session = UpthreadSession("s", record=record)
     with pytest.raises(UsageError):

@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-ANSWER_TIMEOUT_S = 60.0
+from tests.live.shell import kill_all, tree_of, wait_until
+
 POLL_S = 0.02
 
 
@@ -36,7 +36,6 @@ class AcpProcess:
         self.permission_option = "once"
         self._next_id = 0
         self._stderr = (cwd / "agent.stderr").open("ab")
-        started = time.monotonic()
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -54,7 +53,6 @@ class AcpProcess:
             clientCapabilities=dict(announced or {}),
             clientInfo={"name": "upthread-tests", "version": "0"},
         )
-        self.start_s = time.monotonic() - started
 
     def call(self, method: str, **params: object) -> dict[str, Any]:
         """Send a request and return its answer, with `result` or `error`."""
@@ -83,13 +81,9 @@ class AcpProcess:
 
         return self.wait_for(found)
 
-    def wait_for(self, find: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """Return what `find` returns once it is truthy; fails with the last frames."""
-        deadline = time.monotonic() + timeout_s
-        while not (found := find()):
-            assert time.monotonic() < deadline, f"no answer; last frames: {self.frames[-5:]}"
-            time.sleep(POLL_S)
-        return found
+    def wait_for(self, find: Any) -> Any:
+        """Return what `find` returns once it is truthy."""
+        return wait_until(find, lambda: f"answer; frames: {self.frames[-5:]}", every_s=POLL_S)
 
     def updates(self, kind: str = "", *, since: int = 0) -> list[dict[str, Any]]:
         """The session updates, in order, of one kind or all, after the first `since` frames."""
@@ -109,10 +103,10 @@ class AcpProcess:
 
     def kill(self) -> None:
         """End the agent as a crash would, and then what it had started: nothing may stay."""
-        children = descendants_of(self.process.pid)
-        for end, pid in [(os.killpg, self.process.pid), *((os.kill, pid) for pid in children)]:
-            with contextlib.suppress(ProcessLookupError):
-                end(pid, signal.SIGKILL)
+        children = tree_of(self.process.pid) - {self.process.pid}
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        kill_all(children)
         self.release()
 
     def release(self) -> int:
@@ -154,23 +148,3 @@ class AcpProcess:
         assert self.process.stdin
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
         self.process.stdin.flush()
-
-
-def descendants_of(pid: int) -> list[int]:
-    """Return the living processes below one; asked before its end, as orphans lose their parent."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
-    ).stdout
-    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    found = [pid]
-    for parent in found:
-        found += [child for child, its_parent in pairs if its_parent == parent]
-    return found[1:]
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether a process runs; a dead one whose parent has not looked counts as gone."""
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return bool(state) and not state.startswith("Z")

@@ -12,8 +12,9 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from tests.live import opencode
 from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES, REPOSITORY
+from tests.live.opencode import AGENTS, MACHINES
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -24,8 +25,8 @@ SWITCHED_OFF = (
     *("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"),
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
 )
-MODEL = "claude-sonnet-4-5"
-"""With a later one Claude Code puts system messages between the others, which is a beta."""
+MODEL = "claude-sonnet-5-5"
+"""A current model: Claude Code sends its environment as a `system` message after the prompt."""
 
 
 @cache
@@ -60,7 +61,7 @@ def find_claude_acp() -> tuple[str, ...] | None:
 
 def pinned_version() -> str:
     """Return the version that `agents.json` asks for."""
-    return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
+    return opencode.pinned_version(PACKAGE)
 
 
 def claude_environment(home: Path, model: RehearsalModel) -> dict[str, str]:
@@ -97,6 +98,19 @@ def command(line: str) -> str:
 def delegation(prompt: str) -> str:
     """Return the step that gives a prompt to a sub-agent."""
     return call("Task", description="sub", prompt=prompt, subagent_type="general-purpose")
+
+
+def allow(home: Path, *tools: str) -> None:
+    """Write the settings of a person who lets Claude Code use these tools without asking."""
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"permissions": {"allow": tools}}))
+
+
+def delete_session(home: Path, session: str) -> None:
+    """Delete a session's transcript from Claude Code's store."""
+    (transcript,) = (home / ".claude" / "projects").glob(f"*/{session}.jsonl")
+    transcript.unlink()
 
 
 def _runs(binary: Path) -> bool:

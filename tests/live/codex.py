@@ -13,8 +13,9 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+from tests.live import opencode
 from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES, REPOSITORY
+from tests.live.opencode import AGENTS, MACHINES
 
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
@@ -45,13 +46,17 @@ def find_codex() -> Path | None:
 
 def pinned_version() -> str:
     """Return the version that `agents.json` asks for."""
-    return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
+    return opencode.pinned_version(PACKAGE)
 
 
-def find_codex_acp() -> Path | None:
-    """Return the installed `codex-acp`, None without it; what it drives is named by CODEX_PATH."""
+def find_codex_acp() -> tuple[str, ...] | None:
+    """Return the command of the installed `codex-acp`, None without it.
+
+    CODEX_PATH names the Codex that it drives.
+    """
     script = AGENTS / "node_modules" / ACP_PACKAGE / "dist" / "index.js"
-    return script if script.is_file() and shutil.which("node") else None
+    node = shutil.which("node")
+    return (node, str(script)) if node and script.is_file() else None
 
 
 def codex_environment(
@@ -129,6 +134,12 @@ def delegation(prompt: str) -> str:
 def rollouts(home: Path, session: str = "") -> list[Path]:
     """Return the files that hold the threads, or one thread."""
     return sorted((home / ".codex" / "sessions").glob(f"*/*/*/rollout-*{session}.jsonl"))
+
+
+def delete_session(home: Path, session: str) -> None:
+    """Delete a thread's file from Codex's store."""
+    (rollout,) = rollouts(home, session)
+    rollout.unlink()
 
 
 def _runs(binary: Path) -> bool:

@@ -1,9 +1,8 @@
-"""Real agents for tests: found or said to be missing, isolated, ended whatever happens."""
+"""Real agents for tests: found or reported as missing, isolated, and ended in any case."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,65 +11,58 @@ from typing import Any
 import pytest
 from tests.live import claude_code, codex
 from tests.live.acp_process import AcpProcess
+from tests.live.agents import WAYS, make_repository, shell_of
 from tests.live.opencode import AGENTS, find_opencode, opencode_environment, pinned_version
 from tests.live.shell import Shell, agents_left
+from tests.support import repeating
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 StartOpenCode = Callable[..., AcpProcess]
 
 
-def missing(agent: str) -> None:
-    """Skip, saying so; where CI runs, an agent that is missing is a failure."""
-    message = f"{agent} IS NOT INSTALLED in {AGENTS}: run `make agents` (needs npm)"
-    if os.environ.get("CI"):
-        pytest.fail(message)
-    pytest.skip(message)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    return repeating.run_and_repeat(item, nextitem)
+
+
+def found(agent: str, place: Any) -> Any:
+    """Return where an agent is. Without it skip; in CI an agent that is missing is a failure."""
+    if place is None:
+        message = f"{agent} IS NOT INSTALLED in {AGENTS}: run `make agents` (needs npm)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return place
 
 
 @pytest.fixture(scope="session")
 def opencode_binary() -> Path:
-    binary = find_opencode()
-    if binary is None:
-        missing(f"OpenCode {pinned_version()}")
-    assert binary is not None
-    return binary
+    return found(f"OpenCode {pinned_version()}", find_opencode())
 
 
 @pytest.fixture(scope="session")
 def claude_binary() -> Path:
-    binary = claude_code.find_claude()
-    if binary is None:
-        missing(f"Claude Code {claude_code.pinned_version()}")
-    assert binary is not None
-    return binary
+    return found(f"Claude Code {claude_code.pinned_version()}", claude_code.find_claude())
 
 
 @pytest.fixture(scope="session")
 def claude_acp() -> tuple[str, ...]:
-    command = claude_code.find_claude_acp()
-    if command is None:
-        missing("claude-agent-acp, or the Node it needs,")
-    assert command is not None
-    return command
+    return found("claude-agent-acp, or the Node it needs,", claude_code.find_claude_acp())
 
 
 @pytest.fixture(scope="session")
 def codex_binary() -> Path:
-    binary = codex.find_codex()
-    if binary is None:
-        missing(f"Codex {codex.pinned_version()}")
-    assert binary is not None
-    return binary
+    return found(f"Codex {codex.pinned_version()}", codex.find_codex())
 
 
 @pytest.fixture(scope="session")
-def codex_acp() -> Path:
-    script = codex.find_codex_acp()
-    if script is None:
-        missing("codex-acp")
-    assert script is not None
-    return script
+def codex_acp() -> tuple[str, ...]:
+    return found("codex-acp", codex.find_codex_acp())
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture
@@ -84,18 +76,15 @@ def model() -> Iterator[RehearsalModel]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A small repository to work in."""
-    directory = tmp_path / "project"
-    directory.mkdir()
-    (directory / "a.txt").write_text("hello\n")
-    subprocess.run(["git", "init", "-q", str(directory)], check=True)
-    return directory
+    make_repository(tmp_path / "project")
+    return tmp_path / "project"
 
 
 @pytest.fixture
 def start_opencode(
     opencode_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
 ) -> Iterator[StartOpenCode]:
-    """Start `opencode acp`; every start has the same home, so sessions are found again."""
+    """Start `opencode acp`; every start has the same home, so that sessions persist."""
     with ExitStack() as stack:
 
         def start(**settings: Any) -> AcpProcess:
@@ -108,17 +97,16 @@ def start_opencode(
 
 
 @pytest.fixture
-def opencode_shell(
-    opencode_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
+def name() -> str:
+    """The agent, or the way to have it, by its key in `agents.WAYS`: a test's parameter."""
+    raise AssertionError("the test must be parametrised with `name`")
+
+
+@pytest.fixture
+def shell(
+    name: str, request: pytest.FixtureRequest, model: RehearsalModel, tmp_path: Path
 ) -> Iterator[Shell]:
-    """OpenCode is the only agent on PATH, so upthread chooses it without being told."""
-    binaries = tmp_path / "bin"
-    binaries.mkdir()
-    (binaries / "opencode").symlink_to(opencode_binary)
-    environment = {
-        **opencode_environment(tmp_path / "home", model),
-        "PATH": f"{binaries}:/usr/bin:/bin",
-        "UPTHREAD_HOME": str(tmp_path / "upthread"),
-    }
-    yield Shell(project, environment)
+    """upthread in a repository, with one agent on PATH that it chooses by itself."""
+    agent = WAYS[name]
+    yield shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
     assert agents_left(tmp_path) == []

@@ -11,7 +11,8 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.live.opencode import AGENTS, REPOSITORY
+from tests.live import opencode
+from tests.live.opencode import AGENTS
 
 PACKAGE = "@google/gemini-cli"
 NOBODY = "http://127.0.0.1:9"
@@ -26,7 +27,7 @@ def find_gemini() -> tuple[str, ...] | None:
 
 def pinned_version() -> str:
     """Return the version that `agents.json` asks for."""
-    return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
+    return opencode.pinned_version(PACKAGE)
 
 
 def gemini_environment(home: Path) -> dict[str, str]:

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.live import claude_code, codex
-from tests.live.set_up import AgentSetUp
+from tests.live import claude_code, codex, opencode
+from tests.live.hooked import SET_UPS, SetUp
 from tests.live.terminal import Terminal
-from tests.live.test_claude_code_hooks import Hooked as ClaudeCodeHooked
-from tests.live.test_claude_code_hooks import delegate as claude_delegate
-from tests.live.test_codex_hooks import WAIT, spawn, write_to
-from tests.live.test_codex_hooks import Hooked as CodexHooked
-from tests.live.test_opencode_plugin import Plugged
 
 from upthread.core.decision.words import RESUME, START_FRESH, done_in_words
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -33,64 +27,48 @@ _MARKS = "[\u276f\u203a]"
 """What stands before the option that Enter takes."""
 PRESSED_AGAIN_S = 15.0
 """A key too many would answer the next dialog: long enough for a machine under load."""
-READ_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """How a person uses one agent's interface."""
+    """How a person uses one agent's interface.
+
+    `choices` are the options that a newcomer picks in the dialogs of the first start, each with the
+    key that leads there, and `allowing` those by which a person allows a file to be written.
+    `told_again` is how upthread's line ends once a role continues after another start.
+    """
 
     agent: str
-    fixture: str
-    set_up: Callable[[Path, RehearsalModel, Path], AgentSetUp]
     options: tuple[str, ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
-    """What a newcomer picks in the dialogs of the first start, with the key that leads there."""
-    ready: str
-    leave: str
-    delegate: Callable[[str], str]
-    go_on: Callable[[str, str], str]
-    """The step by which a role goes on after another start: its session, and the prompt."""
-    told_again: str
-    """How upthread's line ends then."""
-    write: Callable[[Path, str], str]
-    """The step of a sub-agent that writes a text to a file."""
     allowing: tuple[tuple[str, str], ...] = ()
-    """What a person picks to allow it, where the agent asks."""
-    registered: str
-    """The agent's name in `--agent`."""
-    binary_name: str
+    ready: str
+    leave: str = "/exit"
+    told_again: str
     tokens_at_95_percent: int
 
+    def set_up(self, binary: Path, model: RehearsalModel, directory: Path) -> SetUp:
+        made = SET_UPS[self.agent](binary, model, directory)
+        if self.agent == "claude-code":
+            del made.environment["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"]  # as people have it
+            # Its greeting needs the network; the tests answer every dialog after the greeting.
+            state = {"hasCompletedOnboarding": True, "theme": "dark"}
+            (made.home / ".claude.json").write_text(json.dumps(state))
+        return made
 
-def _set_up_claude_code(binary: Path, model: RehearsalModel, directory: Path) -> AgentSetUp:
-    made = ClaudeCodeHooked(binary, model, directory)
-    del made.environment["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"]  # as it is for everybody
-    # Its greeting wants the network before it shows anything; every dialog after it is answered.
-    state = {"hasCompletedOnboarding": True, "theme": "dark"}
-    (made.home / ".claude.json").write_text(json.dumps(state))
-    return made
+    def write(self, path: Path, text: str) -> str:
+        """Return the step of a sub-agent that writes a text to a file."""
+        if self.agent == "claude-code":
+            return claude_code.call("Write", file_path=str(path), content=text)
+        if self.agent == "opencode":
+            return opencode.call("write", filePath=str(path), content=text)
+        return codex.command(f"echo {text} > {path}")
 
-
-def _claude_write(path: Path, text: str) -> str:
-    return claude_code.call("Write", file_path=str(path), content=text)
-
-
-def _opencode_delegate(prompt: str) -> str:
-    call = {"description": "plan", "prompt": prompt, "subagent_type": "planner"}
-    return f"[[CALL task {json.dumps(call)}]]"
-
-
-def _opencode_write(path: Path, text: str) -> str:
-    return f"[[CALL write {json.dumps({'filePath': str(path), 'content': text})}]]"
-
-
-def _codex_delegate(prompt: str) -> str:
-    return f"{spawn(prompt)} {WAIT}"
-
-
-def _codex_go_on(session: str, prompt: str) -> str:
-    return f"{write_to(session, prompt)} {WAIT}"
+    def continue_(self, desk: Desk, session: str, prompt: str) -> str:
+        """Return the step by which a role continues after another start."""
+        if self.agent == "codex":
+            return desk.agent.continue_(session, prompt)
+        return desk.agent.delegate(prompt)
 
 
 RESUMED = f"{done_in_words(RESUME, '{session}')} · 2nd turn"
@@ -103,50 +81,27 @@ INTERFACES = {
     each.agent: each
     for each in (
         Interface(
-            agent="claude",
-            fixture="claude_binary",
-            set_up=_set_up_claude_code,
+            agent="claude-code",
             choices=(("Yes, I trust this folder", "down"), ("Yes", "up")),
-            ready="manual mode on",
-            leave="/exit",
-            delegate=claude_delegate,
-            go_on=lambda _session, prompt: claude_delegate(prompt),
-            told_again=BRIEFED,
             allowing=(("Yes", "up"),),
-            registered="claude-code",
-            binary_name="claude",
+            ready="manual mode on",
+            told_again=BRIEFED,
             tokens_at_95_percent=190_000,
-            write=_claude_write,
         ),
         Interface(
             agent="opencode",
-            fixture="opencode_binary",
-            set_up=Plugged,
             ready="Ask anything",
-            leave="/exit",
-            delegate=_opencode_delegate,
-            go_on=lambda _session, prompt: _opencode_delegate(prompt),
             told_again=RESUMED,
-            registered="opencode",
-            binary_name="opencode",
             tokens_at_95_percent=95_000,
-            write=_opencode_write,
         ),
         Interface(
             agent="codex",
-            fixture="codex_binary",
-            set_up=CodexHooked,
             options=("--no-daemon",),
             choices=(("Trust and continue", "up"), ("Trust all and continue", "down")),
             ready="Ask Codex to do anything",
             leave="/quit",
-            delegate=_codex_delegate,
-            go_on=_codex_go_on,
             told_again=RESUMED,
-            registered="codex",
-            binary_name="codex",
             tokens_at_95_percent=258_400,
-            write=lambda path, text: codex.command(f"echo {text} > {path}"),
         ),
     )
 }
@@ -161,21 +116,10 @@ class Desk:
         self.interface = interface
         self.binary = binary
         self.model = model
-        self.directory = directory
         self.agent = interface.set_up(binary, model, directory)
         self.project = self.agent.project
-        self._put_on_path()
         self.agent.upthread("use", WORKSTREAM)
         self._is_newcomer = True
-
-    def _put_on_path(self) -> None:
-        """So that `upthread tell` finds this agent, and no other of its kind."""
-        binaries = self.directory / "bin"
-        binaries.mkdir(exist_ok=True)
-        link = binaries / self.interface.binary_name
-        if not link.exists():
-            link.symlink_to(self.binary)
-        self.agent.environment["PATH"] = f"{binaries}:{self.agent.environment['PATH']}"
 
     @contextmanager
     def at_the_agent(self, *words: str) -> Iterator[Terminal]:
@@ -208,17 +152,8 @@ class Desk:
 
     def says(self, *words: str) -> str:
         """What `upthread` prints at a person's prompt, with single spaces."""
-        done = subprocess.run(
-            [*self.agent.program, *words],
-            cwd=self.project,
-            env={**self.agent.environment, "COLUMNS": "400"},
-            capture_output=True,
-            text=True,
-            timeout=READ_WITHIN_S,
-            check=False,
-        )
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
-        return " ".join(done.stdout.split())
+        wide = {**self.agent.environment, "COLUMNS": "400"}
+        return " ".join(self.agent.output_of([*self.agent.program, *words], wide).split())
 
     def wait_for_file(self, terminal: Terminal, file: Path) -> None:
         """Wait until the agent has written a file."""

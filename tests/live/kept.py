@@ -1,4 +1,4 @@
-"""What we keep of a real agent's sessions, to be laid beside what its own store holds."""
+"""Our record of a real agent's sessions, in the form in which its own store is read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Said = list[tuple[str, str]]
 
 
 def ours(shell: Shell) -> dict[str, Mapping[str, Any]]:
-    """What we keep of the workstream `w`, by the upstream session it was said in."""
-    audit = shell.lines("audit", "w", "--format", "json")[0]
+    """Return our conversations of the workstream by the upstream session of each."""
+    audit = shell.one("audit", "spec-42", "--format", "json")
     return {each["chain"][0]["upstream_session_id"]: each for each in audit["conversations"]}
 
 
 def messages_of(conversation: Mapping[str, Any]) -> History:
-    """A conversation of the audit, as a history."""
+    """Return a conversation of the audit as a history."""
     told = [m for turn in conversation["turns"] for m in turn["messages"]]
     told += conversation["child_messages"]
     return History(
@@ -38,7 +38,7 @@ def messages_of(conversation: Mapping[str, Any]) -> History:
 
 
 def as_sent(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts of a message; our context is sent before the text, as one with it."""
+    """Return the parts of a message; our context is sent before the text, in one part."""
     parts = message["parts"]
     context = [part["text"] for part in parts if part["kind"] == "context"]
     if not context:
@@ -62,11 +62,11 @@ def part_of(part: Mapping[str, Any]) -> TextPart | ReasoningPart | ToolCallPart 
             )
         case "tool_result":
             return ToolResultPart(call_id=part["call_id"], status=part["status"], text=part["text"])
-    return None  # type: ignore[return-value]  # notes and our own context are no words of theirs
+    return None  # type: ignore[return-value]  # notes and our context are not the agent's texts
 
 
 def words(history: History) -> Said:
-    """What was said, called and answered, in order; a text in pieces is one."""
+    """Return the texts, calls and results in order; the pieces of a text are joined."""
     said: Said = []
     for message in history.messages:
         begun = len(said)
@@ -82,7 +82,7 @@ def words(history: History) -> Said:
 
 
 def _say(said: Said, who: str, text: str, *, is_begun: bool) -> None:
-    """Add a text; what follows words of the same one without a break is the rest of them."""
+    """Add a text; joins it to the text before if the same speaker continues."""
     if said and said[-1][0] == who and (who != "user" or is_begun):
         said[-1] = (who, said[-1][1] + text)
     else:

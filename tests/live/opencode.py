@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -19,7 +21,10 @@ from tests.live.installed import printed_version
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-AGENTS = Path(os.environ.get("UPTHREAD_TEST_AGENTS", REPOSITORY / ".agents"))
+OTHER_AGENTS = os.environ.get("UPTHREAD_TEST_AGENTS")
+"""A folder of agents that are not the pinned ones, for example those of `make new-agents`."""
+AGENTS = Path(OTHER_AGENTS or REPOSITORY / ".agents")
+PINS = AGENTS / "package.json" if OTHER_AGENTS else REPOSITORY / "agents.json"
 Protocol = Literal["chat_completions", "messages"]
 PROVIDER = "rehearsal"
 SWITCHED_OFF = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
@@ -58,10 +63,9 @@ def find_opencode() -> Path | None:
     return None
 
 
-def pinned_version() -> str:
+def pinned_version(package: str = "opencode-ai") -> str:
     """Return the version that `agents.json` asks for."""
-    pinned = json.loads((REPOSITORY / "agents.json").read_text())
-    return pinned["dependencies"]["opencode-ai"]
+    return json.loads(PINS.read_text())["dependencies"][package]
 
 
 def opencode_environment(
@@ -99,6 +103,35 @@ def isolated_environment(home: Path) -> dict[str, str]:
     for name in SWITCHED_OFF:
         environment[f"OPENCODE_DISABLE_{name}"] = "1"
     return environment
+
+
+def call(tool: str, **arguments: object) -> str:
+    """Return the step of a prompt that calls a tool."""
+    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+
+
+def command(line: str) -> str:
+    """Return the step that runs a shell line."""
+    return call("bash", command=line, description="run it")
+
+
+def delegation(prompt: str, **more: object) -> str:
+    """Return the step that gives a prompt to a sub-agent."""
+    task = {"description": "sub", "prompt": prompt, "subagent_type": "general", **more}
+    return call("task", **task)
+
+
+def database_of(home: Path) -> Path:
+    """Return the path of OpenCode's own database."""
+    return home / ".local" / "share" / "opencode" / "opencode.db"
+
+
+def delete_session(home: Path, session: str) -> None:
+    """Delete a session from OpenCode's store while no OpenCode runs."""
+    with closing(sqlite3.connect(database_of(home))) as connection, connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        gone = connection.execute("DELETE FROM session WHERE id = ?", (session,))
+        assert gone.rowcount == 1
 
 
 def _config(model: RehearsalModel, protocol: Protocol) -> dict[str, object]:

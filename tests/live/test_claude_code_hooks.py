@@ -3,137 +3,55 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.live.claude_code import call, claude_environment, command
-from tests.live.pricing import tokens_in
+from tests.live.asked import tokens_in
+from tests.live.claude_code import call, command
+from tests.live.hooked import HookedClaude
 from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
-from tests.live.set_up import AgentSetUp
 from tests.support import trusting
 from tests.support.decisions_told import decisions_told
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.core.decision.words import START_FRESH
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-ROLE = "---\nname: planner\ndescription: plans\n---\nYou are the planner.\n"
-SETTINGS = '{\n    "env": {"A": "é"},\n\n    "hooks": {"Stop": [{"hooks": []}]} }'
-"""A user's own, in a form nobody would write by program."""
-
-
-@dataclass(frozen=True)
-class Ran:
-    """One run of `claude -p`: its session, what hooks told the person, the requests it made."""
-
-    session: str
-    lines: tuple[str, ...]
-    requests: tuple[Any, ...]
-    written: str
-
-    @property
-    def by_children(self) -> list[str]:
-        named = [r for r in self.requests if r.headers.get("x-claude-code-agent-id")]
-        return [json.dumps(request.body["messages"]) for request in named]
-
-
-class Hooked(AgentSetUp):
-    """Claude Code with the hooks, as `upthread setup` installs them."""
-
-    def __init__(
-        self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable
-    ) -> None:
-        self.binary = binary
-        self.model = model
-        self.home = directory / "home"
-        self.upthread_home = directory / "upthread"
-        environment = {
-            **claude_environment(self.home, model),
-            "UPTHREAD_HOME": str(self.upthread_home),
-            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-            "ENABLE_TOOL_SEARCH": "false",
-        }
-        super().__init__(directory / "project", environment, python=python)
-        agents = self.project / ".claude" / "agents"
-        agents.mkdir(parents=True)
-        (agents / "planner.md").write_text(ROLE)
-        self.settings = self.home / ".claude" / "settings.json"
-        self.settings.parent.mkdir(exist_ok=True)
-        self.settings.write_text(SETTINGS)
-        self.upthread("setup", "claude", "--yes")
-
-    def run(self, prompt: str, *more: str) -> Ran:
-        before = len(self.model.model_requests)
-        options = ["--output-format", "stream-json", "--verbose", "--include-hook-events"]
-        allowed = ["--allowedTools", "Read", "Agent", "SendMessage", "ToolSearch"]
-        done = subprocess.run(
-            [str(self.binary), "-p", *options, *allowed, *more],
-            cwd=self.project,
-            env=self.environment,
-            input=prompt,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout, done.stderr)
-        events = [json.loads(line) for line in done.stdout.splitlines()]
-        hooks = [event for event in events if event.get("subtype") == "hook_response"]
-        assert all(event["exit_code"] == 0 for event in hooks)
-        told = [json.loads(event["stdout"]) for event in hooks if event["stdout"]]
-        return Ran(
-            session=events[-1]["session_id"],
-            lines=tuple(each["systemMessage"] for each in told if "systemMessage" in each),
-            requests=tuple(self.model.model_requests[before:]),
-            written=done.stdout,
-        )
-
-
-def delegate(prompt: str) -> str:
-    return call("Agent", description="plan", prompt=prompt, subagent_type="planner")
-
-
-def write_to(child: str, message: str) -> str:
-    return call("SendMessage", to=child, summary="go on", message=message)
-
 
 @pytest.fixture(scope="module")
-def hooked(claude_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hooked]:
+def hooked(claude_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HookedClaude]:
     with RehearsalModel() as model:
-        yield Hooked(claude_binary, model, tmp_path_factory.mktemp("hooked"))
+        yield HookedClaude(claude_binary, model, tmp_path_factory.mktemp("hooked"))
     assert model.violations == []
 
 
 def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
-    hooked.upthread("use", "spec-1")
-    (hooked.project / "a.txt").write_text("hello\n")
+    hooked.use("spec-1")
     reading = call("Read", file_path=str(hooked.project / "a.txt"))
-    first = hooked.run("Go.\n\n" + delegate(f"Remember KIWI-1.\n\n{reading} [[SAY noted PEAR]]"))
+    first = hooked.run(
+        "Go.\n\n" + hooked.delegate(f"Remember KIWI-1.\n\n{reading} [[SAY noted PEAR]]")
+    )
     assert "upthread: spec-1/planner: STARTED" in first.lines
     hooked.planner("spec-1", turns=1)
-    second = hooked.run(f"Go.\n\n{delegate('What was it?')}")
+    second = hooked.run(f"Go.\n\n{hooked.delegate('What was it?')}")
     (line,) = second.lines[-1:]
     assert len(second.lines) == 1, second.lines
     assert decisions_told(line) == [START_FRESH]
     assert "takes no session" in line
     (child,) = second.by_children
-    assert "# Briefing" in child
-    assert "KIWI-1" in child
-    assert "noted PEAR" in child
-    assert "a.txt" in child
+    for words in ("# Briefing", "KIWI-1", "noted PEAR", "a.txt"):
+        assert words in child
     view = hooked.planner("spec-1", turns=2)
     assert view["last_turn"]["decision"] == "start_fresh_with_briefing"
     assert view["resume_command"] is None, "a sub-agent has no interface of its own"
 
 
-def test_what_a_sub_agent_read_with_commands_is_stale_once_it_has_changed(hooked):
-    hooked.upthread("use", "spec-9")
+@EXTENDED
+def test_a_file_that_a_sub_agent_read_with_commands_is_stale_once_it_has_changed(hooked):
+    hooked.use("spec-9")
     lines = [*WAYS, *NOT_READ, *NOT_TOLD]
     files = [f"read-{number}.txt" for number in range(len(lines) + 1)]
     for file in files:
@@ -141,14 +59,13 @@ def test_what_a_sub_agent_read_with_commands_is_stale_once_it_has_changed(hooked
     *by_shell, by_tool = files
     steps = [command(line.format(file, file)) for line, file in zip(lines, by_shell, strict=True)]
     steps.append(call("Read", file_path=str(hooked.project / by_tool)))
-    hooked.run("Go.\n\n" + delegate("Look.\n\n" + "\n".join(steps)), "Bash")
+    hooked.run("Go.\n\n" + hooked.delegate("Look.\n\n" + "\n".join(steps)), "Bash")
     hooked.planner("spec-9", turns=1)
     for file in files:
         (hooked.project / file).write_text("somebody else's\n")
     why = hooked.upthread("why", "spec-9/planner")
     read = {**dict(zip(WAYS, files, strict=False)), "Read": by_tool}
     stale = set(why["now"]["stale_files"])
-    print(f"{len(stale)} stale of {len(read)} ways")  # noqa: T201  # the figure that is promised
     assert [way for way, file in read.items() if file not in stale] == []
     assert stale.difference(read.values()) == set()
     known = {"files": len(read), "commands_not_known": len(NOT_WHOLLY_TOLD)}
@@ -161,15 +78,18 @@ def either_way(hooked, request, monkeypatch):
     if request.param == "in the background":
         monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
     workstream = "spec-2" if request.param == "waited for" else "spec-5"
-    hooked.upthread("use", workstream)
+    hooked.use(workstream)
     return hooked, workstream
 
 
-def test_the_same_main_session_goes_on_with_the_same_sub_agent(either_way):
+@EXTENDED
+def test_the_same_main_session_continues_with_the_same_sub_agent(either_way):
     hooked, workstream = either_way
-    first = hooked.run(f"Go.\n\n{delegate('Remember KIWI-2.')}")
+    first = hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-2.')}")
     child = hooked.planner(workstream, turns=1)["upstream_session_id"]
-    second = hooked.run(f"Go on.\n\n{write_to(child, 'What was it?')}", "--resume", first.session)
+    second = hooked.run(
+        f"Go on.\n\n{hooked.continue_(child, 'What was it?')}", "--resume", first.session
+    )
     told = json.dumps(second.requests[0].body["messages"])
     assert f"{workstream}/planner: SendMessage with to: '{child}'" in told
     assert any("RESUMED" in line for line in second.lines)
@@ -190,7 +110,7 @@ def test_the_same_main_session_goes_on_with_the_same_sub_agent(either_way):
 
 @pytest.fixture
 def handover(hooked) -> Iterator[None]:
-    trusting.configure(hooked.project, hooked.upthread_home, "handover = true\n")
+    trusting.configure(hooked.project, hooked.own, "handover = true\n")
     yield
     (hooked.project / "upthread.toml").unlink()
 
@@ -207,10 +127,11 @@ def deferring(hooked, monkeypatch):
     return hooked
 
 
-def test_with_handover_another_main_session_goes_on_with_the_whole_history(deferring, handover):
+@EXTENDED
+def test_with_handover_another_main_session_continues_with_the_whole_history(deferring, handover):
     hooked = deferring
-    hooked.upthread("use", "spec-3")
-    hooked.run(f"Go.\n\n{delegate('Remember KIWI-3.')}")
+    hooked.use("spec-3")
+    hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-3.')}")
     child = hooked.planner("spec-3", turns=1)["upstream_session_id"]
     looking = hooked.run(f"Go.\n\n{load()}")
     tools = [each.get("name") for each in looking.requests[0].body["tools"]]
@@ -218,7 +139,7 @@ def test_with_handover_another_main_session_goes_on_with_the_whole_history(defer
     told = json.dumps(looking.requests[0].body["messages"])
     assert f"spec-3/planner: SendMessage with to: '{child}'" in told, "before anything is called"
     assert "ToolSearch with query 'select:SendMessage'" in told
-    writing = write_to(child, "What was it?")
+    writing = hooked.continue_(child, "What was it?")
     second = hooked.run(f"Go on.\n\n{writing}", "--resume", looking.session)
     (asked,) = second.by_children
     assert "# Briefing" not in asked
@@ -230,37 +151,42 @@ def test_with_handover_another_main_session_goes_on_with_the_whole_history(defer
     assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
 
 
+@EXTENDED
 def test_two_main_sessions_take_turns_with_one_sub_agent(hooked, handover):
-    hooked.upthread("use", "spec-6")
-    first = hooked.run(f"Go.\n\n{delegate('Remember KIWI-6.')}")
+    hooked.use("spec-6")
+    first = hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-6.')}")
     child = hooked.planner("spec-6", turns=1)["upstream_session_id"]
-    hooked.run(f"Go.\n\n{write_to(child, 'Remember PLUM-6.')}")
+    hooked.run(f"Go.\n\n{hooked.continue_(child, 'Remember PLUM-6.')}")
     hooked.planner("spec-6", turns=2)
-    back = hooked.run(f"Go on.\n\n{write_to(child, 'What were they?')}", "--resume", first.session)
+    back = hooked.run(
+        f"Go on.\n\n{hooked.continue_(child, 'What were they?')}", "--resume", first.session
+    )
     assert "KIWI-6" in back.by_children[-1]
     assert "PLUM-6" in back.by_children[-1], "what it did in the other session is known here"
     assert len(hooked.planner("spec-6", turns=3)["chain"]) == 1
 
 
+@SOAK
 def test_a_model_that_delegates_all_the_same_gets_the_briefing_and_no_error(hooked, handover):
-    hooked.upthread("use", "spec-4")
-    hooked.run(f"Go.\n\n{delegate('Remember KIWI-4.')}")
+    hooked.use("spec-4")
+    hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-4.')}")
     hooked.planner("spec-4", turns=1)
-    second = hooked.run(f"Go.\n\n{delegate('What was it?')}")
+    second = hooked.run(f"Go.\n\n{hooked.delegate('What was it?')}")
     (asked,) = second.by_children
     assert "# Briefing" in asked
     assert "KIWI-4" in asked
     assert "hook error" not in second.written
 
 
-def test_without_a_workstream_a_session_is_told_which_was_the_last(hooked):
-    hooked.upthread("use", "--clear")
-    ran = hooked.run(f"Go.\n\n{delegate('Plan.')}")
+@EXTENDED
+def test_without_a_workstream_a_session_is_shown_the_last_workstream(hooked):
+    hooked.use("--clear")
+    ran = hooked.run(f"Go.\n\n{hooked.delegate('Plan.')}")
     assert any(line.startswith("upthread: no workstream; last: spec-") for line in ran.lines)
     assert any("STARTED, not continued" in line for line in ran.lines)
 
 
-def test_taking_it_back_restores_the_settings_byte_for_byte(hooked):
+def test_removal_restores_the_settings_byte_for_byte(hooked):
     assert "hooks/upthread-launcher" in hooked.settings.read_text()
     hooked.upthread("setup", "claude", "--remove", "--yes")
-    assert hooked.settings.read_text() == SETTINGS
+    assert hooked.settings.read_text() == hooked.SETTINGS

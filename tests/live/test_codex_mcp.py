@@ -1,58 +1,60 @@
-"""The MCP server in the real Codex: what it lists, what its model is told of, and an answer."""
+"""The MCP server in the real Codex, which lists it, offers its tools and calls one."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.live.codex import call
-from tests.live.test_codex_hooks import Hooked
+from tests.live.codex import call, command
+from tests.live.hooked import HookedCodex
+from tests.live.shell import wait_until
+from tests.support.sets import EXTENDED
 
-from upthread.testing.rehearsal_model import RehearsalModel
-
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
 
 TOOLS = ["answer", "delegate", "report", "status", "wait", "why"]
 NAMESPACE = "mcp__upthread"
-UNTIL_SERVED = " ".join([call("exec_command", cmd="sleep 5", yield_time_ms=10_000)] * 4)
-"""Codex asks its model for the first time while servers still start; they take a second or more."""
-
-
-@pytest.fixture
-def served(codex_binary, tmp_path) -> Iterator[Hooked]:
-    with RehearsalModel() as model:
-        yield Hooked(codex_binary, model, tmp_path)
-    assert model.violations == []
 
 
 def offered(request: Any) -> list[str]:
-    """The tools of ours that a request to the model offers."""
+    """Return the tools of ours that a request offers to the model."""
     of_ours = [tool for tool in request.body["tools"] if tool.get("name") == NAMESPACE]
     assert NAMESPACE not in json.dumps([t for t in request.body["tools"] if t not in of_ours])
     return sorted(tool["name"] for each in of_ours for tool in each["tools"])
 
 
-def listed(served: Hooked) -> dict[str, Any]:
-    """The servers that Codex itself says it knows, by name."""
-    words = [str(served.binary), "mcp", "list", "--json"]
-    done = subprocess.run(
-        words, cwd=served.project, env=served.environment, capture_output=True, check=True
-    )
-    return {each["name"]: each for each in json.loads(done.stdout)}
+def listed(set_up: HookedCodex) -> dict[str, Any]:
+    """Return the servers that Codex itself knows, by name."""
+    servers = json.loads(set_up.output_of([str(set_up.binary), "mcp", "list", "--json"]))
+    return {each["name"]: each for each in servers}
 
 
-def test_after_setup_it_lists_our_server_tells_its_model_of_six_tools_and_gets_an_answer(served):
-    server = listed(served)["upthread"]
+def test_setup_gives_codex_our_server_with_six_tools_and_removal_takes_it_back(
+    codex_binary, model, tmp_path
+):
+    set_up = HookedCodex(codex_binary, model, tmp_path)
+    server = listed(set_up)["upthread"]
     assert (server["enabled"], server["transport"]["type"]) == (True, "stdio")
-    *_, last = served.run(f"Hello. {UNTIL_SERVED} {call('status')}").requests
-    assert offered(last) == TOOLS
-    outputs = [each for each in last.body["input"] if each["type"] == "function_call_output"]
+
+    # Codex asks its model for the first time while servers still start.
+    for _ in range(200):
+        model.answer_next(command("sleep 0.3"))
+    running = set_up.start("Hello.")
+    wait_until(lambda: offered_last(model) == TOOLS, "tools of ours")
+    model.forget_answers()
+    model.answer_next(call("status"))
+    assert running.wait(timeout=120) == 0
+    outputs = [
+        each
+        for each in model.model_requests[-1].body["input"]
+        if each["type"] == "function_call_output"
+    ]
     assert '{"workstreams":[]}' in json.dumps(outputs[-1]).replace("\\", "").replace(" ", "")
 
+    set_up.upthread("setup", "codex", "--remove", "--yes")
+    assert listed(set_up) == {}
 
-def test_after_it_was_taken_back_it_lists_none(served):
-    served.upthread("setup", "codex", "--remove", "--yes")
-    assert listed(served) == {}
+
+def offered_last(model: Any) -> list[str]:
+    return offered(model.model_requests[-1]) if model.model_requests else []

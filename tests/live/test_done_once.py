@@ -1,113 +1,100 @@
 """An outward action of unknown outcome is not done again, on the real agents, asking or not.
 
-A role acts; all or some of it is killed while the far end is at work. Whoever goes on, in whatever
-way, would act again in other words: what arrives is counted at the far end.
+A role acts; all or some of it is killed while the far end is at work. The next turn would act again
+in other words: the far end counts what arrives.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from tests.live.agents import ADDRESS, AGENTS, WAYS, RealAgent
 from tests.live.far_ends import FarEnd, Posts, Pushes
-from tests.live.shell import Shell, agents_left, kill_tree, only, tree_of
-from tests.live.ways import WAYS, Way, desk_of
+from tests.live.shell import Shell, kill_all, kill_tree, only, tree_of, wait_until
+from tests.support.sets import EXTENDED, SOAK, spread
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-ADDRESS = "spec-42/planner"
-PATIENCE_S = 90.0
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """A repository, a far end that counts, an agent on PATH, upthread beside them."""
 
-    way: Way
+    agent: RealAgent
     shell: Shell
     far_end: FarEnd
 
+    def asks_for(self, words: str) -> str:
+        return f"Do it. {self.agent.command(words)}"
+
     def start(self, words: str = "") -> subprocess.Popen[str]:
-        """Tell the role to act, and return while the far end is at work."""
-        step = self.way.step(words or self.far_end.words)
-        running = self.shell.start("tell", ADDRESS, f"Do it. {step}", "--agent", self.way.agent)
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.far_end.count:
-            assert running.poll() is None, running.stdout and running.stdout.read()
-            assert time.monotonic() < deadline, "nothing has arrived"
-            time.sleep(0.05)
-        time.sleep(0.5)
+        """Tell the role to act; return once the far end is at work and the call is on record."""
+        running = self.shell.start_call(self.asks_for(words or self.far_end.words))
+        wait_until(lambda: self.far_end.count, "arrival at the far end")
         return running
 
-    def cut_off(self) -> None:
-        """Have it act, and kill all of it at once."""
-        kill_tree(self.start())
+    def cut_off(self, words: str = "") -> None:
+        """Let the role act, and kill all of it at once."""
+        kill_tree(self.start(words))
         self.far_end.prepare()
 
+    def assert_held(self, told: dict[str, Any]) -> None:
+        assert told["parked"] is not None, told
+        assert (told["parked"]["reason"], self.far_end.count) == ("held_back", 1)
+        assert self.far_end.words in told["parked"]["detail"]
 
-@pytest.fixture(params=WAYS)
-def way(request) -> Way:
-    return WAYS[request.param]
+    def assert_asking_is_held(self, address: str, *options: str, words: str = "") -> None:
+        prompt = self.asks_for(words or self.far_end.other_words)
+        self.assert_held(self.shell.tell(prompt, *options, address=address, exit_code=4))
 
 
 @pytest.fixture(params=[Pushes])
-def desk(request, way, model, tmp_path) -> Iterator[Desk]:
-    binary = request.getfixturevalue(f"{way.fixture}_binary")
-    shell = desk_of(way, binary, model, tmp_path)
+def desk(request, name, shell, tmp_path) -> Iterator[Desk]:
     far_end = request.param(tmp_path, shell.project)
-    yield Desk(way=way, shell=shell, far_end=far_end)
+    yield Desk(agent=WAYS[name], shell=shell, far_end=far_end)
     far_end.close()
-    assert agents_left(tmp_path) == []
 
 
-def assert_held(desk: Desk, told: list[dict]) -> None:
-    parked = only(told, "turn_ended")["parked"]
-    assert parked is not None, told
-    assert (parked["reason"], desk.far_end.count) == ("held_back", 1)
-    assert desk.far_end.words in parked["detail"]
-
-
-def asks_again(desk: Desk, address: str, *options: str) -> list[dict]:
-    prompt = f"Do it. {desk.way.step(desk.far_end.other_words)}"
-    words = ("tell", address, prompt, "--agent", desk.way.agent, *options)
-    return desk.shell.lines(*words, exit_code=4)
-
-
-def test_a_turn_that_is_gone_on_with_does_not_act_again(desk, model):
+@pytest.mark.parametrize(
+    "name", spread(WAYS, first=0, extended=["claude-code, asking", "opencode", "codex"])
+)
+def test_a_turn_that_is_continued_does_not_act_again(desk, model):
     desk.cut_off()
-    model.answer_next(desk.way.step(desk.far_end.other_words))
-    assert_held(desk, desk.shell.lines("tell", ADDRESS, "--continue", exit_code=4))
+    model.answer_next(desk.agent.command(desk.far_end.other_words))
+    desk.assert_held(desk.shell.tell("--continue", exit_code=4))
 
 
+@pytest.mark.parametrize(
+    "name", spread(WAYS, first=0, extended=["claude-code, some rules", "codex, asking"])
+)
 def test_a_new_prompt_and_another_role_do_not_act_again_until_somebody_looked(desk):
     desk.cut_off()
-    assert_held(desk, asks_again(desk, ADDRESS))
-    assert_held(desk, asks_again(desk, "spec-42/auditor"))
-    other = desk.way.step(desk.far_end.something_else)
-    words = ("tell", "spec-42/validator", f"Do it. {other}", "--agent", desk.way.agent)
-    assert only(desk.shell.lines(*words), "turn_ended")["outcome"] == "ok"
-    assert desk.far_end.count == 2, "what is another action is nobody's doubt"
+    desk.assert_asking_is_held(ADDRESS)
+    desk.assert_asking_is_held("spec-42/auditor")
+    other = desk.asks_for(desk.far_end.something_else)
+    assert desk.shell.tell(other, address="spec-42/validator")["outcome"] == "ok"
+    assert desk.far_end.count == 2, "another action is in no doubt"
 
 
-def test_what_a_person_found_done_is_refused_and_the_turn_goes_on_to_its_end(desk, model):
+@pytest.mark.parametrize("name", spread(WAYS, first=0, extended=["claude-code", "codex"]))
+def test_an_action_that_a_person_settled_as_done_is_refused_and_the_turn_ends(desk, model):
     desk.cut_off()
     desk.shell.lines("effects", "spec-42", "done")
-    model.answer_next(desk.way.step(desk.far_end.other_words))
-    ended = only(desk.shell.lines("tell", ADDRESS, "--continue"), "turn_ended")
+    model.answer_next(desk.agent.command(desk.far_end.other_words))
+    ended = desk.shell.tell("--continue")
     assert (ended["outcome"], ended["parked"], desk.far_end.count) == ("ok", None, 1)
-    desk.shell.lines("tell", ADDRESS, f"Do it. {desk.way.step(desk.far_end.other_words)}")
-    assert desk.far_end.count == 2, "the turn has come to its end: who asks for it again means it"
+    desk.shell.tell(desk.asks_for(desk.far_end.other_words))
+    assert desk.far_end.count == 2, "the turn has ended: a new prompt that asks for it means it"
 
 
-@pytest.mark.parametrize("way", ["codex"], indirect=True)
-def test_what_its_words_do_not_tell_is_looked_into_and_what_is_everyday_goes_on(desk):
+@EXTENDED
+@pytest.mark.parametrize("name", ["codex"])
+def test_a_line_that_runs_a_script_is_looked_into_and_everyday_lines_run(desk):
     project = desk.shell.project
     (project / "Makefile").write_text("test:\n\t@echo tested\npush:\n\tgit push origin main\n")
     (project / "push.sh").write_text("#!/bin/sh\ngit push origin main\n")
@@ -117,16 +104,12 @@ def test_what_its_words_do_not_tell_is_looked_into_and_what_is_everyday_goes_on(
     desk.cut_off()
     ways = ("make push", "./two.sh", "python3 -c \"import os; os.system('git push origin main')\"")
     for role, line in zip(("auditor", "validator", "constructor"), ways, strict=True):
-        prompt = f"Do it. {desk.way.step(line)}"
-        words = ("tell", f"spec-42/{role}", prompt, "--agent", desk.way.agent)
-        told = desk.shell.lines(*words, exit_code=4)
-        assert_held(desk, told)
-        detail = only(told, "turn_ended")["parked"]["detail"]
+        told = desk.shell.tell(desk.asks_for(line), address=f"spec-42/{role}", exit_code=4)
+        desk.assert_held(told)
+        detail = told["parked"]["detail"]
         assert detail.startswith("may repeat `git push origin main`: it runs `")
-    everyday = ("tell", "spec-42/clarifier", f"Do it. {desk.way.step('make test')}")
-    told = desk.shell.lines(*everyday, "--agent", desk.way.agent)
-    assert only(told, "turn_ended")["outcome"] == "ok"
-    assert desk.far_end.count == 1
+    told = desk.shell.tell(desk.asks_for("make test"), address="spec-42/clarifier")
+    assert (told["outcome"], desk.far_end.count) == ("ok", 1)
 
 
 APPROVES = {
@@ -137,63 +120,60 @@ APPROVES = {
 LOOKS_ONLY = '[[pipeline.steps]]\nrole = "validator"\ntask = "Look."\n'
 
 
-@pytest.mark.parametrize("way", ["claude-code", "opencode", "codex"], indirect=True)
-def test_a_run_that_approves_says_what_may_have_been_done_until_a_person_says_so(desk, model):
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code"]))
+def test_a_run_that_approves_reports_an_unsettled_action_until_a_person_settles_it(desk, model):
     desk.cut_off()
     desk.shell.configure(LOOKS_ONLY)
     model.answer_next(f"[[SAY ```upthread\n{json.dumps(APPROVES)}\n```]]")
-    words = ("run", "spec-42", "Look.", "--agent", desk.way.agent)
-    result = desk.shell.lines(*words, exit_code=4)[-1]
+    result = desk.shell.lines("run", "spec-42", "Look.", exit_code=4)[-1]
     assert (result["status"], result["state"]) == ("approved", "unsettled")
     (effect_id,) = result["in_doubt"]
     assert result["next"] == ["upthread effects spec-42"]
-    (shown,) = desk.shell.lines("show", "spec-42")
-    assert [each["effect_id"] for each in shown["in_doubt"]] == [effect_id]
-    assert shown["in_doubt"][0]["looks"] == ["git ls-remote origin refs/heads/main"]
+    (in_doubt,) = desk.shell.one("show", "spec-42")["in_doubt"]
+    assert in_doubt["effect_id"] == effect_id
+    assert in_doubt["looks"] == ["git ls-remote origin refs/heads/main"]
     desk.shell.lines("effects", "spec-42", "done")
-    (settled,) = desk.shell.lines("show", "spec-42")
-    assert (settled["in_doubt"], desk.far_end.count) == ([], 1)
+    assert (desk.shell.one("show", "spec-42")["in_doubt"], desk.far_end.count) == ([], 1)
 
 
-@pytest.mark.parametrize("way", ["claude-code", "opencode", "codex"], indirect=True)
-def test_what_a_script_pushed_is_known_as_a_push_and_not_pushed_again(desk, model):
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
+def test_a_push_inside_a_script_is_known_as_a_push_and_not_pushed_again(desk, model):
     script = desk.shell.project / "ship.sh"
     script.write_text(f"#!/bin/sh\n{desk.far_end.words}\n")
     script.chmod(0o755)
-    running = desk.start("./ship.sh")
-    kill_tree(running)
-    desk.far_end.prepare()
-    (held,) = desk.shell.lines("effects", "spec-42")[0]["in_doubt"]
+    desk.cut_off("./ship.sh")
+    (held,) = desk.shell.one("effects", "spec-42")["in_doubt"]
     assert held["looks"] == ["git ls-remote origin refs/heads/main"]
-    model.answer_next(desk.way.step("./ship.sh"))
-    told = desk.shell.lines("tell", ADDRESS, "--continue", exit_code=4)
-    assert only(told, "turn_ended")["parked"]["reason"] == "held_back"
-    plainly = ("tell", "spec-42/auditor", f"Do it. {desk.way.step(desk.far_end.words)}")
-    told = desk.shell.lines(*plainly, "--agent", desk.way.agent, exit_code=4)
-    assert (only(told, "turn_ended")["parked"]["reason"], desk.far_end.count) == ("held_back", 1)
+    model.answer_next(desk.agent.command("./ship.sh"))
+    assert desk.shell.tell("--continue", exit_code=4)["parked"]["reason"] == "held_back"
+    plainly = desk.asks_for(desk.far_end.words)
+    told = desk.shell.tell(plainly, address="spec-42/auditor", exit_code=4)
+    assert (told["parked"]["reason"], desk.far_end.count) == ("held_back", 1)
 
 
-@pytest.mark.soak
+@pytest.mark.parametrize("name", spread(WAYS, first=0, extended=["codex, asking"]))
 @pytest.mark.parametrize("desk", [Posts], indirect=True)
 def test_a_post_is_not_sent_again(desk, model):
     desk.cut_off()
-    model.answer_next(desk.way.step(desk.far_end.other_words))
-    assert_held(desk, desk.shell.lines("tell", ADDRESS, "--continue", exit_code=4))
+    model.answer_next(desk.agent.command(desk.far_end.other_words))
+    desk.assert_held(desk.shell.tell("--continue", exit_code=4))
 
 
-@pytest.mark.soak
+@pytest.mark.parametrize("name", spread(WAYS, first=0, extended=["codex"]))
 def test_an_agent_that_is_killed_alone_is_started_again_and_does_not_act_again(desk, model):
     running = desk.start()
     desk.far_end.prepare()
-    model.answer_next(desk.way.step(desk.far_end.other_words))
-    for pid in tree_of(running.pid) - {running.pid}:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    out, _ = running.communicate(timeout=PATIENCE_S)
-    assert_held(desk, [json.loads(line) for line in out.splitlines()])
+    model.answer_next(desk.agent.command(desk.far_end.other_words))
+    kill_all(tree_of(running.pid) - {running.pid})
+    assert running.stdout is not None
+    with running.stdout:
+        lines = [json.loads(line) for line in running.stdout]
+    running.wait()
+    desk.assert_held(only(lines, "turn_ended"))
 
 
-@pytest.mark.soak
-def test_a_session_that_is_new_does_not_act_again(desk):
+@SOAK
+@pytest.mark.parametrize("name", WAYS)
+def test_a_new_session_does_not_act_again(desk):
     desk.cut_off()
-    assert_held(desk, asks_again(desk, ADDRESS, "--fresh"))
+    desk.assert_asking_is_held(ADDRESS, "--fresh")

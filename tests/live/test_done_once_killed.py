@@ -10,28 +10,32 @@ import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.live.agents import ADDRESS, WAYS, RealAgent, shell_of
 from tests.live.far_ends import FarEnd, Posts, Publishes, Pushes
-from tests.live.shell import Shell, agents_left, kill_tree, tree_of
-from tests.live.ways import WAYS, Way, desk_of
+from tests.live.shell import (
+    PATIENCE_S,
+    Shell,
+    agents_left,
+    kill_all,
+    kill_tree,
+    tree_of,
+    wait_until,
+)
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.timeout(7200)]
 
-ADDRESS = "spec-42/planner"
 KILLS_A_WAY = int(os.environ.get("UPTHREAD_KILLS", "72"))
 """Of 180 ways to be killed and go on; seven ways to have an agent make 504."""
-PATIENCE_S = 90.0
 AT_WORK_S = 0.6
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "agents" / "kills"
 PIPELINE = """\
@@ -88,11 +92,11 @@ class Kill:
     """One case as it is played: an agent acts, something is killed, somebody goes on."""
 
     case: Case
-    way: Way
+    way: RealAgent
     shell: Shell
     far_end: FarEnd
     model: RehearsalModel
-    other: Way
+    other: RealAgent
 
     def play(self) -> str:
         """Return how it ended: once, or stopped; AssertionError for twice, and for unsaid."""
@@ -104,9 +108,7 @@ class Kill:
         finally:
             self.far_end.let_go()
             out = _end_of(running)
-        if (
-            running.returncode == 0
-        ):  # upthread went on with another agent, and nothing stood in doubt
+        if running.returncode == 0:  # upthread continued with another agent; nothing was in doubt
             assert (self.case.killed, self.far_end.count) == ("agent", 1), f"{self.case}\n{out}"
             return "once"
         self.far_end.prepare()
@@ -114,12 +116,12 @@ class Kill:
         return self._verdict(code, told, out)
 
     def _begin(self) -> subprocess.Popen[str]:
-        self.model.answer_next(self.way.step(self.far_end.words))
+        self.model.answer_next(self.way.command(self.far_end.words))
         if self.case.after == "run":
             (self.shell.project / "spec.md").write_text("# Do it\n")
-            words = ("run", "spec-42", "--spec", "spec.md", "--agent", self.way.agent)
+            words = ("run", "spec-42", "--spec", "spec.md", "--agent", self.way.name)
             return self.shell.start(*words)
-        return self.shell.start("tell", ADDRESS, "Do it.", "--agent", self.way.agent)
+        return self.shell.start("tell", ADDRESS, "Do it.", "--agent", self.way.name)
 
     def _await_moment(self, running: subprocess.Popen[str]) -> None:
         moment = MOMENTS.index(self.case.moment)
@@ -134,33 +136,30 @@ class Kill:
         if moment == 3:
             self._await(running, lambda: len(self.model.model_requests) > 1)
 
-    def _await(self, running: subprocess.Popen[str], look: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not look():
-            assert running.poll() is None, running.stdout and running.stdout.read()
-            assert time.monotonic() < deadline, f"{self.case}: its moment has not come"
-            time.sleep(0.02)
+    def _await(self, running: subprocess.Popen[str], holds: Callable[[], object]) -> None:
+        wait_until(
+            lambda: holds() or running.poll() is not None, f"moment of {self.case}", every_s=0.02
+        )
+        assert holds(), running.stdout and running.stdout.read()
 
     def _kill(self, running: subprocess.Popen[str]) -> None:
         below = tree_of(running.pid) - {running.pid}
         self.model.forget_answers()
         if self.case.killed == "agent":  # upthread starts another one, which would act again
-            self.model.answer_next(self.way.step(self.far_end.other_words))
+            self.model.answer_next(self.way.command(self.far_end.other_words))
         named = {"agent": below, "upthread": {running.pid}, "both": {running.pid, *below}}
-        for pid in named[self.case.killed]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(named[self.case.killed])
 
     def _go_on(self) -> tuple[int, str]:
         way = self.other if self.case.after == "other agent" else self.way
         self.model.forget_answers()
-        self.model.answer_next(way.step(self.far_end.other_words))
+        self.model.answer_next(way.command(self.far_end.other_words))
         words = {
             "tell --continue": ("tell", ADDRESS, "--continue"),
             "new prompt": ("tell", ADDRESS, "Go on."),
             "run": ("run", "spec-42"),
             "tell --fresh": ("tell", ADDRESS, "Go on.", "--fresh"),
-            "other agent": ("tell", ADDRESS, "Go on.", "--agent", way.agent),
+            "other agent": ("tell", ADDRESS, "Go on.", "--agent", way.name),
         }[self.case.after]
         done = subprocess.run(
             [*self.shell.command(*words), "--json"],
@@ -192,9 +191,9 @@ def _end_of(running: subprocess.Popen[str]) -> str:
         raise
 
 
-def other_than(way: Way) -> Way:
+def other_than(way: RealAgent) -> RealAgent:
     """The agent that goes on where another was killed: one that never asks."""
-    return WAYS["codex" if way.agent != "codex" else "opencode"]
+    return WAYS["codex" if way.name != "codex" else "opencode"]
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -205,8 +204,10 @@ def test_whatever_is_killed_an_outward_action_is_done_once(name, request, tmp_pa
     for number, case in enumerate(cases(name)):
         with RehearsalModel() as model:
             directory = tmp_path / str(number)
-            shell = desk_of(way, _binary(request, way), model, directory)
-            beside = desk_of(other, _binary(request, other), model, directory / "other")
+            shell = shell_of(way, request.getfixturevalue(way.fixture), model, directory)
+            beside = shell_of(
+                other, request.getfixturevalue(other.fixture), model, directory / "other"
+            )
             shell.environment = both(shell.environment, beside.environment)
             shell.configure(PIPELINE)
             far_end = ACTIONS[case.action](directory, shell.project)
@@ -222,7 +223,7 @@ def test_whatever_is_killed_an_outward_action_is_done_once(name, request, tmp_pa
         assert agents_left(directory) == []
         ended[case.moment, how] += 1
         print(f"{number} {case}: {how}", flush=True)  # noqa: T201
-    _write(name, way, request, ended)
+    _write(name, way, ended)
     assert faults == []
 
 
@@ -232,21 +233,12 @@ def both(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
     return {**second, **first, "PATH": path}
 
 
-def _binary(request: pytest.FixtureRequest, way: Way) -> Path:
-    return request.getfixturevalue(f"{way.fixture}_binary")
-
-
-def _write(
-    name: str, way: Way, request: pytest.FixtureRequest, ended: Counter[tuple[str, str]]
-) -> None:
-    TABLE.mkdir(exist_ok=True)
-    kept = {
-        "agent": way.agent,
-        "way": name,
-        "moments": {
-            moment: {how: count for (at, how), count in sorted(ended.items()) if at == moment}
-            for moment in MOMENTS
-        },
+def _write(name: str, way: RealAgent, ended: Counter[tuple[str, str]]) -> None:
+    moments = {
+        moment: {how: count for (at, how), count in sorted(ended.items()) if at == moment}
+        for moment in MOMENTS
     }
+    TABLE.mkdir(exist_ok=True)
     file = TABLE / f"{name.replace(', ', '-').replace(' ', '-')}.json"
-    file.write_text(json.dumps(kept, indent=2) + "\n")
+    table = {"agent": way.name, "way": name, "moments": moments}
+    file.write_text(json.dumps(table, indent=2) + "\n")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import anyio
 import pytest
-from tests.live.conftest import missing
+from tests.live.conftest import found
 from tests.live.gemini import find_gemini, gemini_environment, pinned_version
 from tests.live.shell import agents_left
 
@@ -18,15 +20,8 @@ pytestmark = [pytest.mark.live, pytest.mark.anyio, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 def gemini(tmp_path):
-    command = find_gemini()
-    if command is None:
-        missing(f"Gemini CLI {pinned_version()}")
+    command = found(f"Gemini CLI {pinned_version()}", find_gemini())
     yield AcpAdapter(agent="gemini", command=command)
     assert agents_left(tmp_path) == []
 
@@ -56,13 +51,15 @@ async def test_it_is_one_process_and_knows_which_sessions_it_has(gemini, opening
         assert caught.value.outcome == "missing"
         process = connection.process
         assert process is not None
-        with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: ASYNC230, PTH123
-            (mark,) = (
-                entry.partition(b"=")[2].decode().rpartition(":")[2]
-                for entry in file.read().split(b"\0")
-                if entry.startswith(MARK_VARIABLE.encode())
-            )
+        (mark,) = await anyio.to_thread.run_sync(marks_of, process.pid)
         assert marked_processes(mark) == (process.pid,)
+
+
+def marks_of(pid: int) -> list[str]:
+    """Return the mark that upthread gave a process, from its environment."""
+    environment = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    named = [entry for entry in environment if entry.startswith(MARK_VARIABLE)]
+    return [entry.partition("=")[2].rpartition(":")[2] for entry in named]
 
 
 @pytest.mark.soak

@@ -1,230 +1,115 @@
 """Hostile clones in the real agents, set up with upthread: hooks, plug-in and MCP server run there.
 
-What an agent loads of a repository by itself is its own trust, and is only counted. What a process
-of ours runs or imports is judged by the parents of each run: the nearest one that is an agent, or
-ours, has caused it.
+An agent loads some of a repository by itself: that is the agent's own trust, and is only counted. A
+program that a process of ours runs or imports is judged by the parents of each run: the nearest
+parent that is an agent, or ours, has caused the run.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.live import claude_code, codex, opencode
-from tests.live.acp_process import AcpProcess
+from tests.live.hooked import SET_UPS, SetUp
+from tests.live.shell import processes_with, wait_until
+from tests.support.decoys import Decoys
 from tests.support.hostile_clones import (
     CLONES,
     Canary,
     make_ordinary_repository,
     runs_of_ours,
 )
+from tests.support.sets import EXTENDED, SOAK
 
+from upthread.boundary.programs import own_module
 from upthread.testing.rehearsal_model import RehearsalModel
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.xdist_group("hostile")]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
-SELECTED = (
+HOSTILE = (
     *("python_module", "python_package", "python_standard_library", "python_libraries"),
     *("python_bytecode", "clean_filter", "fsmonitor_of_a_worktree", "ssh_command"),
     *("missing_commit", "embedded_bare_repository", "embedded_partial_clone", "git_file"),
     *("submodule", "nested_repository", "executables_in_the_root", "node_packages"),
     *("agents_commands", "hooks", "waiting_head", "endless_role"),
 )
-SOME = ("python_module", "ssh_command", "embedded_partial_clone")
-"""In every run; the others are for `make soak`."""
-
-TIMEOUT_S = 120
-PATIENCE_S = 60
-CODEX_ROLE = (
-    'name = "planner"\ndescription = "plans"\ndeveloper_instructions = "You are the planner."\n'
-)
-CLAUDE_ROLE = "---\nname: planner\ndescription: plans\n---\nYou are the planner.\n"
-
-
-class Person:
-    """Somebody with one agent, upthread set up for it, and one place for clones."""
-
-    def __init__(self, folder: Path, agent: str, environment: dict[str, str]) -> None:
-        self.folder = folder
-        self.clone = folder / "clone"
-        self.home = Path(environment["HOME"])
-        self.environment = {**environment, "UPTHREAD_HOME": str(folder / "upthread")}
-        make_ordinary_repository(self.clone)
-        self.upthread("setup", agent, "--yes")
-
-    def upthread(self, *words: str) -> Any:
-        """A verb while nothing is hostile; isolated, so that it is not the verb that is tested."""
-        done = subprocess.run(
-            [sys.executable, "-I", "-m", "upthread", *words, "--json"],
-            cwd=self.clone,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
-
-    def enter(self, name: str) -> tuple[Path, Canary]:
-        """Clone anew, and have it become hostile once upthread knows it."""
-        shutil.rmtree(self.clone)
-        shutil.rmtree(self.folder / "outside", ignore_errors=True)
-        make_ordinary_repository(self.clone)
-        self.upthread("use", "spec-1")
-        canary = Canary(self.folder / "outside")
-        CLONES[name].build(self.clone, canary)
-        return self.clone / CLONES[name].within, canary
-
-    def settled(self) -> None:
-        """Wait until nothing that was started here is left."""
-        until = time.monotonic() + PATIENCE_S
-        while left := self._left():
-            assert time.monotonic() < until, left
-            time.sleep(0.1)
-
-    def _left(self) -> list[str]:
-        found: list[str] = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = (process / "environ").read_bytes()
-                is_dead = b") Z " in (process / "stat").read_bytes()
-                words = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if not is_dead and os.fsencode(self.folder / "upthread") in environment:
-                found.append(os.fsdecode(words.replace(b"\0", b" ")))
-        return found
-
-
-Play = Callable[[Path], None]
-
-
-def run(command: list[str], person: Person, directory: Path, *, given: str = "") -> None:
-    """Run an agent; in a clone like this it may well fail, and must not hang."""
-    subprocess.run(
-        command,
-        cwd=directory,
-        env=person.environment,
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+PAIRWISE = {
+    ("codex", "python_module"),
+    ("codex", "embedded_partial_clone"),
+    ("claude-code", "ssh_command"),
+    ("opencode", "python_module"),
+}
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[RehearsalModel]:
+def people(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], SetUp]]:
+    """Make a person of each agent once, with upthread set up for it and one place for clones."""
+    made: dict[str, SetUp] = {}
     with RehearsalModel() as model:
-        yield model
+
+        def person(name: str) -> SetUp:
+            if name not in made:
+                kind = SET_UPS[name]
+                binary = request.getfixturevalue(kind.agent.fixture)
+                made[name] = kind(binary, model, tmp_path_factory.mktemp(name))
+                # The test's own verbs are isolated, so that only the agent's are tested.
+                made[name].program = list(own_module("upthread"))
+            return made[name]
+
+        yield person
 
 
-@pytest.fixture(scope="module")
-def with_codex(
-    codex_binary: Path, model: RehearsalModel, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Person, Play]:
-    folder = tmp_path_factory.mktemp("codex")
-    environment = codex.codex_environment(folder / "home", model)
-    on_path = folder / "bin"
-    on_path.mkdir()
-    (on_path / "codex").symlink_to(codex_binary)
-    environment["PATH"] = f"{on_path}:{environment['PATH']}"
-    person = Person(folder, "codex", environment)
-    agents = person.home / ".codex" / "agents"
-    agents.mkdir()
-    (agents / "planner.toml").write_text(CODEX_ROLE)
-    asked = codex.call("spawn_agent", message="Plan it.", agent_type="planner")
-    words = ["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
-
-    def play(directory: Path) -> None:
-        run([str(codex_binary), *words, f"Go. {asked}"], person, directory)
-
-    return person, play
+@pytest.fixture
+def person(name: str, people: Callable[[str], SetUp]) -> SetUp:
+    return people(name)
 
 
-@pytest.fixture(scope="module")
-def with_claude(
-    claude_binary: Path, model: RehearsalModel, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Person, Play]:
-    folder = tmp_path_factory.mktemp("claude")
-    environment = claude_code.claude_environment(folder / "home", model)
-    environment["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] = "1"
-    person = Person(folder, "claude", environment)
-    agents = person.home / ".claude" / "agents"
-    agents.mkdir()
-    (agents / "planner.md").write_text(CLAUDE_ROLE)
-    delegation = claude_code.call(
-        "Agent", description="plan", prompt="Plan it.", subagent_type="planner"
-    )
-    words = ["-p", "--allowedTools", "Agent", "--output-format", "stream-json", "--verbose"]
-
-    def play(directory: Path) -> None:
-        run([str(claude_binary), *words], person, directory, given=f"Go.\n\n{delegation}")
-
-    return person, play
+def clone(person: SetUp, workstream: str) -> None:
+    """Clone an ordinary repository anew, which upthread then knows."""
+    shutil.rmtree(person.project)
+    shutil.rmtree(person.project.with_name("outside"), ignore_errors=True)
+    make_ordinary_repository(person.project)
+    person.use(workstream)
 
 
-@pytest.fixture(scope="module")
-def with_opencode(
-    opencode_binary: Path, model: RehearsalModel, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Person, Play]:
-    folder = tmp_path_factory.mktemp("opencode")
-    role = {"mode": "subagent", "description": "plans", "prompt": "You are the planner."}
-    environment = opencode.opencode_environment(
-        folder / "home", model, more_config={"agent": {"planner": role}}
-    )
-    person = Person(folder, "opencode", environment)
-    asked = {"description": "work", "prompt": "Plan it.", "subagent_type": "planner"}
-
-    def play(directory: Path) -> None:
-        command = [str(opencode_binary), "acp"]
-        with AcpProcess(command, environment=person.environment, cwd=directory) as agent:
-            made = agent.call("session/new", cwd=str(directory), mcpServers=[])
-            if "result" in made:
-                agent.prompt(
-                    made["result"]["sessionId"], f"Go.\n\n[[CALL task {json.dumps(asked)}]]"
-                )
-
-    return person, play
+def play(person: SetUp, directory: Path) -> None:
+    """Let the agent delegate in a clone. It may well fail there, and must not hang."""
+    person.play(f"Go. {person.delegate('Plan it.')}", directory)
+    wait_until(lambda: not processes_with(str(person.own)), "end of all processes")
 
 
-def selected() -> list[Any]:
-    return [
-        pytest.param(name, marks=() if name in SOME else (pytest.mark.soak,)) for name in SELECTED
-    ]
-
-
-@pytest.mark.parametrize("name", selected())
-@pytest.mark.parametrize("agent", ["with_codex", "with_claude", "with_opencode"])
-def test_a_real_agent_in_it_has_us_run_nothing_of_it(agent, name, request, record_property):
-    person, play = request.getfixturevalue(agent)
-    directory, canary = person.enter(name)
-    play(directory)
-    person.settled()
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=EXTENDED if (name, kind) in PAIRWISE else SOAK)
+        for name in SET_UPS
+        for kind in HOSTILE
+    ],
+)
+def test_a_real_agent_in_it_has_us_run_nothing_of_it(kind, person, record_property):
+    clone(person, "spec-1")
+    canary = Canary(person.project.with_name("outside"))
+    CLONES[kind].build(person.project, canary)
+    play(person, person.project / CLONES[kind].within)
     runs = canary.runs()
     ours = runs_of_ours(runs)
     record_property("run by the agent itself", len(runs) - len(ours))
     assert ours == ()
 
 
-@pytest.mark.parametrize("agent", ["with_codex", "with_claude", "with_opencode"])
-def test_in_an_ordinary_clone_its_delegation_is_on_record(agent, request):
-    """Else the test above would prove nothing: hooks that never run cannot run anything."""
-    person, play = request.getfixturevalue(agent)
-    shutil.rmtree(person.clone)
-    make_ordinary_repository(person.clone)
-    person.upthread("use", "spec-2")
-    play(person.clone)
-    person.settled()
-    person.upthread("drain")
-    roles = [role for each in person.upthread("ls")["workstreams"] for role in each["roles"]]
-    assert "spec-2/planner" in [role["address"] for role in roles]
+@EXTENDED
+@pytest.mark.parametrize("name", SET_UPS)
+def test_in_an_ordinary_clone_and_among_decoys_its_delegation_is_on_record(person, tmp_path):
+    """Without this the test above proves nothing: hooks that never run cannot run anything.
+
+    Decoys stand for every module and program that ours might import or start.
+    """
+    clone(person, "spec-2")
+    decoys = Decoys(person.project, tmp_path / "canary")
+    play(person, person.project)
+    assert person.planner("spec-2", turns=1)["turns"] == 1
+    decoys.assert_nothing_ran()

@@ -13,15 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from tests.live.agents import WAYS
 from tests.live.interfaces import INTERFACES, Desk, choose, wait_replied, wait_told
 from tests.live.shell import agents_left
 from tests.live.terminal import Terminal
 from tests.support.decisions_told import decisions_told
+from tests.support.sets import EXTENDED
 
 from upthread.core.decision.words import RESUME, START_FRESH, intention_in_words
 from upthread.testing.rehearsal_model import RehearsalModel
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(600)]
 
 FIRST, FULL, KILLED = "spec-1", "spec-3", "spec-2"
 """The workstreams of the scenarios, each one's own."""
@@ -47,7 +49,7 @@ class Told:
 @pytest.fixture(scope="module", params=[of(agent) for agent in INTERFACES])
 def desk(request, tmp_path_factory) -> Iterator[Desk]:
     interface = INTERFACES[request.param]
-    binary = request.getfixturevalue(interface.fixture)
+    binary = request.getfixturevalue(WAYS[interface.agent].fixture)
     directory = tmp_path_factory.mktemp("desk")
     with RehearsalModel() as model:
         yield Desk(interface, binary, model, directory)
@@ -79,7 +81,7 @@ def told_of(
 @pytest.fixture(scope="module")
 def first(desk) -> Told:
     with desk.at_the_agent() as terminal:
-        step = desk.interface.delegate("Remember KIWI-1. [[SAY noted PEAR]]")
+        step = desk.agent.delegate("Remember KIWI-1. [[SAY noted PEAR]]")
         told = told_of(
             desk,
             terminal,
@@ -112,7 +114,7 @@ def test_what_was_said_in_the_interface_is_on_record_when_it_was_left(desk, firs
 def filled(desk, first) -> str:
     """A session at 95 % of its window, made by a command; returns what `why` says comes next."""
     prompt = f"Plan. [[USAGE {desk.interface.tokens_at_95_percent}]] [[SAY planned]]"
-    desk.says("tell", f"{FULL}/planner", prompt, "--agent", desk.interface.registered)
+    desk.says("tell", f"{FULL}/planner", prompt, "--agent", desk.interface.agent)
     return desk.says("why", f"{FULL}/planner")
 
 
@@ -125,7 +127,7 @@ def second(desk, first, filled) -> Iterator[Terminal]:
 
 @pytest.fixture(scope="module")
 def again(desk, first, second) -> Told:
-    step = desk.interface.go_on(first.session, "What was it? [[SAY it was KIWI]]")
+    step = desk.interface.continue_(desk, first.session, "What was it? [[SAY it was KIWI]]")
     return told_of(
         desk,
         second,
@@ -165,8 +167,8 @@ def is_seen(words: str, line: str) -> bool:
 @pytest.fixture(scope="module")
 def nearly_full(desk, filled, second, again) -> Told:
     desk.agent.upthread("use", FULL)
-    step = desk.interface.go_on(
-        desk.agent.planner(FULL, turns=1)["upstream_session_id"], "Go on. [[SAY went on]]"
+    step = desk.interface.continue_(
+        desk, desk.agent.planner(FULL, turns=1)["upstream_session_id"], "Go on. [[SAY went on]]"
     )
     return told_of(
         desk, second, step, f"{FULL}/planner", "2nd turn", answer="went on", reply="it has gone on"
@@ -207,7 +209,7 @@ def killed(desk, second, nearly_full) -> Aftermath:
     """The role has written a file, and waits for its model, when SIGKILL takes the agent."""
     desk.agent.upthread("use", KILLED)
     file = desk.project / "plan.md"
-    step = desk.interface.delegate(f"Write it. {desk.interface.write(file, 'PLUM')} [[HANG]]")
+    step = desk.agent.delegate(f"Write it. {desk.interface.write(file, 'PLUM')} [[HANG]]")
     desk.ask(second, f"Go. {step}")
     assert wait_told(second, KILLED) == f"upthread: {KILLED}/planner: STARTED"
     for option, key in desk.interface.allowing:
@@ -250,7 +252,7 @@ def test_after_a_kill_what_is_said_names_the_prompt_the_file_and_the_interruptio
 def after_the_kill(desk, killed) -> Told:
     session = desk.agent.planner(KILLED, turns=1)["upstream_session_id"]
     with desk.at_the_agent() as terminal:
-        step = desk.interface.go_on(session, "Go on. [[SAY it went on]]")
+        step = desk.interface.continue_(desk, session, "Go on. [[SAY it went on]]")
         told = told_of(
             desk,
             terminal,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import time
-from pathlib import Path
 
 import pytest
-from tests.live.shell import Shell
+from tests.live.agents import ADDRESS, OPENCODE
+from tests.live.shell import processes_with, wait_until
 from tests.support.ports import listening, listening_of
+from tests.support.sets import EXTENDED, SOAK
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -22,41 +20,23 @@ server = socket.create_server(("127.0.0.1", 0))
 open("serving", "w").close()
 time.sleep(600)
 """
-WITHIN_S = 12.0
 
 
-def processes_of(place: Path) -> set[int]:
-    """The processes that have a test's directory in their environment."""
-    found: set[int] = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(place / "home").encode() in (process / "environ").read_bytes():
-                found.add(int(process.name))
-        except OSError:
-            continue
-    return found
-
-
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
-def test_no_process_and_no_port_is_left(opencode_shell: Shell, project, tmp_path, signal_number):
-    (project / "serve.py").write_text(STUBBORN)
-    command = {"command": "setsid python3 serve.py", "description": "serve"}
-    running = opencode_shell.start(
-        "tell", "spec-42/constructor", f"[[CALL bash {json.dumps(command)}]]"
-    )
+@pytest.mark.parametrize("name", ["opencode"])
+@pytest.mark.parametrize(
+    "signal_number",
+    [pytest.param(signal.SIGKILL, marks=EXTENDED), pytest.param(signal.SIGINT, marks=SOAK)],
+)
+def test_no_process_and_no_port_is_left(shell, signal_number):
+    (shell.project / "serve.py").write_text(STUBBORN)
+    running = shell.start("tell", ADDRESS, OPENCODE.command("setsid python3 serve.py"))
     assert running.stdout is not None
-    until_s = time.monotonic() + 90
-    while not (project / "serving").exists() and time.monotonic() < until_s:
-        time.sleep(0.05)
-    ours = processes_of(tmp_path) - {running.pid}
+    wait_until((shell.project / "serving").exists, "server of the command")
+    ours = processes_with(str(shell.home)).keys() - {running.pid}
     sockets = listening_of(ours)
     assert len(sockets) == 2, "OpenCode's own and the command's"
     running.send_signal(signal_number)
     running.stdout.close()
     running.wait()
-    until_s = time.monotonic() + WITHIN_S
-    while time.monotonic() < until_s and processes_of(tmp_path):
-        time.sleep(0.1)
-    left = processes_of(tmp_path)
-    assert [subprocess.getoutput(f"ps -o args= -p {pid}") for pid in left] == []
+    wait_until(lambda: not processes_with(str(shell.home)), "end of all processes")
     assert not sockets.keys() & listening().keys()

@@ -2,127 +2,94 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 from tests.live.acp_process import AcpProcess
-from tests.live.opencode import WINDOW_TOKENS, opencode_environment
-from tests.live.pricing import tokens_in
-from tests.live.set_up import PATIENCE_S, AgentSetUp
+from tests.live.asked import tokens_in
+from tests.live.hooked import PluggedOpenCode
+from tests.live.opencode import WINDOW_TOKENS, database_of
+from tests.live.shell import wait_until
+from tests.support.sets import EXTENDED
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-ROLES = {
-    role: {"mode": "subagent", "description": role, "prompt": f"You are the {role}."}
-    for role in ("planner", "validator")
-}
-ROLES["planner"]["tools"] = {"bash": False}
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 
-class Plugged(AgentSetUp):
-    """OpenCode with the plug-in, as `upthread setup` installs it, and a project it works in."""
-
-    def __init__(
-        self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable
-    ) -> None:
-        self.binary = binary
-        self.model = model
-        self.home = directory / "upthread"
-        environment = {
-            **opencode_environment(directory / "home", model, more_config={"agent": ROLES}),
-            "UPTHREAD_HOME": str(self.home),
-        }
-        super().__init__(directory / "project", environment, python=python)
-        self.upthread("setup", "opencode", "--yes")
-
-    def start(self) -> AcpProcess:
-        return AcpProcess([str(self.binary), "acp"], environment=self.environment, cwd=self.project)
-
-    @contextmanager
-    def serving(self, environment: dict[str, str]) -> Iterator[Callable[[str, Any], Any]]:
-        """Yields how to post to a server of OpenCode's: a path, and what is sent as JSON."""
-        server = subprocess.Popen(
-            [str(self.binary), "serve", "--hostname", "127.0.0.1", "--port", "0"],
-            env=self.environment | environment,
-            cwd=self.project,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert server.stdout
-        try:
-            lines = iter(server.stdout.readline, "")
-            url = next(line.split()[-1] for line in lines if "http://" in line)
-            yield lambda path, body: _post(f"{url}/{path}", body)
-        finally:
-            server.terminate()
-            server.communicate(timeout=PATIENCE_S)
-
-    def requests_of(self, session: str) -> list[Any]:
-        return [r for r in list(self.model.model_requests) if r.session_id == session]
-
-    def binding(self, role: str) -> Path:
-        for path in self.home.glob("hooks/projects/*/bindings/*.json"):
-            found = json.loads(path.read_text())
-            if (found["workstream"], found["role"]) == (self.used, role):
-                return path
-        raise AssertionError(f"{role} has no binding in {self.used}")
-
-    def use(self, workstream: str) -> None:
-        self.used = workstream
-        self.upthread("use", workstream)
+_NUMBERS = itertools.count(100)
 
 
-def _post(url: str, body: Any) -> Any:
-    sent = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-    with urlopen(sent, timeout=PATIENCE_S) as answer:
-        return json.load(answer)
+@pytest.fixture(scope="module")
+def plugged(
+    opencode_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PluggedOpenCode]:
+    with RehearsalModel() as model:
+        yield PluggedOpenCode(opencode_binary, model, tmp_path_factory.mktemp("plugged"))
+    assert model.violations == []
 
 
-def delegate(prompt: str, role: str = "planner", **named: str) -> str:
-    call = {"description": "work", "prompt": prompt, "subagent_type": role, **named}
-    return f"Delegate it.\n\n[[CALL task {json.dumps(call)}]] [[SAY handed back]]"
+@pytest.fixture(scope="module")
+def agent(plugged: PluggedOpenCode) -> Iterator[AcpProcess]:
+    """One OpenCode for all tests of this module that need no other."""
+    with plugged.acp() as agent:
+        yield agent
 
 
-def main_session(agent: AcpProcess, plugged: Plugged) -> str:
-    made = agent.call("session/new", cwd=str(plugged.project), mcpServers=[])
-    return made["result"]["sessionId"]
+@dataclass(frozen=True)
+class Desk:
+    """A person at the OpenCode of this module, in one workstream."""
+
+    plugged: PluggedOpenCode
+    agent: AcpProcess
+
+    def main(self) -> str:
+        return self.plugged.main_session(self.agent)
+
+    def ask(self, prompt: str, role: str = "planner", main: str = "", **named: object) -> None:
+        """Have a main session, a new one without `main`, delegate a prompt."""
+        delegation = self.plugged.delegate(prompt, role, **named)
+        text = f"Delegate it.\n\n{delegation} [[SAY handed back]]"
+        self.agent.prompt(main or self.main(), text)
+
+    def planner(self, *, turns: int) -> Any:
+        return self.plugged.planner(self.plugged.used, turns=turns)
+
+    def last_told(self, session: str) -> str:
+        """Return the texts of the last request of a session."""
+        return told(self.plugged.requests_of(session)[-1])
+
+    def tasks(self) -> list[Any]:
+        """Return what OpenCode has kept of its tasks, the last task last."""
+        with closing(sqlite3.connect(database_of(self.plugged.home))) as database:
+            kept = database.execute("SELECT data FROM part ORDER BY time_created").fetchall()
+        parts = [json.loads(data) for (data,) in kept]
+        return [each["state"] for each in parts if each.get("tool") == "task"]
+
+
+@pytest.fixture
+def desk(plugged: PluggedOpenCode, agent: AcpProcess) -> Desk:
+    plugged.use(f"spec-{next(_NUMBERS)}")
+    return Desk(plugged, agent)
 
 
 def told(request: Any) -> str:
     return json.dumps(request.body["messages"])
 
 
-@pytest.fixture(scope="module")
-def plugged(opencode_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plugged]:
-    with RehearsalModel() as model:
-        yield Plugged(opencode_binary, model, tmp_path_factory.mktemp("plugged"))
-    assert model.violations == []
-
-
-@pytest.fixture(scope="module")
-def agent(plugged: Plugged) -> Iterator[AcpProcess]:
-    with plugged.start() as agent:
-        yield agent
-
-
-def test_task_without_an_id_finds_its_session_from_another_process_and_main_session(plugged):
-    plugged.use("spec-1")
-    for prompt in ("Remember KIWI-42.", "What was it?"):
-        with plugged.start() as agent:
-            agent.prompt(main_session(agent, plugged), delegate(prompt))
-    child = plugged.conversation("spec-1/planner", turns=2)
+def test_task_without_an_id_finds_its_session_from_another_process_and_main_session(desk):
+    plugged = desk.plugged
+    desk.ask("Remember KIWI-42.")
+    plugged.run(plugged.delegate("What was it?"))
+    child = desk.planner(turns=2)
     first, second = plugged.requests_of(child["upstream_session_id"])
     assert len(child["chain"]) == 1
     assert "KIWI-42" in told(second)
@@ -130,202 +97,226 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     assert first.body["messages"][0] == second.body["messages"][0], "the role's own instructions"
     assert first.body["tools"] == second.body["tools"], "the role's own permissions"
     assert "You are the planner." in told(second)
-    audit = plugged.upthread("audit", "spec-1")
+    audit = plugged.upthread("audit", plugged.used)
     turns = [turn for each in audit["conversations"] for turn in each["turns"]]
     ended = [each for turn in turns for each in turn["events"] if each["kind"] == "turn_ended"]
     assert [each["tokens_window"] for each in ended] == [WINDOW_TOKENS] * 2
     assert 0 < ended[0]["tokens_used"] < ended[1]["tokens_used"]
-    # What its first request read is held against the price, though no sum is kept of a stored turn.
-    saved = plugged.upthread("savings", "spec-1")["delegations"]
+    # The first request is held against the price, though no sum is kept of a stored turn.
+    saved = plugged.upthread("savings", plugged.used)["delegations"]
     assert [each["tokens_first_read"] for each in saved] == [tokens_in(first), tokens_in(second)]
     assert [each["tokens_first_cached"] for each in saved] == [0, 0]
     assert [each["tokens_read"] for each in saved] == [None, None]
 
 
-def tasks(plugged) -> list[Any]:
-    """What OpenCode has kept of its tasks, the last one last."""
-    path = Path(plugged.environment["XDG_DATA_HOME"], "opencode", "opencode.db")
-    with closing(sqlite3.connect(path)) as database:
-        kept = database.execute("SELECT data FROM part ORDER BY time_created").fetchall()
-    parts = [json.loads(data) for (data,) in kept]
-    return [each["state"] for each in parts if each.get("tool") == "task"]
-
-
-def test_what_was_decided_stays_with_the_task_and_names_the_child(plugged, agent):
-    plugged.use("spec-11")
-    agent.prompt(main_session(agent, plugged), delegate("Plan."))
-    plugged.conversation("spec-11/planner", turns=1)
-    agent.prompt(main_session(agent, plugged), delegate("Go on.\n\n[[FAIL 400 no]]"))
-    first, failed = tasks(plugged)[-2:]
+@EXTENDED
+def test_the_decision_stays_with_the_task_and_names_the_child(desk):
+    desk.ask("Plan.")
+    desk.planner(turns=1)
+    desk.ask("Go on.\n\n[[FAIL 400 no]]")
+    first, failed = desk.tasks()[-2:]
+    line = f"upthread: {desk.plugged.used}/planner"
     assert first["status"] == "completed"
-    assert first["title"] == "work · upthread: spec-11/planner: STARTED"
-    assert first["metadata"]["upthread"] == "upthread: spec-11/planner: STARTED"
+    assert first["title"] == f"work · {line}: STARTED"
+    assert first["metadata"]["upthread"] == f"{line}: STARTED"
     assert failed["status"] == "error"
-    assert "RESUMED" in failed["input"]["description"], "what its interface shows of a task"
-    assert failed["input"]["description"].startswith("work · upthread: spec-11/planner")
+    assert "RESUMED" in failed["input"]["description"], "its interface shows this of a task"
+    assert failed["input"]["description"].startswith(f"work · {line}")
 
 
-def test_a_child_that_failed_goes_on_in_its_session(plugged, agent):
-    plugged.use("spec-2")
-    for prompt in ("Remember KIWI-43.", "Fail.\n\n[[FAIL 400 no]]", "What was it?"):
-        agent.prompt(main_session(agent, plugged), delegate(prompt))
-    child = plugged.conversation("spec-2/planner", turns=3)
+FAILS = "[[FAIL 400 no]]"
+
+
+@EXTENDED
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        ("Remember KIWI-43.", f"Fail.\n\n{FAILS}", "What was it?"),
+        (f"Remember KIWI-43.\n\n{FAILS}", "What was it?"),
+    ],
+    ids=["later", "at once"],
+)
+def test_a_child_that_failed_continues_in_its_session(desk, prompts):
+    for prompt in prompts:
+        desk.ask(prompt)
+    child = desk.planner(turns=len(prompts))
     assert len(child["chain"]) == 1
-    assert "KIWI-43" in told(plugged.requests_of(child["upstream_session_id"])[-1])
-    audit = plugged.upthread("audit", "spec-2", "--format", "json")
-    outcomes = [turn["outcome"] for turn in audit["conversations"][0]["turns"]]
-    assert outcomes[0] == outcomes[2] == "ok"
-    assert outcomes[1] != "ok"
+    assert "KIWI-43" in desk.last_told(child["upstream_session_id"])
+    audit = desk.plugged.upthread("audit", desk.plugged.used, "--format", "json")
+    outcomes = [turn["outcome"] == "ok" for turn in audit["conversations"][0]["turns"]]
+    assert outcomes == [FAILS not in prompt for prompt in prompts]
 
 
-def test_a_child_that_failed_at_once_is_known_all_the_same(plugged, agent):
-    plugged.use("spec-3")
-    for prompt in ("Remember KIWI-44.\n\n[[FAIL 400 no]]", "What was it?"):
-        agent.prompt(main_session(agent, plugged), delegate(prompt))
-    child = plugged.conversation("spec-3/planner", turns=2)
+@EXTENDED
+def test_a_child_that_was_aborted_continues_in_its_session(desk):
+    start_and_cancel(desk, [desk.main()])
+    desk.ask("What was it?")
+    child = desk.planner(turns=2)
     assert len(child["chain"]) == 1
-    assert "KIWI-44" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+    assert "Part 0." in desk.last_told(child["upstream_session_id"])
 
 
-def test_a_child_that_was_aborted_goes_on_in_its_session(plugged, agent):
-    plugged.use("spec-4")
-    session = main_session(agent, plugged)
-    before = len(plugged.model.model_requests)
-    running = agent.start_prompt(session, delegate("Remember KIWI-45.\n\n[[HANG]]"))
-    agent.wait_for(lambda: len(plugged.model.model_requests) >= before + 2)
-    agent.notify("session/cancel", sessionId=session)
-    agent.answer_to(running)
-    agent.prompt(main_session(agent, plugged), delegate("What was it?"))
-    child = plugged.conversation("spec-4/planner", turns=2)
-    assert len(child["chain"]) == 1
-    assert "KIWI-45" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+@EXTENDED
+def test_three_children_at_once_work_in_three_sessions(desk):
+    start_and_cancel(desk, [desk.main() for _ in range(3)])
+    addresses = [f"{desk.plugged.used}/planner{slot}" for slot in ("", "~2", "~3")]
+    children = [desk.plugged.conversation(address, turns=1) for address in addresses]
+    assert len({child["upstream_session_id"] for child in children}) == 3
 
 
-def test_an_id_that_opencode_does_not_know_is_replaced_with_what_was_said(plugged, agent):
-    plugged.use("spec-5")
-    agent.prompt(main_session(agent, plugged), delegate("Remember KIWI-46."))
-    plugged.conversation("spec-5/planner", turns=1)
-    path = plugged.binding("planner")
-    known = json.loads(path.read_text())
-    path.write_text(json.dumps({**known, "session": "ses_00000000000000000000000000"}))
-    agent.prompt(main_session(agent, plugged), delegate("What was it?"))
-    child = plugged.conversation("spec-5/planner", turns=2)
+def start_and_cancel(desk: Desk, sessions: list[str]) -> None:
+    """Delegate in each session; cancel all once every child waits for its model."""
+    seen = len(desk.plugged.model.model_requests)
+    delegate = desk.plugged.delegate
+    running = [
+        desk.agent.start_prompt(session, delegate(f"Part {number}.\n\n[[HANG]]"))
+        for number, session in enumerate(sessions)
+    ]
+
+    def hanging() -> bool:
+        requests = desk.plugged.model.model_requests[seen:]
+        return sum(each.status is None for each in requests) == len(sessions)
+
+    desk.agent.wait_for(hanging)
+    for session in sessions:
+        desk.agent.notify("session/cancel", sessionId=session)
+    for request in running:
+        desk.agent.answer_to(request)
+
+
+UNKNOWN = "ses_00000000000000000000000000"
+
+
+@EXTENDED
+def test_an_id_that_opencode_does_not_know_is_replaced_and_its_history_replayed(desk):
+    desk.ask("Remember KIWI-46.")
+    desk.planner(turns=1)
+    path = desk.plugged.binding("planner")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "session": UNKNOWN}))
+    desk.ask("What was it?")
+    child = desk.planner(turns=2)
     assert child["last_turn"]["decision"] == "resume_with_replay"
     assert child["last_turn"]["reasons"][0] == "missing"
-    assert "KIWI-46" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+    assert "KIWI-46" in desk.last_told(child["upstream_session_id"])
 
 
-def test_an_id_that_the_model_gives_itself_is_gone_on_with_on_record(plugged, agent):
-    """OpenCode's results offer it; what it does not know would be a new child, silently."""
-    plugged.use("spec-15")
-    main = main_session(agent, plugged)
-    agent.prompt(main, delegate("Remember KIWI-47."))
-    session = plugged.conversation("spec-15/planner", turns=1)["upstream_session_id"]
-    agent.prompt(main, delegate("What was it?", task_id=session))
-    child = plugged.conversation("spec-15/planner", turns=2)
-    assert child["upstream_session_id"] == session
-    assert "KIWI-47" in told(plugged.requests_of(session)[-1])
-    assert "RESUMED" in tasks(plugged)[-1]["input"]["description"]
-    unknown = "ses_00000000000000000000000000"
-    agent.prompt(main, delegate("And now?", task_id=unknown))
-    again = plugged.conversation("spec-15/planner", turns=3)
+@EXTENDED
+def test_a_session_that_the_model_names_itself_is_continued_on_record(desk):
+    """OpenCode's results offer the id; for an unknown id it would make a new child, silently."""
+    main = desk.main()
+    desk.ask("Remember KIWI-47.", main=main)
+    session = desk.planner(turns=1)["upstream_session_id"]
+    desk.ask("What was it?", main=main, task_id=session)
+    assert desk.planner(turns=2)["upstream_session_id"] == session
+    assert "KIWI-47" in desk.last_told(session)
+    assert "RESUMED" in desk.tasks()[-1]["input"]["description"]
+    desk.ask("And now?", main=main, task_id=UNKNOWN)
+    again = desk.planner(turns=3)
     assert (again["upstream_session_id"], len(again["chain"])) == (session, 1)
-    assert "And now?" in json.dumps(plugged.upthread("audit", "spec-15"))
+    assert "And now?" in json.dumps(desk.plugged.upthread("audit", desk.plugged.used))
     assert again["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
-    line = tasks(plugged)[-1]["metadata"]["upthread"]
-    assert f"the call named {unknown}, a session that the agent does not have" in line
+    line = desk.tasks()[-1]["metadata"]["upthread"]
+    assert f"the call named {UNKNOWN}, a session that the agent does not have" in line
 
 
-def recorded_beside(plugged: Plugged, workstream: str, *, calls: int) -> list[Any]:
-    """The turns that are recorded beside the roles, once so many are in the store."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        plugged.upthread("drain")
-        kept = plugged.upthread("audit", workstream)["conversations"]
-        turns = [turn for each in kept if each["parent_conversation_id"] for turn in each["turns"]]
-        if len(turns) >= calls:
-            return turns
-        assert time.monotonic() < deadline, kept
-        time.sleep(0.2)
+@EXTENDED
+def test_a_session_of_no_role_is_reported_and_on_record_and_never_silently_fresh(desk):
+    def recorded(*, calls: int) -> list[Any]:
+        """Wait until so many turns are recorded beside the roles."""
 
+        def turns() -> list[Any]:
+            desk.plugged.upthread("drain")
+            kept = desk.plugged.upthread("audit", desk.plugged.used)["conversations"]
+            beside = [each for each in kept if each["parent_conversation_id"]]
+            found = [turn for each in beside for turn in each["turns"]]
+            return found if len(found) >= calls else []
 
-def test_ids_that_are_no_role_s_are_said_and_on_record_and_never_silently_fresh(plugged, agent):
-    plugged.use("spec-16")
-    main, stranger = main_session(agent, plugged), main_session(agent, plugged)
-    agent.prompt(stranger, "Remember KIWI-48.")
-    agent.prompt(main, delegate("What was it?", task_id=stranger))
-    (foreign,) = recorded_beside(plugged, "spec-16", calls=1)
+        return wait_until(turns, f"{calls} turns beside the roles", every_s=0.2)
+
+    main, stranger = desk.main(), desk.main()
+    desk.agent.prompt(stranger, "Remember KIWI-48.")
+    desk.ask("What was it?", main=main, task_id=stranger)
+    (foreign,) = recorded(calls=1)
     assert foreign["reasons"] == ["recorded_only", "foreign_session"]
-    assert "KIWI-48" in told(plugged.requests_of(stranger)[-1])
-    assert "goes on in a session that is no role's now" in tasks(plugged)[-1]["title"]
-    unknown = "ses_00000000000000000000000000"
-    agent.prompt(main, delegate("And now?", "general", task_id=unknown))
-    fresh = next(
-        turn
-        for turn in recorded_beside(plugged, "spec-16", calls=2)
-        if turn["turn_id"] != foreign["turn_id"]
-    )
-    assert fresh["reasons"] == ["recorded_only", "unknown_session"]
-    assert unknown in tasks(plugged)[-1]["metadata"]["upthread"]
+    assert "KIWI-48" in desk.last_told(stranger)
+    assert "goes on in a session that is no role's now" in desk.tasks()[-1]["title"]
+    desk.ask("And now?", "general", main, task_id=UNKNOWN)
+    turns = {turn["turn_id"]: turn["reasons"] for turn in recorded(calls=2)}
+    assert turns.pop(foreign["turn_id"])
+    assert list(turns.values()) == [["recorded_only", "unknown_session"]]
+    assert UNKNOWN in desk.tasks()[-1]["metadata"]["upthread"]
 
 
-def test_a_child_is_told_which_files_have_changed(plugged, agent):
-    plugged.use("spec-6")
-    file = plugged.project / "notes.txt"
+@EXTENDED
+def test_a_child_is_told_which_files_have_changed(desk):
+    file = desk.plugged.project / "notes.txt"
     file.write_text("one\n")
-    read = {"filePath": str(file)}
-    agent.prompt(
-        main_session(agent, plugged),
-        delegate(f"Read it.\n\n[[CALL read {json.dumps(read)}]] [[SAY read it]]"),
-    )
-    plugged.conversation("spec-6/planner", turns=1)
-    agent.prompt(main_session(agent, plugged), delegate("Go on."))
-    same = plugged.conversation("spec-6/planner", turns=2)
-    assert same["last_turn"]["decision"] == "resume"
+    desk.ask(f"Read it.\n\n{desk.plugged.agent.read(file)} [[SAY read it]]")
+    desk.planner(turns=1)
+    desk.ask("Go on.")
+    assert desk.planner(turns=2)["last_turn"]["decision"] == "resume"
     file.write_text("another text\n")
-    agent.prompt(main_session(agent, plugged), delegate("Go on."))
-    child = plugged.conversation("spec-6/planner", turns=3)
+    desk.ask("Go on.")
+    child = desk.planner(turns=3)
     assert child["last_turn"]["decision"] == "resume_with_update"
     assert len(child["chain"]) == 1
-    last = plugged.requests_of(child["upstream_session_id"])[-1].body["messages"][-1]["content"]
+    request = desk.plugged.requests_of(child["upstream_session_id"])[-1]
+    last = request.body["messages"][-1]["content"]
     assert "`notes.txt`: changed" in last
     assert last.endswith("Go on.")
 
 
-def test_three_at_once_work_in_three_sessions(plugged, agent):
-    plugged.use("spec-7")
-    sessions = [main_session(agent, plugged) for _ in range(3)]
-    running = [
-        agent.start_prompt(session, delegate(f"Part {n}.\n\n[[SLEEP 8]] [[SAY done]]"))
-        for n, session in enumerate(sessions)
-    ]
-    for request in running:
-        agent.answer_to(request)
-    children = [plugged.conversation(f"spec-7/planner{slot}", turns=1) for slot in ("", "~2", "~3")]
-    assert len({child["upstream_session_id"] for child in children}) == 3
-
-
-def test_a_role_that_starts_fresh_and_a_prompt_that_asks_for_it_get_a_new_session(plugged, agent):
-    plugged.use("spec-8")
+@EXTENDED
+def test_a_role_that_starts_fresh_and_a_prompt_that_asks_for_it_get_a_new_session(desk):
     for prompt in ("Look.", "Look again."):
-        agent.prompt(main_session(agent, plugged), delegate(prompt, "validator"))
-    assert len(plugged.conversation("spec-8/validator", turns=2)["chain"]) == 2
+        desk.ask(prompt, "validator")
+    validator = desk.plugged.conversation(f"{desk.plugged.used}/validator", turns=2)
+    assert len(validator["chain"]) == 2
     for prompt in ("Plan.", "fresh: Plan again."):
-        agent.prompt(main_session(agent, plugged), delegate(prompt))
-    child = plugged.conversation("spec-8/planner", turns=2)
+        desk.ask(prompt)
+    child = desk.planner(turns=2)
     assert child["last_turn"]["reasons"] == ["asked"]
-    last = plugged.requests_of(child["upstream_session_id"])[-1].body["messages"][-1]["content"]
+    request = desk.plugged.requests_of(child["upstream_session_id"])[-1]
+    last = request.body["messages"][-1]["content"]
     assert last.endswith("Plan again.")
     assert "fresh:" not in last
 
 
-def test_a_prompt_that_names_a_workstream_binds_the_session(plugged, agent):
-    plugged.use("spec-9")
-    agent.prompt(main_session(agent, plugged), delegate("Plan."))
-    plugged.conversation("spec-9/planner", turns=1)
-    plugged.use("other-1")
-    agent.prompt(main_session(agent, plugged), f"On spec-9: {delegate('Go on.')}")
-    assert plugged.conversation("spec-9/planner", turns=2)["turns"] == 2
+@EXTENDED
+def test_a_prompt_that_names_a_workstream_binds_the_session(desk):
+    desk.ask("Plan.")
+    named = desk.plugged.used
+    desk.planner(turns=1)
+    desk.plugged.use("other-1")
+    desk.agent.prompt(desk.main(), f"On {named}: {desk.plugged.delegate('Go on.')}")
+    assert desk.plugged.planner(named, turns=2)["turns"] == 2
+
+
+IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
+
+
+@EXTENDED
+def test_a_child_in_the_background_is_running_until_it_has_ended(plugged):
+    """On a server, because over ACP no child works in the background."""
+    plugged.use("spec-background")
+    waiting = plugged.agent.command("until test -e let-go; do sleep 0.1; done")
+    call = plugged.delegate(f"Look. {waiting} [[SAY child says]]", "validator", background=True)
+
+    def state() -> str:
+        return plugged.conversation("spec-background/validator", turns=0)["state"]
+
+    with plugged.serving(IN_BACKGROUND) as ask:
+        session = ask("session", {})["id"]
+        text = f"Delegate it. {call} [[SAY launched]]"
+        ask(f"session/{session}/message", {"parts": [{"type": "text", "text": text}]})
+        assert state() == "running"
+        (plugged.project / "let-go").touch()
+        wait_until(lambda: state() != "running", "end of the child")
+        assert state() == "done"
+    (conversation,) = plugged.upthread("audit", "spec-background")["conversations"]
+    (turn,) = conversation["turns"]
+    said = [part["text"] for part in turn["messages"][-1]["parts"] if part["kind"] == "text"]
+    assert (turn["outcome"], said) == ("ok", ["child says"])
 
 
 REPLACING = """export const Another = async () => ({
@@ -339,50 +330,27 @@ REPLACING = """export const Another = async () => ({
 """
 
 
-IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
-
-
-def test_a_child_in_the_background_is_running_until_it_has_ended(plugged):
-    """A server, since over ACP there are none."""
-    plugged.use("spec-background")
-    given = {"description": "work", "prompt": "Look. [[SLEEP 12]] [[SAY child says]]"}
-    call = json.dumps({**given, "subagent_type": "planner", "background": True})
-    with plugged.serving(IN_BACKGROUND) as ask:
-        session = ask("session", {})["id"]
-        text = f"Delegate it. [[CALL task {call}]] [[SAY launched]]"
-        ask(f"session/{session}/message", {"parts": [{"type": "text", "text": text}]})
-        states = [plugged.conversation("spec-background/planner", turns=0)["state"]]
-        deadline = time.monotonic() + PATIENCE_S
-        while states[-1] == "running":
-            assert time.monotonic() < deadline
-            states.append(plugged.conversation("spec-background/planner", turns=0)["state"])
-    assert (states[0], states[-1]) == ("running", "done")
-    (conversation,) = plugged.upthread("audit", "spec-background")["conversations"]
-    (turn,) = conversation["turns"]
-    said = [part["text"] for part in turn["messages"][-1]["parts"] if part["kind"] == "text"]
-    assert (turn["outcome"], said) == ("ok", ["child says"])
-
-
+@EXTENDED
 def test_a_plug_in_that_replaces_the_arguments_is_found_out_and_named(plugged):
-    """OpenCode ignores a new `args` object, and what is set in it: the child is a new one."""
+    """OpenCode ignores a new `args` object and what is set in it: the child is a new child."""
     other = Path(plugged.environment["XDG_CONFIG_HOME"], "opencode", "plugin", "another.js")
     plugged.use("spec-10")
     other.write_text(REPLACING)
     try:
-        with plugged.start() as agent:
+        with plugged.acp() as agent:
             for prompt in ("Plan.", "Go on."):
-                agent.prompt(main_session(agent, plugged), delegate(prompt))
-        child = plugged.conversation("spec-10/planner", turns=2)
+                Desk(plugged, agent).ask(prompt)
+        child = plugged.planner("spec-10", turns=2)
     finally:
         other.unlink()
-    assert len(child["chain"]) == 2, "told as it went: the second one was not resumed"
+    assert len(child["chain"]) == 2, "reported as it was: the second child was not resumed"
     found = [each["what"] for each in plugged.upthread("doctor")["findings"]]
     assert any("does another plug-in replace `args` of `task`?" in what for what in found), found
 
 
-def test_taking_it_back_leaves_nothing_behind(plugged, opencode_binary):
+def test_removal_leaves_nothing_behind(plugged):
     plugin = Path(plugged.environment["XDG_CONFIG_HOME"], "opencode", "plugin", "upthread.js")
     assert plugin.exists()
     plugged.upthread("setup", "opencode", "--remove", "--yes")
     assert not plugin.exists()
-    assert not os.path.lexists(plugged.home / "hooks" / "installed.json")
+    assert not os.path.lexists(plugged.own / "hooks" / "installed.json")

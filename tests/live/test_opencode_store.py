@@ -8,6 +8,8 @@ import apsw
 import pytest
 from tests.agent_stores.opencode_database import SCHEMA
 from tests.agents.opencode.test_histories import fingerprint
+from tests.live.opencode import call, command, database_of, delegation
+from tests.support.sets import EXTENDED
 
 from upthread.agents.opencode.histories import read_histories
 from upthread.agents.opencode.histories import repair as repair_database
@@ -16,11 +18,7 @@ from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
 from upthread.core.types import TextPart, ToolCallPart, ToolResultPart
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-
-def step(tool, **arguments):
-    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
 
 
 def started(agent, project):
@@ -32,28 +30,26 @@ def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
 ):
     agent = start_opencode()
     session = started(agent, project)
-    child = f"{step('bash', command='pwd', description='where')} [[SAY child says]]"
     steps = [
-        step("write", filePath=str(project / "new.txt"), content="x"),
-        step("read", filePath="/nonexistent/file"),
-        step("task", description="sub", prompt=child, subagent_type="general"),
+        call("write", filePath=str(project / "new.txt"), content="x"),
+        call("read", filePath="/nonexistent/file"),
+        delegation(f"{command('pwd')} [[SAY child says]]"),
         "[[SAY done]]",
     ]
     agent.prompt(session, " ".join(steps))
     killed = started(agent, project)
-    agent.start_prompt(killed, step("bash", command="echo started; sleep 60", description="wait"))
+    agent.start_prompt(killed, command("echo started; sleep 60"))
     agent.wait_for(
         lambda: [u for u in agent.updates("tool_call_update") if "started" in json.dumps(u)]
     )
-    store = tmp_path / "home" / ".local" / "share" / "opencode"
     agent.kill()
-    path = store / "opencode.db"
-    before = fingerprint(store, "opencode.db*")
+    path = database_of(tmp_path / "home")
+    before = fingerprint(path.parent, "opencode.db*")
     assert len(before) == 3  # with its log, as the crash left it
 
     read = {each.session_id: each for each in read_histories(path)}
 
-    assert fingerprint(store, "opencode.db*") == before
+    assert fingerprint(path.parent, "opencode.db*") == before
     assert all(each.is_version_known for each in read.values())
     (child_id,) = (key for key, each in read.items() if each.parent_session_id == session)
     assert is_sound(read[session].history.messages)
@@ -76,17 +72,10 @@ def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
     assert results[2].child_conversation_id == child_id
     assert [part.text for part in parts if isinstance(part, TextPart)][-1] == "done"
 
-
-def test_the_real_tables_are_those_our_generator_makes(start_opencode, project, tmp_path):
-    agent = start_opencode()
-    agent.prompt(started(agent, project), "hello")
-    agent.kill()
-    theirs = apsw.Connection(str(tmp_path / "home/.local/share/opencode/opencode.db"))
-    ours = apsw.Connection(":memory:")
+    theirs, ours = apsw.Connection(str(path)), apsw.Connection(":memory:")
     ours.execute(SCHEMA)
     for table in ("session", "message", "part"):
-        made = columns(ours, table)
-        assert made <= columns(theirs, table), table
+        assert columns(ours, table) <= columns(theirs, table), "the tables of our generator"
     theirs.close()
 
 

@@ -1,113 +1,163 @@
-"""The prices and the spending that are told, beside what the model server was really sent.
+"""The prices and the spending that upthread reports, beside what the model server was sent.
 
-The long form measures thirty delegations an agent; `UPTHREAD_WRITE_MEASURED=1` keeps its table in
+The long form measures thirty delegations of each agent; with `UPTHREAD_WRITE_MEASURED=1` it writes
 docs/agents/prices.json, which `make docs` shows in docs/performance.md.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
 
 import pytest
-from tests.live import claude_code, codex, pricing
-from tests.live.pricing import ADDRESS, ERROR_MAX, PRICED, tokens_in, tokens_out
-from tests.live.shell import only
+from tests.live.agents import ADDRESS, AGENTS
+from tests.live.asked import answered, tokens_in, tokens_out
+from tests.live.shell import Shell
+from tests.support.sets import SOAK, spread
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+from upthread.testing.rehearsal_model import RehearsalModel
 
-DELEGATION = {
-    "opencode": pricing.opencode_delegation,
-    "claude-code": claude_code.delegation,
-    "codex": codex.delegation,
-}
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
-
-@pytest.fixture(params=PRICED)
-def priced(request):
-    return PRICED[request.param]
+ERROR_MAX = 0.1
+"""The largest share by which a price may be off."""
+LONG = 30
+MEASURED = Path(__file__).resolve().parents[2] / "docs" / "agents" / "prices.json"
+ONLY_CODEX = spread(AGENTS, first=0, extended=["codex"])
 
 
-@pytest.fixture
-def shell(priced, request, model, tmp_path):
-    binary = request.getfixturevalue(f"{priced.agent.partition('-')[0]}_binary")
-    with pricing.priced_shell(priced, binary, model, tmp_path) as shell:
-        yield shell
+@dataclass(frozen=True, kw_only=True)
+class Delegation:
+    """One delegation: `price` and `spent` as upthread reports them, `first` and `all` as charged.
+
+    `price` is None where none was reported; `first` is what the first request read, `all` what all
+    requests read and wrote, in tokens.
+    """
+
+    decision: str
+    requests: int
+    price: int | None
+    first: int
+    spent: int
+    all: int
+    is_estimated: bool
+
+    @property
+    def price_error(self) -> float:
+        """How far the price was off, as a share of what was read."""
+        assert self.price is not None, self
+        return abs(self.price - self.first) / self.first
 
 
-def sent(model):
-    return pricing.answered(model.requests)
+def delegations(
+    name: str, shell: Shell, model: RehearsalModel, *, count: int
+) -> Iterator[Delegation]:
+    """Ask the price, then delegate with zero to five calls; every third delegation is fresh."""
+    command = AGENTS[name].command
+    for number in range(count):
+        is_fresh = number % 3 == 2
+        now = shell.one("why", ADDRESS)["now"] if number else {}
+        before = len(model.requests)
+        steps = [command(f"echo {number} {each} {'word ' * 40}") for each in range(number % 6)]
+        prompt = "\n".join(["Look at it.", "", *steps, f"[[SAY Done, {'as said ' * 20}.]]"])
+        told = shell.tell(prompt, *(["--fresh"] if is_fresh else []))
+        assert told["outcome"] == "ok", told
+        sent = answered(model.requests[before:])
+        assert len(sent) > number % 6, [each.path for each in model.requests[before:]]
+        yield Delegation(
+            decision=told["decision"],
+            requests=len(sent),
+            price=now.get("tokens_to_brief" if is_fresh else "tokens_to_resume"),
+            first=tokens_in(next(each for each in sent if not each.is_side_request)),
+            spent=told["tokens_spent"],
+            all=charged_for(sent),
+            is_estimated=bool(
+                now.get("tokens_are_estimated") or told["tokens_spent_are_estimated"]
+            ),
+        )
 
 
-def test_both_prices_and_what_was_spent_are_what_the_model_server_was_sent(priced, shell, model):
-    done = list(pricing.delegations(priced, shell, model, count=4))
+def charged_for(requests: Sequence) -> int:
+    return sum(tokens_in(each) + tokens_out(each) for each in requests)
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
+def test_both_prices_and_what_was_spent_are_what_the_model_server_was_sent(name, shell, model):
+    done = list(delegations(name, shell, model, count=4))
     assert [each.requests for each in done] == [1, 2, 3, 4]
-    assert {each.way for each in done} == {"first", "resume", "start_fresh_with_briefing"}
+    assert {each.decision for each in done} == {"first", "resume", "start_fresh_with_briefing"}
     assert [each.spent for each in done] == [each.all for each in done]
-    assert not any(each.is_spent_estimated or each.is_said_estimated for each in done)
+    assert not any(each.is_estimated for each in done)
     assert max(each.price_error for each in done[1:]) <= ERROR_MAX, done
 
 
-def test_a_new_workstream_knows_what_the_agent_reads_first_in_this_project(priced, shell, model):
-    shell.lines("tell", "one/planner", "Look at it.", "--agent", priced.agent)
-    first = only(
-        shell.lines("tell", "two/planner", "Look at it.", "--agent", priced.agent), "turn_started"
-    )
-    read = tokens_in(sent(model)[-1])
+@pytest.mark.parametrize("name", ONLY_CODEX)
+def test_a_new_workstream_knows_what_the_agent_reads_first_in_this_project(name, shell, model):
+    shell.tell("Look at it.", address="one/planner")
+    first = shell.tell("Look at it.", address="two/planner")
+    read = tokens_in(answered(model.requests)[-1])
     assert first["tokens_to_brief"] == pytest.approx(read, rel=ERROR_MAX)
-    fixed = first["tokens_fixed"]
     before = len(model.requests)
-    too_little = ["--agent", priced.agent, "--tokens-max", str(fixed - 1)]
+    too_little = ("--tokens-max", str(first["tokens_fixed"] - 1))
     shell.lines("tell", "three/planner", "Look at it.", *too_little, exit_code=5)
     assert len(model.requests) == before
 
 
-def test_no_session_is_thrown_away_for_a_briefing_that_reads_as_much(priced, shell, model):
+@pytest.mark.parametrize("name", ONLY_CODEX)
+def test_no_session_is_replaced_for_a_briefing_that_reads_as_much(name, shell):
     shell.configure("[freshness]\nbrief_if_times_cheaper = 2\n")
     for _ in range(2):
-        shell.lines("tell", ADDRESS, "Look at it.", "--agent", priced.agent)
-    now = shell.lines("why", ADDRESS)[0]["now"]
+        shell.tell("Look at it.")
+    now = shell.one("why", ADDRESS)["now"]
     assert now["tokens_to_resume"] < 2 * now["tokens_to_brief"]
     assert now["tokens_fixed"] <= now["tokens_to_brief"]
 
 
-def test_what_a_sub_agent_took_is_in_what_was_spent(priced, shell, model):
-    inner = f"Look.\n\n{priced.step('echo sub')}"
-    prompt = f"Look.\n\n{DELEGATION[priced.agent](inner)}"
-    told = only(shell.lines("tell", ADDRESS, prompt, "--agent", priced.agent), "turn_ended")
-    took = sum(tokens_in(each) + tokens_out(each) for each in sent(model))
-    assert told["tokens_spent"] == pytest.approx(took, rel=0.01)
-
-
-def test_what_may_be_spent_is_never_passed_by_more_than_one_request(priced, shell, model):
-    shell.lines("tell", "first/planner", "Look at it.", "--agent", priced.agent)
-    one = tokens_in(sent(model)[-1])
-    most = int(3.5 * one)
-    before = len(sent(model))
-    steps = "\n".join(priced.step(f"echo {number}") for number in range(8))
-    words = [ADDRESS, f"Look at it.\n\n{steps}", "--agent", priced.agent, "--tokens-max", str(most)]
-    ended = only(shell.lines("tell", *words, exit_code=4), "result")
-    requests = sent(model)[before:]
-    took = sum(tokens_in(each) + tokens_out(each) for each in requests)
-    assert took - tokens_in(requests[-1]) - tokens_out(requests[-1]) <= most
+@pytest.mark.parametrize("name", ONLY_CODEX)
+def test_a_limit_on_tokens_is_never_passed_by_more_than_one_request(name, shell, model):
+    shell.tell("Look at it.", address="first/planner")
+    most = int(3.5 * tokens_in(answered(model.requests)[-1]))
+    before = len(answered(model.requests))
+    steps = "\n".join(AGENTS[name].command(f"echo {number}") for number in range(8))
+    limit = ("--tokens-max", str(most))
+    ended = shell.tell(f"Look at it.\n\n{steps}", *limit, exit_code=4)
+    requests = answered(model.requests)[before:]
+    assert charged_for(requests[:-1]) <= most
     assert len(requests) in {3, 4}
-    assert (ended["status"], ended["parked"]["reason"]) == ("parked", "tokens_max")
+    assert ended["parked"]["reason"] == "tokens_max"
     assert f"of at most {most} tokens are used" in ended["parked"]["detail"]
-    why = shell.lines("why", ADDRESS)[0]
-    assert "--tokens-max" in why["standing"]["cure"]
+    assert "--tokens-max" in shell.one("why", ADDRESS)["standing"]["cure"]
 
-    again = ["tell", ADDRESS, "--continue", "--agent", priced.agent]
-    anew = ["tell", ADDRESS, "And now?", "--agent", priced.agent]
-    for refused in (again, anew):
-        shell.lines(*refused, "--tokens-max", str(most), exit_code=5)
-    assert sent(model)[before:] == requests
-    assert only(shell.lines(*again), "result")["status"] == "done"
+    for refused in ("--continue", "And now?"):
+        shell.lines("tell", ADDRESS, refused, *limit, exit_code=5)
+    assert answered(model.requests)[before:] == requests
+    assert shell.tell("--continue")["outcome"] == "ok"
 
 
-@pytest.mark.soak
+@SOAK
 @pytest.mark.timeout(3_600)
-def test_over_thirty_delegations_no_median_error_is_above_a_tenth(priced, shell, model):
-    done = list(pricing.delegations(priced, shell, model, count=pricing.LONG))
-    found = pricing.errors(done)
-    assert max(found.resume, found.briefing, found.spent) <= ERROR_MAX, found
+@pytest.mark.parametrize("name", AGENTS)
+def test_over_thirty_delegations_no_median_error_is_above_a_tenth(name, shell, model):
+    done = list(delegations(name, shell, model, count=LONG))
+    briefed = [each for each in done if each.decision == "start_fresh_with_briefing"]
+    resumed = [each for each in done if each.decision.startswith("resume")]
+    errors = {
+        "resume": median(each.price_error for each in resumed),
+        "briefing": median(each.price_error for each in briefed),
+        "spent": median(abs(each.spent - each.all) / each.all for each in done),
+    }
+    assert max(errors.values()) <= ERROR_MAX, errors
     if os.environ.get("UPTHREAD_WRITE_MEASURED") == "1":
-        pricing.keep(priced.agent, pricing.version_of(priced.agent), found)
+        measured = json.loads(MEASURED.read_text())
+        measured[name] = {
+            "version": AGENTS[name].version,
+            "delegations": len(done),
+            "requests": sum(each.requests for each in done),
+            "tokens": sum(each.all for each in done),
+            **errors,
+        }
+        MEASURED.write_text(json.dumps(dict(sorted(measured.items())), indent=2) + "\n")

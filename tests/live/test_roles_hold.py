@@ -1,248 +1,155 @@
 """What a role's file denies does not happen on the real agents, asking or not, on a resume either.
 
-The person allows everything, upthread's own rules too: what stands in the way is the role alone.
-Looked at are the disk, what the session was told, and the requests that reached the model.
+The person allows everything, and upthread's own rules allow everything: the role alone stops the
+agent. The tests read the disk, the session's tool results and the requests that reached the model.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.live import claude_code, codex, opencode
-from tests.live.shell import Shell, agents_left, only
+from tests.live import opencode
+from tests.live.agents import AGENTS, RULES, WAYS, RealAgent
+from tests.live.shell import Shell
 from tests.support import trusting
+from tests.support.sets import EXTENDED, SOAK, spread
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
-ADDRESS = "spec-42/planner"
 SECRET = "the-colour-is-teal"
-ALL_ALLOWED = "".join(
-    f'{kind} = "allow"\n'
-    for kind in ("read", "edit", "delete", "move", "search", "execute", "fetch", "think", "other")
+ALL_ALLOWED = RULES + "".join(
+    f'{kind} = "allow"\n' for kind in ("read", "edit", "delete", "move", "search", "fetch", "think")
 )
-PATCH = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\n"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Way:
-    """How people have one agent, and the steps that write by shell, write by tool, and read."""
-
-    agent: str
-    binary: str
-    environment: Callable[..., dict[str, str]]
-    by_shell: Callable[[str], str]
-    by_tool: Callable[[Path], str]
-    read: Callable[[Path], str]
-    settings: Callable[[Path], None] = lambda _home: None
-
-
-def _claude_allows(home: Path) -> None:
-    settings = home / ".claude" / "settings.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"permissions": {"allow": ["Bash", "Edit", "Write", "Read"]}}))
-
-
-def _opencode_call(tool: str, **arguments: object) -> str:
-    return f"[[CALL {tool} {json.dumps(arguments)}]]"
-
-
-def _opencode_asks(home: Path, model: object) -> dict[str, str]:
-    asking = {"bash": "ask", "edit": "ask"}
-    return opencode.opencode_environment(home, model, permission=asking)
-
-
-def _two_models(home: Path, model: object) -> dict[str, str]:
-    environment = opencode.opencode_environment(home, model)
-    config = json.loads(environment["OPENCODE_CONFIG_CONTENT"])
-    models = config["provider"][opencode.PROVIDER]["models"]
-    models["rehearsal-2"] = {**next(iter(models.values())), "name": "Another"}
-    return {**environment, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
-
-
-def _codex_asks(home: Path, model: object) -> dict[str, str]:
-    return codex.codex_environment(home, model, settings=codex.ASKS)
-
-
-def _claude(*, allows: bool) -> Way:
-    return Way(
-        agent="claude-code",
-        binary="claude",
-        environment=claude_code.claude_environment,
-        by_shell=claude_code.command,
-        by_tool=lambda path: claude_code.call("Write", file_path=str(path), content="x"),
-        read=lambda path: claude_code.call("Read", file_path=str(path)),
-        settings=_claude_allows if allows else lambda _home: None,
-    )
-
-
-def _opencode(environment: Callable[..., dict[str, str]]) -> Way:
-    return Way(
-        agent="opencode",
-        binary="opencode",
-        environment=environment,
-        by_shell=lambda line: _opencode_call("bash", command=line, description="run it"),
-        by_tool=lambda path: _opencode_call("write", filePath=str(path), content="x"),
-        read=lambda path: _opencode_call("read", filePath=str(path)),
-    )
-
-
-def _codex(environment: Callable[..., dict[str, str]], command: Callable[[str], str]) -> Way:
-    return Way(
-        agent="codex",
-        binary="codex",
-        environment=environment,
-        by_shell=command,
-        by_tool=lambda path: command(f"apply_patch <<'EOF'\n{PATCH.format(path.name)}EOF"),
-        read=lambda path: command(f"cat {path.name}"),
-    )
-
-
-WAYS = {
-    "claude-code": _claude(allows=True),
-    "claude-code, asking": _claude(allows=False),
-    "opencode": _opencode(opencode.opencode_environment),
-    "opencode, asking": _opencode(_opencode_asks),
-    "codex": _codex(codex.codex_environment, codex.command),
-    "codex, asking": _codex(_codex_asks, codex.permission),
-}
-
 FILES = {
-    "of opencode": (
+    "opencode": (
         ".opencode/agent/planner.md",
         "---\npermission:\n  bash: deny\n  edit: deny\n---\nYou plan.\n",
     ),
-    "of claude-code": (
+    "claude-code": (
         ".claude/agents/planner.md",
         "---\nname: planner\ndescription: plans\ntools: Read, Grep\n---\nYou plan.\n",
     ),
-    "of codex": (
+    "codex": (
         ".codex/agents/planner.toml",
         'name = "planner"\nsandbox_mode = "read-only"\ndeveloper_instructions = "You plan."\n',
     ),
 }
-NATIVE = {"claude-code": "of claude-code", "opencode": "of opencode", "codex": "of codex"}
+"""By agent the file of a role that may only read."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Desk:
     """A repository with a file to read, an agent on PATH, upthread beside them."""
 
-    way: Way
-    shell: Shell
-    home: Path
+    def __init__(self, agent: RealAgent, shell: Shell) -> None:
+        self.agent = agent
+        self.shell = shell
+        self.notes = shell.project / "notes.txt"
+        self.notes.write_text(f"{SECRET}\n")
+        (shell.own / "config.toml").write_text(ALL_ALLOWED)
 
     def write_role(self, file: str, text: str) -> None:
         path = self.shell.project / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        trusting.agree(self.shell.project, Path(self.shell.environment["UPTHREAD_HOME"]))
+        trusting.agree(self.shell.project, self.shell.own)
 
     def tell(self, *steps: str) -> dict:
-        words = ("tell", ADDRESS, "Do it.\n\n" + "\n".join(steps), "--agent", self.way.agent)
-        return only(self.shell.lines(*words), "turn_ended")
+        return self.shell.tell("Do it.\n\n" + "\n".join(steps))
 
-    def steps(self, name: str) -> list[str]:
-        """Write in two ways, then read."""
-        project = self.shell.project
-        return [
-            self.way.by_shell(f"echo x > {name}-by-shell"),
-            self.way.by_tool(project / f"{name}-by-tool"),
-            self.way.read(project / "notes.txt"),
-        ]
+    def write_and_read(self, name: str) -> dict:
+        """Have the role write by shell and by tool, then read."""
+        by_shell = self.agent.command(f"echo x > {name}-by-shell")
+        by_tool = self.agent.write(self.shell.project / f"{name}-by-tool")
+        return self.tell(by_shell, by_tool, self.agent.read(self.notes))
 
-    def written(self) -> list[str]:
-        return sorted(path.name for path in self.shell.project.glob("*-by-*"))
+    def written(self) -> list[Path]:
+        return sorted(self.shell.project.glob("*-by-*"))
 
     def was_read(self) -> int:
-        """How often the file's content came back as a call's result."""
-        audit = self.shell.lines("audit", "spec-42", "--format", "json")[0]
-        results = [
+        """Return how often the file's content came back as a call's result."""
+        audit = self.shell.one("audit", "spec-42", "--format", "json")
+        parts = [
             part
             for conversation in audit["conversations"]
             for turn in conversation["turns"]
             for message in turn["messages"]
             for part in message["parts"]
-            if part["kind"] == "tool_result" and SECRET in part["text"]
         ]
-        return len(results)
-
-
-@pytest.fixture(params=WAYS)
-def way(request) -> Way:
-    return {**WAYS, "opencode, two models": _opencode(_two_models)}[request.param]
+        return sum(part["kind"] == "tool_result" and SECRET in part["text"] for part in parts)
 
 
 @pytest.fixture
-def desk(request, way, model, tmp_path) -> Iterator[Desk]:
-    binaries, home, project = tmp_path / "bin", tmp_path / "home", tmp_path / "project"
-    binaries.mkdir()
-    binary = request.getfixturevalue(f"{way.agent.partition('-')[0]}_binary")
-    (binaries / way.binary).symlink_to(binary)
-    environment = {
-        **way.environment(home, model),
-        "PATH": f"{binaries}:/usr/bin:/bin",
-        "UPTHREAD_HOME": str(tmp_path / "upthread"),
-    }
-    way.settings(home)
-    subprocess.run(["git", "init", "-q", "-b", "main", project], check=True)
-    (project / "notes.txt").write_text(f"{SECRET}\n")
-    Path(environment["UPTHREAD_HOME"]).mkdir(mode=0o700)
-    own = Path(environment["UPTHREAD_HOME"]) / "config.toml"
-    own.write_text(f"[permissions]\n{ALL_ALLOWED}")
-    own.chmod(0o600)
-    yield Desk(way=way, shell=Shell(project, environment), home=home)
-    assert agents_left(tmp_path) == []
+def desk(name, shell) -> Desk:
+    return Desk(WAYS[name], shell)
 
 
-MODEL = {
-    "claude-code": ("of claude-code", "tools: Read, Grep", "claude-haiku-4-5"),
-    "opencode": ("of opencode", "permission:", "rehearsal/rehearsal-2"),
-    "codex": ("of codex", 'name = "planner"', "rehearsal-2"),
+MODELS = {
+    "claude-code": ("tools: Read, Grep", "claude-haiku-4-5"),
+    "opencode": ("permission:", "rehearsal/rehearsal-2"),
+    "codex": ('name = "planner"', "rehearsal-2"),
 }
-"""By agent its own file, the line before which a model is named, and the model."""
+"""By agent the line of the role's file before which a model is named, and the model."""
 
 
-@pytest.mark.parametrize("way", ["claude-code", "opencode, two models", "codex"], indirect=True)
-def test_a_roles_model_is_the_one_that_is_asked_on_a_resumed_turn_too(desk, model):
-    file, line, name = MODEL[desk.way.agent]
-    path, text = FILES[file]
-    said = f'model = "{name}"' if path.endswith(".toml") else f"model: {name}"
+def offer_second_model(environment: dict[str, str]) -> None:
+    """OpenCode asks only for models that its configuration has."""
+    config = json.loads(environment["OPENCODE_CONFIG_CONTENT"])
+    models = config["provider"][opencode.PROVIDER]["models"]
+    models["rehearsal-2"] = {**next(iter(models.values())), "name": "Another"}
+    environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(config)
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
+def test_the_model_of_a_role_is_asked_on_a_resumed_turn_too(name, desk, model):
+    if name == "opencode":
+        offer_second_model(desk.shell.environment)
+    path, text = FILES[name]
+    line, wanted = MODELS[name]
+    named = f'model = "{wanted}"' if path.endswith(".toml") else f"model: {wanted}"
     desk.tell("[[SAY before]]")
-    desk.write_role(path, text.replace(line, f"{said}\n{line}"))
+    desk.write_role(path, text.replace(line, f"{named}\n{line}"))
     seen = len(model.model_requests)
-    desk.tell(desk.way.read(desk.shell.project / "notes.txt"))
+    desk.tell(desk.agent.read(desk.notes))
     desk.tell("[[SAY again]]")
     asked = [each.body["model"] for each in model.model_requests]
-    assert set(asked[seen:]) == {name.rpartition("/")[2]}
-    assert set(asked[:seen]).isdisjoint(asked[seen:]), "it was another one before"
+    assert set(asked[seen:]) == {wanted.rpartition("/")[2]}
+    assert set(asked[:seen]).isdisjoint(asked[seen:]), "another model was asked before"
 
 
-@pytest.mark.parametrize("way", ["claude-code", "opencode"], indirect=True)
-def test_what_a_role_denies_is_not_even_offered(desk, model):
-    desk.write_role(*FILES["of claude-code"])
+@pytest.mark.parametrize("name", ["claude-code", pytest.param("opencode", marks=SOAK)])
+@EXTENDED
+def test_a_tool_that_a_role_denies_is_not_even_offered(desk, model):
+    desk.write_role(*FILES["claude-code"])
     for turn in ("first", "again"):
         seen = len(model.model_requests)
         desk.tell(f"[[SAY {turn}]]")
-        offered = {
-            _name(tool) for each in model.model_requests[seen:] for tool in each.body["tools"]
-        }
-        assert offered == {"read", "grep"}
+        requests = model.model_requests[seen:]
+        tools = [tool for each in requests for tool in each.body["tools"]]
+        names = {str(tool.get("function", tool)["name"]).lower() for tool in tools}
+        # Claude Code offers a placeholder for tools that it would load later.
+        assert names - {"deferredtoolplaceholder"} == {"read", "grep"}
 
 
-def _name(tool: dict) -> str:
-    return str(tool.get("function", tool)["name"]).lower()
+PAIRS = [(name, file) for name in WAYS for file in FILES if name != "claude-code, some rules"]
+PAIRWISE = [
+    ("claude-code", "opencode"),
+    ("claude-code, asking", "claude-code"),
+    ("opencode", "claude-code"),
+    ("codex", "codex"),
+    ("codex, asking", "opencode"),
+]
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_what_a_role_denies_does_not_happen_on_the_first_turn_nor_on_a_resumed_one(desk, file):
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [pytest.param(*pair, marks=EXTENDED if pair in PAIRWISE else SOAK) for pair in PAIRS],
+)
+def test_what_a_role_denies_does_not_happen_on_the_first_turn_nor_on_a_resumed_turn(desk, file):
     desk.write_role(*FILES[file])
-    first = desk.tell(*desk.steps("first"))
+    first = desk.write_and_read("first")
     assert (first["outcome"], desk.written(), desk.was_read()) == ("ok", [], 1), first
-    again = desk.tell(*desk.steps("again"))
+    again = desk.write_and_read("again")
     assert (again["outcome"], desk.written(), desk.was_read()) == ("ok", [], 2), again
     assert again["upstream_session_id"] == first["upstream_session_id"]

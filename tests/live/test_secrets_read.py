@@ -1,31 +1,27 @@
-"""What the real agents' own tools make of a file with secrets, and that none of it is kept.
+"""The real agents' own tools read a file with secrets, and upthread keeps none of the secrets.
 
-Each reads a key and a configuration with every tool it has for it, by way of `upthread tell`. What
-the tools emitted is what the model was sent; it lies in tests/core/redaction/recorded/ and is tried
-there again in milliseconds. `UPTHREAD_WRITE_RECORDED=1` records it anew.
+Each agent reads a key and a configuration with every tool that can, through `upthread tell`. The
+tools' output is what the model was sent; tests/core/redaction/recorded/ has it, and the tests there
+try it in milliseconds. `UPTHREAD_WRITE_RECORDED=1` records it again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.core.redaction.recording import FILES, RECORDED, Recording, secrets_in
-from tests.live import claude_code, codex
-from tests.live.claude_code import claude_environment
-from tests.live.codex import codex_environment
-from tests.live.opencode import pinned_version
-from tests.live.shell import Shell, agents_left, only
+from tests.live import claude_code, opencode
+from tests.live.agents import AGENTS
+from tests.live.shell import Shell
+from tests.support.sets import spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
-ADDRESS = "spec-42/planner"
-CLAUDE_SETTINGS = {"permissions": {"allow": ["Read", "Grep", "Bash"]}}
 COMMANDS = (
     "cat {}",
     "cat -n {}",
@@ -39,93 +35,44 @@ COMMANDS = (
 )
 
 
-def call(tool: str, **arguments: object) -> str:
-    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+def by_tools(name: str, paths: list[Path], project: Path) -> list[str]:
+    """Return the steps that read with an agent's own tools; Codex has a shell alone."""
+    part = {"offset": 3, "limit": 5}
+    if name == "claude-code":
+        read = [{"file_path": str(path)} for path in paths]
+        steps = [claude_code.call("Read", **each, **more) for more in ({}, part) for each in read]
+        shown = {"output_mode": "content", "-n": True, "-C": 40}
+        return [*steps, claude_code.call("Grep", pattern="KEY|host", path=str(project), **shown)]
+    if name == "opencode":
+        read = [{"filePath": str(path)} for path in paths]
+        steps = [opencode.call("read", **each, **more) for more in ({}, part) for each in read]
+        return [*steps, opencode.call("grep", pattern=".", path=str(project))]
+    return []
 
 
-def place(project: Path) -> list[Path]:
-    for name, content in FILES.items():
-        (project / name).write_text(content)
-    return [project / name for name in FILES]
-
-
-def lines_of(paths: list[Path]) -> list[str]:
-    return [line.format(path) for path in paths for line in COMMANDS]
-
-
-@pytest.fixture
-def claude_shell(
-    claude_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
-) -> Iterator[Shell]:
-    home = tmp_path / "home"
-    environment = claude_environment(home, model)
-    (home / ".claude").mkdir()
-    (home / ".claude" / "settings.json").write_text(json.dumps(CLAUDE_SETTINGS))
-    yield from _only(claude_binary, "claude", environment, project, tmp_path)
-
-
-@pytest.fixture
-def codex_shell(
-    codex_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
-) -> Iterator[Shell]:
-    environment = codex_environment(tmp_path / "home", model)
-    yield from _only(codex_binary, "codex", environment, project, tmp_path)
-
-
-def _only(
-    binary: Path, name: str, environment: dict[str, str], project: Path, tmp_path: Path
-) -> Iterator[Shell]:
-    """Let one agent be all there is on PATH, so that upthread chooses it without being told."""
-    binaries = tmp_path / "bin"
-    binaries.mkdir()
-    (binaries / name).symlink_to(binary)
-    found = {"PATH": f"{binaries}:/usr/bin:/bin", "UPTHREAD_HOME": str(tmp_path / "upthread")}
-    yield Shell(project, {**environment, **found})
-    assert agents_left(tmp_path) == []
-
-
-def test_opencode_reads_a_key_and_none_of_it_is_kept(opencode_shell, model, project, tmp_path):
-    paths = place(project)
-    steps = [call("read", filePath=str(path)) for path in paths]
-    steps += [call("read", filePath=str(path), offset=3, limit=5) for path in paths]
-    steps += [call("grep", pattern=".", path=str(project))]
-    steps += [call("bash", command=line, description="look") for line in lines_of(paths)]
-    emitted = tell_all(opencode_shell, model, steps)
-    hold_to_recorded("opencode", pinned_version(), emitted, project)
-    assert_nothing_kept(tmp_path / "upthread", emitted)
-
-
-def test_claude_code_reads_a_key_and_none_of_it_is_kept(claude_shell, model, project, tmp_path):
-    paths = place(project)
-    steps = [call("Read", file_path=str(path)) for path in paths]
-    steps += [call("Read", file_path=str(path), offset=3, limit=5) for path in paths]
-    shown = {"output_mode": "content", "-n": True, "-C": 40}
-    steps += [call("Grep", pattern="KEY|host", path=str(project), **shown)]
-    steps += [call("Bash", command=line, description="look") for line in lines_of(paths)]
-    emitted = tell_all(claude_shell, model, steps)
-    hold_to_recorded("claude-code", claude_code.pinned_version(), emitted, project)
-    assert_nothing_kept(tmp_path / "upthread", emitted)
-
-
-def test_codex_reads_a_key_and_none_of_it_is_kept(codex_shell, model, project, tmp_path):
-    paths = place(project)
-    steps = [codex.call("exec_command", cmd=line, yield_time_ms=30_000) for line in lines_of(paths)]
-    emitted = tell_all(codex_shell, model, steps)
-    hold_to_recorded("codex", codex.pinned_version(), emitted, project)
-    assert_nothing_kept(tmp_path / "upthread", emitted)
+@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+def test_an_agent_reads_a_key_and_none_of_it_is_kept(name, shell, model):
+    project = shell.project
+    for file, content in FILES.items():
+        (project / file).write_text(content)
+    paths = [project / file for file in FILES]
+    steps = by_tools(name, paths, project)
+    steps += [AGENTS[name].command(line.format(path)) for path in paths for line in COMMANDS]
+    emitted = tell_all(shell, model, steps)
+    hold_to_recorded(name, emitted, project)
+    assert_nothing_kept(shell.own, emitted)
 
 
 def tell_all(shell: Shell, model: RehearsalModel, steps: list[str]) -> list[str]:
     """Have the agent carry out the steps; return what its tools gave the model."""
-    ended = only(shell.lines("tell", ADDRESS, "Look.\n\n" + "\n".join(steps)), "turn_ended")
-    assert ended["outcome"] == "ok"
+    assert shell.tell("Look.\n\n" + "\n".join(steps))["outcome"] == "ok"
     emitted = tool_results(model.model_requests[-1].body)
     assert len(emitted) >= len(steps)
     return emitted
 
 
 def tool_results(body: dict) -> list[str]:
-    """The texts of tool results in a request of any of the three protocols, in order."""
+    """Return the texts of tool results in a request of any of the three protocols, in order."""
     found: list[str] = []
     for message in [*body.get("messages", []), *body.get("input", [])]:
         if message.get("role") == "tool":
@@ -145,20 +92,22 @@ def text_of(content: object) -> str:
     return "\n".join(str(block.get("text", "")) for block in content)
 
 
-def hold_to_recorded(agent: str, version: str, emitted: list[str], project: Path) -> None:
-    """What was recorded is of this version; with the variable set, it is recorded anew."""
-    path = RECORDED / f"{agent}.json"
+def hold_to_recorded(name: str, emitted: list[str], project: Path) -> None:
+    """The recording is of this version; with the variable set, it is recorded again."""
+    path, version = RECORDED / f"{name}.json", AGENTS[name].version
     if os.environ.get("UPTHREAD_WRITE_RECORDED"):
         neutral = [text.replace(str(project), "/project") for text in emitted]
-        told = {"agent": agent, "version": version, "emitted": neutral}
+        told = {"agent": name, "version": version, "emitted": neutral}
         path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     recording = Recording.read(path)
-    assert (recording.version, len(recording.emitted)) == (version, len(emitted))
+    assert len(recording.emitted) == len(emitted)
+    if "UPTHREAD_TEST_AGENTS" not in os.environ:  # otherwise newer agents are tried
+        assert recording.version == version
 
 
-def assert_nothing_kept(home: Path, emitted: list[str]) -> None:
-    """No line of a key, and no password, in any file that upthread has written."""
-    assert set(secrets_in(emitted)) == set(secrets_in(FILES.values()))  # the tools did show them
-    kept = b"\n".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+def assert_nothing_kept(own: Path, emitted: list[str]) -> None:
+    """No line of a key, and no password, is in any file that upthread has written."""
+    assert set(secrets_in(emitted)) == set(secrets_in(FILES.values())), "the tools did show them"
+    kept = b"\n".join(path.read_bytes() for path in own.rglob("*") if path.is_file())
     assert b"[redacted:private-key:" in kept
     assert [secret for secret in secrets_in(FILES.values()) if secret.encode() in kept] == []

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.races import RACERS, check_one_session_each, hold
+from tests.support.sets import EXTENDED
 from tests.support.upthread_process import race_for_addresses, race_for_names
 from tests.support.world import World, git, make_repository
 
@@ -21,19 +22,16 @@ pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 
 
-async def test_sixteen_processes_at_one_address_make_one_session_each_of_100_rounds(
-    world: World,
-) -> None:
-    came = hold(world, race_for_addresses, rounds=100)
-    for number in range(100):
+async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(world):
+    came = hold(world, race_for_addresses, rounds=10)
+    for number in range(10):
         answers = {each["rounds"][number] for each in came} - {"held"}
         assert len(answers) == 1, f"round {number}"
-    check_one_session_each(world, conversations=100)
+    check_one_session_each(world, conversations=10)
 
 
-async def test_sixteen_processes_that_wait_share_one_session_and_never_interleave(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_sixteen_processes_that_wait_share_one_session_and_never_interleave(world):
     came = hold(world, race_for_addresses, rounds=2, when_busy="wait")
     for number in range(2):
         assert len({each["rounds"][number] for each in came}) == 1
@@ -49,19 +47,15 @@ async def test_sixteen_processes_that_wait_share_one_session_and_never_interleav
     world.check_histories()
 
 
-async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(
-    world: World,
-) -> None:
-    came = hold(world, race_for_names, rounds=80)
+async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(world):
+    came = hold(world, race_for_names, rounds=20)
     assert all(each == came[0] for each in came)
     names = list(came[0]["names"].values())
-    assert len(names) == 80
+    assert len(names) == 20
     assert Counter(names).most_common(1)[0][1] == 1
 
 
-async def test_three_calls_at_once_with_siblings_are_three_conversations_and_sessions(
-    world: World,
-) -> None:
+async def test_three_calls_at_once_with_siblings_are_three_conversations_and_sessions(world):
     options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
     world.configure("[roles.reviewer]\n")
     results: list[TurnResult] = []
@@ -104,6 +98,7 @@ async def test_two_repositories_with_one_workstream_name_stay_apart(world: World
         assert len((await project.show("spec-42")).roles) == 1
 
 
+@EXTENDED
 async def test_two_directories_of_one_name_without_git_stay_apart(world: World) -> None:
     for parent in ("one", "two"):
         (world.directory / parent / "work").mkdir(parents=True)
@@ -123,23 +118,19 @@ async def test_a_moved_repository_finds_its_conversations(world: World) -> None:
     assert second.upstream_session_id == first.upstream_session_id
 
 
-async def test_a_worktree_finds_the_conversations_of_its_repository(world: World) -> None:
-    _, first = await tell(world, world.project)
-    tree = world.directory / "tree"
-    git(world.project, "worktree", "add", "-q", str(tree), "-b", "feature/x")
-    _, second = await tell(world, tree)
-    assert second.upstream_session_id == first.upstream_session_id
-
-
-async def test_a_subdirectory_finds_the_project_of_its_repository(world: World) -> None:
+@EXTENDED
+async def test_a_worktree_and_a_subdirectory_find_the_conversations_of_their_repository(world):
     first_id, first = await tell(world, world.project)
-    deep = world.project / "src" / "deep"
+    tree, deep = world.directory / "tree", world.project / "src" / "deep"
+    git(world.project, "worktree", "add", "-q", str(tree), "-b", "feature/x")
     deep.mkdir(parents=True)
-    second_id, second = await tell(world, deep)
-    assert second_id == first_id
-    assert second.upstream_session_id == first.upstream_session_id
+    for place in (tree, deep):
+        project_id, result = await tell(world, place)
+        assert project_id == first_id
+        assert result.upstream_session_id == first.upstream_session_id
 
 
+@EXTENDED
 async def test_a_repository_that_gains_a_remote_stays_the_project_it_was(world: World) -> None:
     first_id, _ = await tell(world, world.project)
     git(world.project, "remote", "add", "origin", "git@example.invalid:team/project.git")
@@ -150,9 +141,8 @@ async def test_a_repository_that_gains_a_remote_stays_the_project_it_was(world: 
     assert (second.decision, third.decision) == ("resume", "resume")
 
 
-async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(world):
     young = world.directory / "young"
     young.mkdir()
     git(young, "init", "-q")
@@ -169,9 +159,7 @@ async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was
     assert third_id == first_id
 
 
-async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(
-    world: World,
-) -> None:
+async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(world):
     plain = world.directory / "plain"
     plain.mkdir()
     first_id, _ = await tell(world, plain)
@@ -179,16 +167,3 @@ async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(
     second_id, second = await tell(world, plain)
     assert first_id == second_id
     assert second.decision == "resume_with_update"  # it is told of the branch
-
-
-async def test_no_git_on_the_machine_at_all_works(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    empty = world.directory / "no-programs"
-    empty.mkdir()
-    monkeypatch.setenv("PATH", str(empty))
-    plain = world.directory / "plain"
-    plain.mkdir()
-    _, first = await tell(world, plain)
-    _, second = await tell(world, plain)
-    assert (first.decision, second.decision) == ("first", "resume")

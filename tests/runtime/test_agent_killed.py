@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
@@ -26,7 +27,7 @@ ADDRESS = "spec-42/translator"
 TRANSLATOR = '[roles.translator]\ncontinuity = "resume"\n'
 """A role the rehearsal does not play: it tells what it remembers."""
 
-VICTIMS = ("agent", "upthread", "both")
+VICTIMS = ("both", "agent", "upthread")
 
 IN_MODEL_CALL = "[[rehearse: think about it]] [[rehearse: hang]]"
 IN_TOOL = "[[rehearse: execute sh -c 'echo done >> effects; sleep 60']]"
@@ -44,8 +45,7 @@ def kill(world: World, text: str, is_time: Callable[[], Any], *, victim: str) ->
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
     if victim != "agent":
-        telling.send(signal.SIGKILL)
-        assert telling.exit_code == -signal.SIGKILL
+        telling.kill()
         return
     assert telling.result["outcome"] == "ok"
 
@@ -75,10 +75,9 @@ async def converse(world: World, text: str, is_time: Callable[[], Any], *, victi
     return continuation
 
 
+@EXTENDED
 @pytest.mark.parametrize("victim", VICTIMS)
-async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continuation(
-    world: World, victim: str
-) -> None:
+async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continuation(world, victim):
     def is_time() -> bool:
         return any("about it" in file.read_text() for file in world.session_files())
 
@@ -87,7 +86,7 @@ async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continua
     assert "These actions" not in continuation
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("victim", spread(VICTIMS))
 async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and_not_done_again(
     world: World, victim: str
 ) -> None:
@@ -99,6 +98,7 @@ async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and
     assert [each.status for each in results] == ["unknown"]
 
 
+@EXTENDED
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_killed_in_a_sub_agent_its_conversation_is_kept_and_its_call_told_as_unknown(
     world: World, victim: str

@@ -10,6 +10,7 @@ import anyio
 import apsw
 import pytest
 from tests.support.default_turn import open_place
+from tests.support.sets import EXTENDED
 
 from upthread import TellOptions, open_project
 from upthread.core.commands import OpenTurn, RecordParts
@@ -141,6 +142,7 @@ def test_an_audit_that_is_gone_through_is_never_held_whole(long_record):
     assert len(texts) == 600
 
 
+@EXTENDED
 def test_an_audit_in_any_form_is_written_in_little_memory(long_record):
     store, view = long_record
 
@@ -153,6 +155,7 @@ def test_an_audit_in_any_form_is_written_in_little_memory(long_record):
     assert _peak_bytes(write) < 12 * MEGABYTES
 
 
+@EXTENDED
 def test_an_audit_says_the_same_gone_through_and_as_a_value(long_record):
     store, view = long_record
     value, opened = read_audit(store, view), open_audit(store, view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import (
     ALLOW,
@@ -34,13 +35,26 @@ def is_continuation(prompt: str) -> bool:
     return "Your last turn was interrupted" in prompt
 
 
-@pytest.mark.parametrize("earlier", [0, 1], ids=["new", "resumed"])
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", range(1, 9))
-async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(
-    world: World, number: int, when: str, earlier: int
-) -> None:
-    """A resumed session is attached and sent to in one commit, a new one in two."""
+SIDES = ("before", "after")
+TURN_COMMITS = [(n, when, earlier) for n in range(1, 9) for when in SIDES for earlier in (0, 1)]
+RUN_COMMITS = [(number, when) for number in range(1, 25) for when in SIDES]
+
+
+@pytest.mark.parametrize(
+    "case",
+    spread(
+        TURN_COMMITS,
+        first=[(2, "after", 0), (3, "before", 1), (5, "before", 0), (6, "after", 1)],
+        extended=[(n, SIDES[n % 2], n // 2 % 2) for n in range(1, 9)],
+        name=lambda case: "-".join(map(str, case)),
+    ),
+)
+async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(world, case):
+    """A resumed session is attached and sent to in one commit, a new one in two.
+
+    `case` is the commit's number, the side of it, and how many turns there were before.
+    """
+    number, when, earlier = case
     world.configure(ALLOW)
     if earlier:
         async with world.open() as project:
@@ -91,6 +105,7 @@ def check(world: World, *, was_finished: bool, earlier: int) -> None:
         assert len(prompts) == 1
 
 
+@EXTENDED
 def test_a_turn_has_fewer_commits_than_the_crash_test_kills_at(world: World) -> None:
     world.configure(ALLOW)
     at = AtCommit(number=8, when="after")
@@ -105,11 +120,17 @@ async def is_approved(project: upthread.Project) -> bool:
         return False
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", range(1, 25))
-async def test_a_run_killed_at_any_commit_is_approved_by_running_again(
-    world: World, number: int, when: str
-) -> None:
+@pytest.mark.parametrize(
+    "case",
+    spread(
+        RUN_COMMITS,
+        first=[(9, "before"), (16, "after")],
+        extended=RUN_COMMITS[1::4],
+        name=lambda case: "-".join(map(str, case)),
+    ),
+)
+async def test_a_run_killed_at_any_commit_is_approved_by_running_again(world, case):
+    number, when = case
     world.configure(SMALL_PIPELINE + ALLOW)
     at = AtCommit(number=number, when=when)
     victim = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=at)

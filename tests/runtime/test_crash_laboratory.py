@@ -10,21 +10,16 @@ lost, no outcome and no outward effect is doubled, nothing is left open. A seed 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.support.laboratory.oracle_process import Oracle
-from tests.support.laboratory.passage import Ended, Passage
+from tests.support.laboratory.passage import Passage
 from tests.support.laboratory.plan import KILLS, draw
-from tests.support.laboratory.summary import as_property
-from tests.support.thoroughness import IS_THOROUGH
+from tests.support.sets import spread
 from tests.support.world import World
 
-SEEDS = 10 if IS_THOROUGH else 4
-SOAK_PASSAGES = 50
-SOAK_FIRST_SEED = 1000
-COLD_EVERY = 5
-"""Of so many long passages one is started as a person starts it, with all its imports to do."""
+SEEDS = range(1, 51)
+EXTENDED_SEEDS = 3
 
 
 @pytest.fixture
@@ -37,38 +32,12 @@ def named(seed: int) -> str:
     return f"seed-{seed}-"
 
 
-def killed(world: World, oracle: Oracle, seed: int, *, is_cold: bool = False) -> Ended:
+@pytest.mark.parametrize("seed", spread(SEEDS, extended=EXTENDED_SEEDS, name=named))
+@pytest.mark.timeout(600)
+def test_a_pipeline_killed_at_random_times_ends_with_nothing_lost_and_nothing_doubled(
+    world: World, oracle: Oracle, seed: int
+) -> None:
     plan = draw(seed)
-    ended = Passage(world, oracle, plan, is_cold=is_cold).play()
+    ended = Passage(world, oracle, plan).play()
     assert ended.faults == [], (plan, ended.hits)
     assert len(ended.hits) >= KILLS, "the passage was over before its kills were due"
-    return ended
-
-
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1), ids=named)
-def test_a_pipeline_killed_at_random_times_ends_with_nothing_lost_and_nothing_doubled(
-    world: World, oracle: Oracle, record_property: pytest.RecordProperty, seed: int
-) -> None:
-    record_property(*as_property(killed(world, oracle, seed)))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(SOAK_FIRST_SEED, SOAK_FIRST_SEED + SOAK_PASSAGES), ids=named)
-@pytest.mark.timeout(600)
-def test_two_hundred_random_kills_over_fifty_pipelines(
-    world: World, oracle: Oracle, record_property: pytest.RecordProperty, seed: int
-) -> None:
-    is_cold = seed % COLD_EVERY == 0
-    record_property(*as_property(killed(world, oracle, seed, is_cold=is_cold)))
-
-
-def test_a_seed_draws_the_same_plan_every_time_and_another_seed_another_plan(
-    tmp_path: Path,
-) -> None:
-    assert draw(7) == draw(7)
-    plans = [draw(seed) for seed in range(50)]
-    assert len({plan.kills for plan in plans}) == len(plans)
-    assert all(len(plan.kills) == KILLS for plan in plans)
-    lines = [kill.agent_lines for plan in plans for kill in plan.kills]
-    assert min(lines) < 5
-    assert max(lines) < 70

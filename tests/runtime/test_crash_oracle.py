@@ -12,12 +12,14 @@ import pytest
 from tests.support.laboratory.oracle_process import Oracle
 from tests.support.laboratory.passage import Ended, Passage
 from tests.support.laboratory.plan import UNDISTURBED
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
-pytestmark = pytest.mark.xdist_group("crash oracle")  # one passage for all of them
+# One passage for all tests. Whoever changes the oracle runs the whole file.
+pytestmark = [pytest.mark.xdist_group("crash oracle"), EXTENDED]
 
 Json = dict[str, Any]
-Tamper = Callable[[Json], None]
+Tamper = Callable[[Json, str], None]
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +31,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Orac
     world.close()
 
 
-@pytest.fixture
-def oracle_with(
-    undisturbed: tuple[Oracle, Ended], tmp_path: Path
-) -> Iterator[Callable[[Tamper], Oracle]]:
-    """Return another oracle that saw the same, and may have seen more."""
-    seen, _ = undisturbed
-    journal = tmp_path / "journal.jsonl"
-    journal.write_bytes(seen.journal.read_bytes())
-    with Oracle(journal) as oracle:
-        yield oracle
-
-
-def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(
-    undisturbed: tuple[Oracle, Ended],
-) -> None:
+def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(undisturbed):
     _, ended = undisturbed
     assert ended.faults == []
     assert ended.hits == []
@@ -80,154 +68,101 @@ def part_of(evidence: Json, kind: str) -> tuple[list[Json], Json]:
     raise AssertionError(kind)
 
 
-def forget_the_turn(evidence: Json) -> None:
-    evidence["audit"]["conversations"][0]["turns"].pop(0)
-
-
-def forget_the_prompt(evidence: Json) -> None:
+def remove_messages(evidence: Json, speaker: str) -> None:
     messages = turns_of(evidence)[0]["messages"]
-    messages[:] = [each for each in messages if each["speaker"] != "user"]
+    messages[:] = [each for each in messages if each["speaker"] != speaker]
 
 
-def forget_the_context(evidence: Json) -> None:
-    parts, part = part_of(evidence, "context")
+def remove_part(evidence: Json, kind: str) -> None:
+    parts, part = part_of(evidence, kind)
     parts.remove(part)
 
 
-def forget_the_reply(evidence: Json) -> None:
-    messages = turns_of(evidence)[0]["messages"]
-    messages[:] = [each for each in messages if each["speaker"] != "assistant"]
-
-
-def forget_the_questions(evidence: Json) -> None:
+def remove_event(evidence: Json, kind: str) -> None:
     events = run_events(evidence)
-    events.remove(first(events, "questions_asked"))
+    events.remove(first(events, kind))
 
 
-def forget_an_answer(evidence: Json) -> None:
-    events = run_events(evidence)
-    events.remove(first(events, "question_answered"))
-
-
-def forget_the_end(evidence: Json) -> None:
-    events = run_events(evidence)
-    events.remove(first(events, "run_ended"))
-
-
-def change_an_outcome(evidence: Json) -> None:
-    turns_of(evidence)[0]["outcome"] = "unknown"
-
-
-def end_a_turn_twice(evidence: Json) -> None:
-    events = turns_of(evidence)[0]["events"]
-    events.append(first(events, "turn_ended"))
-
-
-def end_a_step_twice(evidence: Json) -> None:
-    events = run_events(evidence)
-    events.append(first(events, "step_ended"))
-
-
-def answer_twice(evidence: Json) -> None:
-    events = run_events(evidence)
-    events.append(first(events, "question_answered"))
-
-
-def call_twice(evidence: Json) -> None:
-    parts, part = part_of(evidence, "tool_call")
+def repeat_part(evidence: Json, kind: str) -> None:
+    parts, part = part_of(evidence, kind)
     parts.append(part)
 
 
-def leave_a_question_open(evidence: Json) -> None:
-    evidence["show"]["open_questions"] = [{"id": "opening"}]
+def repeat_event(evidence: Json, kind: str) -> None:
+    events = turns_of(evidence)[0]["events"] if kind == "turn_ended" else run_events(evidence)
+    events.append(first(events, kind))
 
 
-def leave_a_role_parked(evidence: Json) -> None:
-    evidence["show"]["roles"][0]["state"] = "parked"
+def continue_undecided(evidence: Json, kind: str) -> None:
+    turns_of(evidence)[0]["events"].insert(3, {"kind": kind, "recognition": "undecidable"})
 
 
-def leave_a_turn_open(evidence: Json) -> None:
-    turns_of(evidence)[0]["state"] = "sent"
+def change_first_turn(evidence: Json, name: str) -> None:
+    turns_of(evidence)[0][name] = {"outcome": "unknown", "state": "sent"}[name]
 
 
-def leave_the_run_open(evidence: Json) -> None:
-    evidence["show"]["status"] = "running"
+def change_status(evidence: Json, status: str) -> None:
+    evidence["show"]["status"] = status
 
 
-def go_on_undecided(evidence: Json) -> None:
-    recognised = {"kind": "prompt_recognised", "recognition": "undecidable"}
-    turns_of(evidence)[0]["events"].insert(3, recognised)
+def park_a_role(evidence: Json, state: str) -> None:
+    evidence["show"]["roles"][0]["state"] = state
 
 
-def change_the_record(evidence: Json) -> None:
-    evidence["audit"]["integrity"]["is_intact"] = False
+def open_a_question(evidence: Json, question: str) -> None:
+    evidence["show"]["open_questions"] = [{"id": question}]
 
 
-def skip_a_step(evidence: Json) -> None:
-    events = run_events(evidence)
-    events.remove(first(events, "step_ended"))
+def break_integrity(evidence: Json, name: str) -> None:
+    evidence["audit"]["integrity"][name] = False
 
 
-TAMPERED: dict[Tamper, str] = {
-    forget_the_turn: "acknowledged and lost: the turn trn_",
-    forget_the_prompt: "acknowledged and lost: the prompt of trn_",
-    forget_the_context: "unrecorded: a prompt to ses_",
-    forget_the_reply: "acknowledged and lost: the reply of trn_",
-    forget_the_questions: "acknowledged and lost: the questions ['opening', 'stranger']",
-    forget_an_answer: "acknowledged and lost: the answer {'question_id': 'opening'",
-    forget_the_end: "acknowledged and lost: that the run was approved",
-    change_an_outcome: "acknowledged and lost: the outcome ok of trn_",
-    end_a_turn_twice: "doubled: 2 ends of the turn trn_",
-    end_a_step_twice: "doubled: 2 step_ended of trn_",
-    answer_twice: "doubled: 2 question_answered of opening",
-    call_twice: "doubled: 2 tool_call of call_",
-    leave_a_question_open: "the question opening is open",
-    leave_a_role_parked: "is parked",
-    leave_a_turn_open: "is sent",
-    leave_the_run_open: "the run has not ended: running",
-    go_on_undecided: "is undecidable, then came turn_ended",
-    change_the_record: "the record does not verify",
-    skip_a_step: "the steps are [",
-}
+TAMPERED: list[tuple[Tamper, str, str]] = [
+    (remove_messages, "user", "acknowledged and lost: the prompt of trn_"),
+    (remove_messages, "assistant", "acknowledged and lost: the reply of trn_"),
+    (remove_part, "context", "unrecorded: a prompt to ses_"),
+    (remove_event, "questions_asked", "lost: the questions ['opening', 'stranger']"),
+    (remove_event, "question_answered", "lost: the answer {'question_id': 'opening'"),
+    (remove_event, "run_ended", "acknowledged and lost: that the run was approved"),
+    (remove_event, "step_ended", "the steps are ["),
+    (repeat_event, "turn_ended", "doubled: 2 ends of the turn trn_"),
+    (repeat_event, "step_ended", "doubled: 2 step_ended of trn_"),
+    (repeat_event, "question_answered", "doubled: 2 question_answered of opening"),
+    (repeat_part, "tool_call", "doubled: 2 tool_call of call_"),
+    (change_first_turn, "outcome", "acknowledged and lost: the outcome ok of trn_"),
+    (change_first_turn, "state", "is sent"),
+    (continue_undecided, "prompt_recognised", "is undecidable, then came turn_ended"),
+    (open_a_question, "opening", "the question opening is open"),
+    (park_a_role, "parked", "is parked"),
+    (change_status, "running", "the run has not ended: running"),
+    (break_integrity, "is_intact", "the record does not verify"),
+]
 
 
-@pytest.mark.parametrize("tamper", TAMPERED, ids=lambda each: each.__name__)
-def test_a_record_that_was_tampered_with_is_found(
-    undisturbed: tuple[Oracle, Ended], tamper: Tamper
-) -> None:
+@pytest.mark.parametrize(("tamper", "what", "fault"), TAMPERED)
+def test_a_record_that_was_tampered_with_is_found(undisturbed, tamper, what, fault):
     oracle, ended = undisturbed
     evidence = copy.deepcopy(ended.evidence)
-    tamper(evidence)
+    tamper(evidence, what)
     faults = oracle.judge(**evidence)["faults"]
-    assert any(TAMPERED[tamper] in fault for fault in faults), faults
+    assert any(fault in each for each in faults), faults
 
 
-def effect_again(oracle: Oracle) -> Json:
-    return next(each for each in oracle.entries() if each["event"] == "effect")
-
-
-def prompt_again(oracle: Oracle) -> Json:
-    return next(each for each in oracle.entries() if each["event"] == "prompt")
-
-
-def prompt_of_nobody(oracle: Oracle) -> Json:
-    return {**prompt_again(oracle), "text": "who said this?"}
-
-
-SEEN = {
-    effect_again: "doubled: 2 outward effects ",
-    prompt_again: "doubled: a prompt came 2 times to ses_",
-    prompt_of_nobody: "unrecorded: a prompt to ses_",
-}
-
-
-@pytest.mark.parametrize("more", SEEN, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("event", "more", "fault"),
+    [
+        ("effect", {}, "doubled: 2 outward effects "),
+        ("prompt", {}, "doubled: a prompt came 2 times to ses_"),
+        ("prompt", {"text": "who said this?"}, "unrecorded: a prompt to ses_"),
+    ],
+)
 def test_what_was_seen_outside_and_is_not_in_the_record_is_found(
-    undisturbed: tuple[Oracle, Ended], oracle_with: Oracle, more: Callable[[Oracle], Json]
+    undisturbed: tuple[Oracle, Ended], tmp_path: Path, event: str, more: Json, fault: str
 ) -> None:
-    _, ended = undisturbed
-    with oracle_with.journal.open("ab") as journal:
-        journal.write(json.dumps(more(oracle_with)).encode() + b"\n")
-    faults = oracle_with.judge(**ended.evidence)["faults"]
-    assert any(SEEN[more] in fault for fault in faults), faults
-    assert len(faults) == 1
+    seen, ended = undisturbed
+    entry = next(each for each in seen.entries() if each["event"] == event)
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(seen.journal.read_bytes() + json.dumps({**entry, **more}).encode() + b"\n")
+    with Oracle(journal) as oracle:
+        (found,) = oracle.judge(**ended.evidence)["faults"]
+    assert fault in found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
@@ -56,12 +57,9 @@ async def settle(world: World, said: Settlement, effect_id: str | None = None) -
         await project.settle_effect(ADDRESS.partition("/")[0], said, effect_id)
 
 
-async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_so(
-    world: World,
-) -> None:
+async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_so(world):
     first = await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
     assert (first.outcome, done(world)) == ("unknown", ["deploy"])
-    assert first.parked is not None
     assert first.parked.reason == "held_back"
     assert "deploy.sh" in first.parked.detail
     again = await call(world, "go_on", always=DEPLOY)
@@ -72,9 +70,8 @@ async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_
     world.check_histories()
 
 
-async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what_was_done(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what_was_done(world):
     await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
     second = await call(world, "tell", f"Go on. {DEPLOY}")
     assert (second.parked.reason, done(world)) == ("held_back", ["deploy"])
@@ -83,9 +80,7 @@ async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what
     assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
 
 
-async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(
-    world: World,
-) -> None:
+async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(world):
     """The agent asks nobody: what it may have done it would do again, unseen."""
     slow = "[[rehearse: execute sh -c 'sh deploy.sh && sleep 60']]"
     victim = world.start("tell", ADDRESS, slow, environment={CAPABILITIES: "no_ask"})
@@ -93,8 +88,7 @@ async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(
     victim.send(signal.SIGSTOP)  # the agent goes first, and has no time to say how its call ended
     for pid in world.agents():
         os.kill(pid, signal.SIGKILL)
-    victim.send(signal.SIGKILL)
-    assert victim.exit_code == -signal.SIGKILL
+    victim.kill()
     parked = await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
     assert (parked.parked.reason, done(world)) == ("held_back", ["deploy"])
     parked = await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
@@ -104,9 +98,7 @@ async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(
     assert done(world) == ["deploy", "deploy"]
 
 
-async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and_no_other(
-    world: World,
-) -> None:
+async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and_no_other(world):
     (world.project / "deploy_mail.sh").write_text("echo mail >> done.log\n")
     mail = "[[rehearse: execute sh deploy_mail.sh]]"
     first = await call(world, "tell", f"{DEPLOY} {mail} {CRASH}", always=f"{DEPLOY} {mail}")
@@ -118,35 +110,32 @@ async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and
     assert "deploy_mail.sh" in second.parked.detail
 
 
+@EXTENDED
 async def test_a_local_action_is_simply_done_again(world: World) -> None:
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
     assert (result.outcome, done(world)) == ("ok", ["check", "check"])
 
 
-async def test_the_same_outward_action_in_another_turn_is_the_persons_to_ask_for(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_the_same_outward_action_in_another_turn_is_the_persons_to_ask_for(world):
     await call(world, "tell", DEPLOY)
     result = await call(world, "tell", f"again, please {DEPLOY}")
     assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
 
 
-async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed_later(
-    world: World,
-) -> None:
+async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed_later(world):
     world.configure("")
     parked = await call(world, "tell", "do it", always=DEPLOY)
-    assert parked.parked is not None
     assert (parked.parked.reason, done(world)) == ("permission", [])
     world.configure(ALLOW)
     result = await call(world, "go_on", always=DEPLOY)
     assert (result.outcome, done(world)) == ("ok", ["deploy"])
 
 
+@EXTENDED
 async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
-    assert result.parked is not None
     assert (result.parked.reason, done(world)) == ("held_back", ["check"])
 
 
@@ -161,6 +150,7 @@ async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(worl
     assert "check.sh" not in told.partition("do not repeat them:")[2].partition("\n\n")[0]
 
 
+@EXTENDED
 async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_person_goes_on(
     world: World,
 ) -> None:
@@ -193,9 +183,8 @@ sh deploy.sh
 """
 
 
-async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nobody_back(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nobody_back(world):
     """What was built is released once, also when the validator outlives its upthread."""
     world.configure(ALLOW + SMALL_PIPELINE)
     environment = {CAPABILITIES: "outlives", "UPTHREAD_REHEARSAL_PACE_MS": "300"}
@@ -211,6 +200,7 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_check_that_fails_is_no_interruption_of_the_validator_that_outlives_its_upthread(
     world: World,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.runtime.test_permissions import answers_in
 from tests.support import hostile_agents
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import World
 
 import upthread
@@ -29,10 +30,8 @@ async def told(world: World, act: str, rules: str) -> tuple[Any, Any]:
         return result, await project.audit("spec-42")
 
 
-@pytest.mark.parametrize("act", [*PUSHES, *HIDDEN])
-async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(
-    world: World, act: str
-) -> None:
+@pytest.mark.parametrize("act", spread([*PUSHES, *HIDDEN], first=["pushes", "pushes_hidden 3"]))
+async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(world, act):
     rules = 'execute = "deny"\nother = "allow"\nread = "allow"'
     result, audit = await told(world, act, rules)
     assert not (world.project / "pushed").exists(), result.reply
@@ -45,9 +44,8 @@ async def test_what_shows_a_diff_is_an_edit_whatever_it_calls_itself(world: Worl
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
-async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_done(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_done(world):
     result, audit = await told(world, "pushes", 'execute = "allow"')
     assert (world.project / "pushed").exists(), result.reply
     assert answers_in(audit) == [("allow_once", "rule execute=allow")]
@@ -68,6 +66,7 @@ async def test_an_answer_never_selects_an_option_that_says_two_things(world: Wor
     assert "yes" not in result.reply
 
 
+@EXTENDED
 async def test_a_rule_never_selects_a_yes_that_holds_for_ever(world: World) -> None:
     result, audit = await told(world, "only_for_ever", 'execute = "allow"')
     assert answers_in(audit) == [("cancelled", "nobody")]

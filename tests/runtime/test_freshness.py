@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, World, git
 
 import upthread
@@ -62,8 +63,8 @@ def last_prompt(world: World) -> str:
 @pytest.mark.parametrize(
     ("changed", "decision", "reason"),
     [
-        (0, "resume", "unchanged"),
-        (1, "resume_with_update", "files_changed"),
+        pytest.param(0, "resume", "unchanged", marks=EXTENDED),
+        pytest.param(1, "resume_with_update", "files_changed", marks=EXTENDED),
         (5, "resume_with_update", "files_changed"),
         (6, "start_fresh_with_briefing", "many_changed"),
     ],
@@ -82,9 +83,7 @@ async def test_the_thresholds_are_none_five_and_more_and_the_files_are_named(
     assert ("# Briefing" in last_prompt(world)) == (changed > 5)
 
 
-async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(
-    world: World,
-) -> None:
+async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(world):
     world.configure('[freshness]\ncritical = ["contracts/**"]\n')
     (world.project / "contracts").mkdir()
     await read(world, "contracts/a.txt", "f1.txt")
@@ -95,19 +94,7 @@ async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(
     assert "`contracts/a.txt`: changed" in last_prompt(world)
 
 
-async def test_a_deleted_file_counts_and_so_does_one_moved_away(world: World) -> None:
-    await read(world, "f1.txt", "f2.txt", "f3.txt")
-    (world.project / "f1.txt").unlink()
-    git(world.project, "mv", "f2.txt", "moved.txt")
-    assert (await tell(world)).decision == "resume_with_update"
-    assert "`f1.txt`: deleted" in last_prompt(world)
-    assert "`f2.txt`: deleted" in last_prompt(world)
-    assert "f3.txt" not in last_prompt(world)
-
-
-async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(
-    world: World,
-) -> None:
+async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(world):
     world.configure(ALLOW)
     await read(world, "f1.txt", "f2.txt")
     mine = "[[rehearse: write f1.txt mine]] [[rehearse: execute sh -c 'echo x > f2.txt']]"
@@ -115,16 +102,7 @@ async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(
     assert (await tell(world)).reasons == ("unchanged",)
 
 
-async def test_the_same_content_again_and_other_line_ends_are_no_change(world: World) -> None:
-    await read(world, "f1.txt", "f2.txt")
-    (world.project / "f1.txt").write_text("f1.txt\n")
-    (world.project / "f2.txt").write_bytes(b"f2.txt\r\n")
-    assert (await tell(world)).reasons == ("unchanged",)
-
-
-async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(
-    world: World,
-) -> None:
+async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(world):
     world.configure(ALLOW)
     await tell(world)
     git(world.project, "switch", "-qc", "theirs")
@@ -136,9 +114,8 @@ async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(
     assert (await tell(world)).reasons == ("unchanged",)
 
 
-async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news(world):
     await read(world, "f1.txt")
     (world.project / "other.txt").write_text("other")
     git(world.project, "add", "-A")
@@ -148,6 +125,7 @@ async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news
     assert last_prompt(world) == SAY
 
 
+@EXTENDED
 async def test_new_instructions_reach_a_resumed_session_once(world: World) -> None:
     await tell(world)
     world.configure('[roles.planner]\ninstructions = "Plan in verse."\n')
@@ -158,6 +136,7 @@ async def test_new_instructions_reach_a_resumed_session_once(world: World) -> No
     assert "Plan in verse." not in last_prompt(world)
 
 
+@EXTENDED
 async def test_a_worktree_that_was_removed_takes_its_session_along(world: World) -> None:
     git(world.project, "worktree", "add", "-q", str(world.directory / "tree"))
     async with world.open(world.directory / "tree") as project:
@@ -168,9 +147,8 @@ async def test_a_worktree_that_was_removed_takes_its_session_along(world: World)
     assert second.reasons[0] == "directory_missing"
 
 
-async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resumed(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resumed(world):
     for version in ("1.0", "1.1"):
         code = (
             "from upthread.agents.rehearsal import methods; "
@@ -185,9 +163,8 @@ async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resume
     assert (done.decision, done.reasons) == ("resume", ("agent_changed", "unchanged"))
 
 
-async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(world):
     full = "[[rehearse: usage 70 100]] [[rehearse: say noted]]"
     await tell(world, full)
     relayed = [await tell(world, full) for _ in range(3)]
@@ -222,7 +199,6 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
         found = await project.why("spec-42/planner")
         again = await project.why("spec-42/planner")
         assert await project.role("spec-42/planner") == before
-    assert found.last is not None
     assert (found.last.decision, found.now.decision) == ("first", "resume_with_update")
     assert found.now.reasons == again.now.reasons == ("files_changed",)
     freshness: Any = found.now.inputs["freshness"]
@@ -235,9 +211,8 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
     assert (await tell(world)).decision == found.now.decision
 
 
-async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(world):
     world.configure(ALLOW)
     for name in FILES:
         (world.project / name).write_text(f"{name}\n")
@@ -266,6 +241,7 @@ TURNS = 24
 """`make soak` takes a thousand: test_soak.py."""
 
 
+@EXTENDED
 async def test_two_workstreams_in_one_directory_never_see_each_others_text(world: World) -> None:
     await interleave(world, turns=TURNS, seed=42)
 

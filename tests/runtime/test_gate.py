@@ -73,9 +73,7 @@ async def test_a_second_action_is_held_back_where_it_is_asked_about_and_where_it
     answer = await desk.gate.answer(PUSH)
     assert (answer.option_id, answer.answered_by) == (None, ANSWERED_BY_UPTHREAD)
     held = await desk.gate.hold(PUSH)
-    assert held is not None
     assert (held.answered_by, held.runs, held.ends_turn) == (ANSWERED_BY_UPTHREAD, False, True)
-    assert desk.gate.parked is not None
     assert desk.gate.parked.reason == "held_back"
     assert "git push origin main" in desk.gate.parked.detail
     assert (desk.asked, desk.kept) == ([], [])
@@ -85,7 +83,6 @@ async def test_what_a_person_said_was_done_is_refused_and_the_agent_goes_on_with
     looked_at = structs.replace(effect_of(PUSH, EffectState.DONE), settled=Settlement.DONE)
     desk = Desk(looked_at)
     held = await desk.gate.hold(PUSH)
-    assert held is not None
     assert (held.answered_by, held.runs, held.ends_turn) == (ANSWERED_BY_UPTHREAD, False, False)
     assert "a person has looked" in held.why
     answer = await desk.gate.answer(PUSH)
@@ -100,7 +97,6 @@ async def test_of_two_that_are_alike_the_one_that_nobody_has_spoken_of_parks():
     looked_at = structs.replace(effect_of(PUSH, EffectState.DONE), settled=Settlement.DONE)
     desk = Desk(looked_at, effect_of(PUSH, EffectState.UNKNOWN))
     held = await desk.gate.hold(PUSH)
-    assert held is not None
     assert held.ends_turn
     assert desk.gate.parked is not None
 
@@ -155,7 +151,6 @@ async def test_what_nobody_could_answer_parks_and_is_no_intent():
     gate = Gate(PermissionPolicy(), outward_patterns=())
     gate.expect(known=(), keep=keep)
     assert (await gate.answer(PUSH)).option_id is None
-    assert gate.parked is not None
     assert gate.parked.reason == "permission"
     assert kept == []
     gate.expect(known=(), keep=keep)
@@ -169,7 +164,6 @@ async def test_an_action_is_compared_as_it_was_recorded_without_its_secrets():
     assert recorded.title != whole.title
     desk = Desk(effect_of(recorded, EffectState.DONE), redactor=redactor)
     held = await desk.gate.hold(whole)
-    assert held is not None
     assert held.answered_by == ANSWERED_BY_UPTHREAD
     bare = Desk(effect_of(recorded, EffectState.DONE))
     assert await bare.gate.hold(whole) is None
@@ -183,9 +177,7 @@ async def test_what_a_call_runs_is_looked_into_while_something_is_held():
     files = {"./two.sh": "./push.sh", "./push.sh": "git push origin main"}
     desk = knowing(files, effect_of(PUSH, EffectState.UNKNOWN))
     held = await desk.gate.hold(asks_for("./two.sh"))
-    assert held is not None
     assert (held.answered_by, held.ends_turn) == (ANSWERED_BY_UPTHREAD, True)
-    assert desk.gate.parked is not None
     assert desk.gate.parked.detail == (
         "may repeat `git push origin main`: "
         "it runs `./two.sh`, whose commands hold `git push origin main`"
@@ -209,7 +201,6 @@ async def test_a_way_to_do_what_a_person_found_done_is_refused_with_what_it_runs
     looked_at = structs.replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.DONE)
     desk = knowing({"Makefile": "all:\n\tgit push\n"}, looked_at)
     held = await desk.gate.hold(asks_for("make"))
-    assert held is not None
     assert not held.ends_turn
     assert "it runs `make`" in held.why
     assert "a person has looked" in held.why

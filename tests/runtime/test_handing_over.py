@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -21,9 +22,7 @@ async def replayed(world: World, first: str) -> str:
     return world.messages("spec-42/planner")[-2].sent_text
 
 
-async def test_half_of_a_character_is_replayed_as_valid_text_and_the_session_is_told(
-    world: World,
-) -> None:
+async def test_half_of_a_character_is_replayed_as_valid_text_and_the_session_is_told(world):
     told = await replayed(world, "[[rehearse: surrogate]]")
     assert told.encode()
     assert "half a pair \ufffd" in told
@@ -32,6 +31,7 @@ async def test_half_of_a_character_is_replayed_as_valid_text_and_the_session_is_
     assert "half a pair \ud83d" in kept, "the record keeps what was said"
 
 
+@EXTENDED
 async def test_of_a_sound_record_nothing_is_told(world: World) -> None:
     told = await replayed(world, "[[rehearse: say heron]]")
     assert "heron" in told

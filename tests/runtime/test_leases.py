@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import signal
-import time
 from typing import Any
 
 import anyio
 import apsw
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import QUICK, AtCommit
 from tests.support.world import SAY_REPORT, SMALL_SPECIFICATION, UpthreadProcess, World, eventually
 
 import upthread
 from upthread.core.commands import OpenWorkstream, RecordProject, Write
 from upthread.errors import FencedError, LeaseHeldError
-from upthread.runtime.lease import LeaseRequest, Leases
+from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes
 from upthread.runtime.system import System, started_at_ticks
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,8 @@ RUN = upthread.RunOptions(agent="rehearsal")
 WAITING_RUN = upthread.RunOptions(agent="rehearsal", is_waiting=True)
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 WAITING = upthread.TellOptions(agent="rehearsal", when_busy="wait")
-AT_ONCE_S = 1.5
+NEVER_STALE = LeaseTimes(stale_after_s=3_600)
+"""With these only a holder that is seen to be dead is taken over."""
 
 HANGING = """\
 [[pipeline.steps]]
@@ -61,9 +62,8 @@ async def test_a_second_run_is_refused_and_told_who_holds_the_workstream(world: 
     assert len(world.prompts()) == 1
 
 
-async def test_a_second_prompt_is_refused_told_who_holds_and_kept_as_a_refusal(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_second_prompt_is_refused_told_who_holds_and_kept_as_a_refusal(world):
     first = world.start("tell", "spec-42/planner", "[[rehearse: hang]]")
     eventually(world.prompts)
     async with world.open() as project:
@@ -71,56 +71,45 @@ async def test_a_second_prompt_is_refused_told_who_holds_and_kept_as_a_refusal(
             await project.tell("spec-42/planner", "me too", REHEARSAL)
         view = await project.role("spec-42/planner")
         assert view.state == "running"
-        assert view.holder is not None
         assert view.holder.pid == first.pid
         refusals = project.store.refusals(view.conversation.conversation_id)
     assert [each.reasons[0] for each in refusals] == ["busy"]
 
 
+@EXTENDED
 async def test_a_killed_run_is_taken_over_at_once(world: World) -> None:
     first = begin_run(world)
-    first.send(signal.SIGKILL)
-    assert first.exit_code == -signal.SIGKILL
-    async with world.open() as project:
+    first.kill()
+    async with world.open(lease_times=NEVER_STALE) as project:
         assert (await project.show("spec-42")).roles[0].state == "interrupted"
-        started_s = time.monotonic()
         view = await project.run("spec-42", None, RUN)
-        took_s = time.monotonic() - started_s
     assert view.status == "done"
-    assert took_s < AT_ONCE_S
     assert len(world.session_files()) == 1
 
 
 async def test_a_killed_prompt_is_taken_over_at_once(world: World) -> None:
     first = world.start("tell", "spec-42/planner", "[[rehearse: hang]]")
     eventually(world.prompts)
-    first.send(signal.SIGKILL)
-    assert first.exit_code == -signal.SIGKILL
-    async with world.open() as project:
-        started_s = time.monotonic()
+    first.kill()
+    async with world.open(lease_times=NEVER_STALE) as project:
         result = await project.tell("spec-42/planner", "[[rehearse: say well]]", REHEARSAL)
-        took_s = time.monotonic() - started_s
     assert (result.outcome, result.reply) == (
         "ok",
         "This is a rehearsal: no model is behind it.\n\nwell",
     )
     assert result.reasons[0] == "interrupted"
-    assert took_s < AT_ONCE_S
     assert len(world.session_files()) == 1
 
 
-async def test_a_stopped_run_is_taken_over_when_stale_and_fenced_when_it_wakes(
-    world: World,
-) -> None:
+async def test_a_stopped_run_is_taken_over_when_stale_and_fenced_when_it_wakes(world):
     first = begin_run(world)
     first.send(signal.SIGSTOP)
     eventually(first.is_stopped)
     async with world.open() as project:
-        started_s = time.monotonic()
+        with pytest.raises(LeaseHeldError):
+            await project.run("spec-42", None, RUN)
         view = await project.run("spec-42", None, WAITING_RUN)
-        took_s = time.monotonic() - started_s
     assert view.status == "done"
-    assert took_s >= QUICK.stale_after_s
     kept = dump(world)
     first.send(signal.SIGCONT)
     assert first.exit_code == 6, first.stderr
@@ -129,10 +118,8 @@ async def test_a_stopped_run_is_taken_over_when_stale_and_fenced_when_it_wakes(
     assert world.agents() == ()
 
 
-@pytest.mark.parametrize("number", range(3, 8))
-async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(
-    world: World, number: int
-) -> None:
+@pytest.mark.parametrize("number", spread(range(3, 8)))
+async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(world, number):
     at = AtCommit(number=number, when="before", signal_number=signal.SIGSTOP)
     first = world.start("tell", "spec-42/planner", SAY_REPORT, at_commit=at)
     eventually(first.is_stopped)
@@ -150,20 +137,7 @@ async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(
     world.check_histories()
 
 
-async def test_a_stopped_holder_is_taken_over_after_ten_seconds_by_default(world: World) -> None:
-    at = AtCommit(number=4, when="after", signal_number=signal.SIGSTOP)
-    first = world.start("tell", "spec-42/planner", "hello", at_commit=at, lease_times=None)
-    eventually(first.is_stopped)
-    async with world.open(lease_times=None) as project:
-        started_s = time.monotonic()
-        result = await project.tell("spec-42/planner", "[[rehearse: say mine]]", WAITING)
-        took_s = time.monotonic() - started_s
-    assert result.outcome == "ok"
-    assert 10 <= took_s < 13
-    first.send(signal.SIGCONT)
-    assert first.exit_code == 6
-
-
+@EXTENDED
 async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> None:
     begin_run(world)
     waiting = world.start("run", "spec-42", None, is_waiting=True)
@@ -172,9 +146,8 @@ async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> N
     assert len(world.prompts()) == 1
 
 
-async def test_an_agent_left_running_by_a_stopped_holder_is_ended_before_the_next_is_started(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_an_agent_left_running_by_a_stopped_holder_is_ended_before_the_next_is_started(world):
     first = begin_run(world)
     (agent,) = [pid for pid in world.agents() if pid != first.pid]
     first.send(signal.SIGSTOP)
@@ -186,9 +159,7 @@ async def test_an_agent_left_running_by_a_stopped_holder_is_ended_before_the_nex
     assert first.exit_code == 6
 
 
-async def test_a_process_whose_release_could_not_be_written_can_take_its_lease_again(
-    world: World,
-) -> None:
+async def test_a_process_whose_release_could_not_be_written_can_take_its_lease_again(world):
     async with world.open() as project:
         leases = Leases(project.store, System())
         async with leases.held(LeaseRequest(name="one", doing="first")) as first:
@@ -220,9 +191,7 @@ async def hold_both_and_lose_them(leases: Leases, project: upthread.Project) -> 
         await anyio.sleep(30)
 
 
-async def test_every_commit_of_a_run_but_naming_is_fenced(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_commit_of_a_run_but_naming_is_fenced(world, monkeypatch):
     specification = world.take_example()
     unfenced: list[Write] = []
     async with world.open() as project:

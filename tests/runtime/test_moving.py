@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.sets import spread
 from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES
 
 from upthread.core.commands import RecordProject
@@ -70,7 +71,7 @@ def same(source, target):
     ]
 
 
-@pytest.mark.parametrize("backend", SHIPPED_STORES, ids=lambda backend: backend.name)
+@pytest.mark.parametrize("backend", spread(SHIPPED_STORES, name=lambda backend: backend.name))
 def test_cut_off_after_any_commit_it_goes_on_and_ends_the_same(
     backend, source, tmp_path, monkeypatch
 ):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, REPOSITORY, World
 
 import upthread
@@ -67,6 +68,7 @@ class Nest:
         return json.loads(self.outs[number].read_text())
 
 
+@EXTENDED
 async def test_a_role_may_ask_another_one_from_inside_its_turn(world: World) -> None:
     nest = Nest(world)
     async with world.open() as project:
@@ -89,6 +91,7 @@ async def test_a_call_to_ones_own_conversation_is_refused_and_kept(world: World)
     assert [each.reasons[0] for each in refusals] == ["own_or_ancestor"]
 
 
+@EXTENDED
 async def test_a_call_to_a_conversation_that_waits_for_us_is_refused(world: World) -> None:
     nest = Nest(world)
     back = nest.calling("spec-42/planner", "and you?")
@@ -99,6 +102,7 @@ async def test_a_call_to_a_conversation_that_waits_for_us_is_refused(world: Worl
     assert nest.told(1)["outcome"] == "ok"
 
 
+@EXTENDED
 async def test_calls_nested_too_deeply_are_refused(world: World) -> None:
     nest = Nest(world)
     deepest = nest.calling("spec-42/validator", "too deep")

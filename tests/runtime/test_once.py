@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import World, eventually
 
@@ -59,44 +60,33 @@ async def test_the_receipt_is_returned_in_place_of_doing(world: World, lines: Pa
         assert action.calls == 0
 
 
-async def test_a_process_that_dies_in_the_action_leaves_an_outcome_that_is_said_to_be_unknown(
-    world: World, lines: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("settling", "state", "expected", "times"),
+    [("confirm", "done", {"seen": True}, 1), ("forget", "failed", None, 2)],
+)
+async def test_where_a_process_died_in_the_action_a_person_says_what_became_of_it(
+    world, lines, settling, state, expected, times
+):
+    """The outcome is said to be unknown, with the two ways to settle it."""
     assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
+    unknown = world.start("do_once", "release", str(lines)).result
+    assert unknown["error"] == "UsageError"
+    for word in ("release", "unknown", "up.once.confirm", "up.once.forget"):
+        assert word in unknown["message"]
     assert done(lines) == 1
-    other = world.start("do_once", "release", str(lines)).result
-    assert other["error"] == "UsageError"
-    for word in ("'release'", "unknown", "up.once.confirm", "up.once.forget"):
-        assert word.replace("'", "") in other["message"]
-    assert done(lines) == 1
-
-
-async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(
-    world: World, lines: Path
-) -> None:
-    assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
     async with world.open() as project:
-        await project.once.confirm("release", {"seen": True})
-        with pytest.raises(UsageError, match="is known: done"):
-            await project.once.forget("release")
-    assert world.start("do_once", "release", str(lines)).result == {"receipt": {"seen": True}}
-    assert done(lines) == 1
-
-
-async def test_what_a_person_has_seen_not_done_may_be_tried_again(
-    world: World, lines: Path
-) -> None:
-    assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
-    async with world.open() as project:
-        await project.once.forget("release")
-        with pytest.raises(UsageError, match="is known: failed"):
-            await project.once.confirm("release", None)
-    assert "receipt" in world.start("do_once", "release", str(lines)).result
-    assert done(lines) == 2
+        given = {"confirm": ({"seen": True},), "forget": ()}
+        await getattr(project.once, settling)("release", *given[settling])
+        (other,) = given.keys() - {settling}
+        with pytest.raises(UsageError, match=f"is known: {state}"):
+            await getattr(project.once, other)("release", *given[other])
+    receipt = world.start("do_once", "release", str(lines)).result["receipt"]
+    assert receipt == (expected or {"pid": int(lines.read_text().splitlines()[-1])})
+    assert done(lines) == times
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", spread([2, 1, 3]))
 async def test_killed_at_either_commit_it_is_done_at_most_once_and_never_guessed(
     world: World, lines: Path, number: int, when: str
 ) -> None:
@@ -112,6 +102,7 @@ async def test_killed_at_either_commit_it_is_done_at_most_once_and_never_guessed
     assert came == expected, second
 
 
+@EXTENDED
 async def test_of_many_processes_at_once_one_does_it(world: World, lines: Path) -> None:
     processes = [world.start("do_once", "release", str(lines)) for _ in range(4)]
     results = [process.result for process in processes]
@@ -122,9 +113,8 @@ async def test_of_many_processes_at_once_one_does_it(world: World, lines: Path) 
     assert {each["error"] for each in results if "error" in each} <= {"LeaseHeldError"}
 
 
-async def test_while_somebody_living_is_at_it_others_are_told_who(
-    world: World, lines: Path
-) -> None:
+@EXTENDED
+async def test_while_somebody_living_is_at_it_others_are_told_who(world, lines):
     busy = world.start("do_once", "release", str(lines), then="stay")
     eventually(lambda: done(lines))
     async with world.open() as project:
@@ -135,8 +125,7 @@ async def test_while_somebody_living_is_at_it_others_are_told_who(
         ):
             with pytest.raises(LeaseHeldError, match=f"pid {busy.pid} "):
                 await call()
-        busy.send(signal.SIGKILL)
-        assert busy.exit_code == -signal.SIGKILL
+        busy.kill()
         with pytest.raises(UsageError, match="unknown"):
             await project.once("release", Action())
 
@@ -168,9 +157,7 @@ async def test_a_receipt_comes_back_as_json_the_first_time_too(world: World) -> 
         assert action.calls == 1
 
 
-async def test_a_receipt_that_is_no_json_is_refused_and_the_action_still_counts_as_done(
-    world: World,
-) -> None:
+async def test_a_receipt_that_is_no_json_is_refused_and_the_action_still_counts_as_done(world):
     async with world.open() as project:
         action = Action(returns=object())
         with pytest.raises(UsageError, match="no JSON"):
@@ -188,9 +175,7 @@ async def test_a_key_is_a_name_and_must_have_been_begun_to_be_settled(world: Wor
             await project.once.forget("release")
 
 
-def test_code_that_is_not_async_does_it_once_too(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_is_not_async_does_it_once_too(world, monkeypatch):
     monkeypatch.setenv("UPTHREAD_HOME", str(world.home))
     action = Action(returns=[1])
     for _ in range(2):

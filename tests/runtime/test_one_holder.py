@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.hostile_agents import PROGRAM
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -47,7 +48,6 @@ async def test_an_agent_that_answers_with_anothers_session_is_not_believed(held:
 
 async def test_a_session_of_anothers_is_no_sub_agent(held: World) -> None:
     result = await told(held, OTHER, "[[hostile: claims]]", "ses_other")
-    assert result.parked is not None
     assert "named 'ses_held' as a sub-agent's" in result.parked.detail
     assert {each.key.address for each in held.conversations()} == {HOLDER, OTHER}
     assert held.messages(OTHER)[-1].text == "before "
@@ -55,6 +55,7 @@ async def test_a_session_of_anothers_is_no_sub_agent(held: World) -> None:
     held.check_histories()
 
 
+@EXTENDED
 async def test_words_stamped_with_anothers_session_reach_neither(held: World) -> None:
     before = held.messages(HOLDER)
     result = await told(held, OTHER, "[[hostile: stamps]]", "ses_other")
@@ -62,6 +63,7 @@ async def test_words_stamped_with_anothers_session_reach_neither(held: World) ->
     assert held.messages(HOLDER) == before
 
 
+@EXTENDED
 async def test_a_held_session_is_not_adopted_and_its_holder_is_named(held: World) -> None:
     async with held.open() as project:
         with pytest.raises(UsageError, match=f"belongs to {HOLDER}"):

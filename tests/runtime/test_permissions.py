@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import World
 
 import upthread
@@ -48,16 +48,16 @@ async def test_a_rule_allows_its_kind_of_tool_and_the_audit_names_the_rule(world
 
 @pytest.mark.parametrize(
     "place",
-    ["../outside.txt", "{out}/outside.txt", "leads-out/outside.txt", ".git/hooks/post-commit"],
+    spread(
+        ["../outside.txt", "leads-out/outside.txt", "{out}/outside.txt", ".git/hooks/post-commit"],
+        first=2,
+    ),
 )
-async def test_a_rule_that_allows_edits_is_about_the_working_tree(
-    world: World, tmp_path: Path, place: str
-) -> None:
+async def test_a_rule_that_allows_edits_is_about_the_working_tree(world, tmp_path, place):
     (world.project / "leads-out").symlink_to(tmp_path)
     result, audit = await told(
         world, f"[[rehearse: write {place.format(out=tmp_path)} hello]]", 'edit = "allow"'
     )
-    assert result.parked is not None
     assert result.parked.reason == "permission"
     assert "allow_once" not in str(answers_in(audit))
 
@@ -69,21 +69,18 @@ async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World)
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
-@pytest.mark.parametrize("rules", ["", 'edit = "allow"', 'execute = "ask"', 'read = "allow"'])
-async def test_a_kind_without_a_rule_of_its_own_is_allowed_by_nothing(
-    world: World, rules: str
-) -> None:
+@pytest.mark.parametrize(
+    "rules", spread(['edit = "allow"', "", 'execute = "ask"', 'read = "allow"'])
+)
+async def test_a_kind_without_a_rule_of_its_own_is_allowed_by_nothing(world, rules):
     result, audit = await told(world, EXECUTE, rules)
-    assert result.parked is not None
     assert result.parked.reason == "permission"
     assert "touch b.txt" in result.parked.detail
     assert not (world.project / "b.txt").exists()
     assert answers_in(audit) == [("cancelled", "nobody")]
 
 
-async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(
-    world: World,
-) -> None:
+async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(world):
     asked: list[PermissionRequest] = []
 
     async def ask(request: PermissionRequest) -> PermissionAnswer:
@@ -99,6 +96,7 @@ async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(
     assert (world.project / "b.txt").exists()
 
 
+@EXTENDED
 async def test_a_parked_turn_goes_on_once_a_rule_or_a_person_allows_it(world: World) -> None:
     result, _ = await told(world, WRITE)
     assert result.parked is not None
@@ -108,6 +106,7 @@ async def test_a_parked_turn_goes_on_once_a_rule_or_a_person_allows_it(world: Wo
     assert (again.outcome, again.parked) == ("ok", None)
 
 
+@EXTENDED
 async def test_nothing_says_yes_to_everything(world: World) -> None:
     result, _ = await told(world, EXECUTE, 'other = "allow"\nthink = "allow"\nall = "allow"')
     assert result.parked is not None

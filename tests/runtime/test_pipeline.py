@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually, git
 
@@ -29,10 +30,9 @@ async def run_to_the_end(
     return view
 
 
+@EXTENDED
 @pytest.mark.parametrize("continuity", [None, "resume"])
-async def test_seven_iterations_keep_every_resuming_roles_session(
-    world: World, continuity: Any
-) -> None:
+async def test_seven_iterations_keep_every_resuming_roles_session(world, continuity):
     specification = world.take_example()
     options = upthread.RunOptions(agent="rehearsal", continuity=continuity)
     async with world.open() as project:
@@ -53,6 +53,7 @@ async def test_seven_iterations_keep_every_resuming_roles_session(
     world.check_histories()
 
 
+@EXTENDED
 async def test_one_step_a_process_with_questions_in_between_ends_approved(world: World) -> None:
     specification = world.take_example()
     processes = 0
@@ -78,9 +79,8 @@ async def test_one_step_a_process_with_questions_in_between_ends_approved(world:
     world.check_histories()
 
 
-async def test_a_run_remembers_its_agent_though_its_first_step_never_had_a_session(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_run_remembers_its_agent_though_its_first_step_never_had_a_session(world):
     world.configure(SMALL_PIPELINE + ALLOW)
     begun = AtCommit(event="TurnIntended", when="before")
     victim = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=begun)
@@ -96,8 +96,7 @@ async def test_a_run_is_running_only_while_its_holder_lives(world: World) -> Non
     async with world.open() as project:
         view = await project.show("spec-42")
         assert (view.status, view.roles[0].state) == ("running", "running")
-        process.send(signal.SIGKILL)
-        assert process.exit_code == -signal.SIGKILL
+        process.kill()
         view = await project.show("spec-42")
         assert (view.status, view.roles[0].state) == ("idle", "interrupted")
         assert view.roles[0].holder is None
@@ -108,22 +107,22 @@ def failing(directive: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("directive", "reason"),
-    [
-        ("rate_limit", "rate_limited"),
-        ("fail_as billing_error your credit balance is too low", "credit_exhausted"),
-        ("auth", "auth"),
-        ("fail nobody knows", "unknown"),
-    ],
+    "failure",
+    spread(
+        [
+            ("rate_limit", "rate_limited"),
+            ("fail_as billing_error your credit balance is too low", "credit_exhausted"),
+            ("auth", "auth"),
+            ("fail nobody knows", "unknown"),
+        ]
+    ),
 )
-async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on(
-    world: World, directive: str, reason: str
-) -> None:
+async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on(world, failure):
+    directive, reason = failure
     world.configure(failing(directive))
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
         assert view.status == "parked"
-        assert view.parked is not None
         assert (view.parked.reason, view.parked.role) == (reason, "planner")
         shown = await project.show("spec-42")
         assert shown.status == "parked"
@@ -133,29 +132,26 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
 
 
 @pytest.mark.parametrize(
-    "directive", ["overloaded", "crash", "crash_in_tool notes.txt x", "lose_session"]
+    "directive", spread(["crash", "overloaded", "crash_in_tool notes.txt x", "lose_session"])
 )
-async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(
-    world: World, directive: str
-) -> None:
+async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(world, directive):
     guard = "" if directive == "lose_session" else "once "
     task = f"Plan it. [[rehearse: {guard}{directive}]]"
     world.configure(SMALL_PIPELINE.replace("Plan it.", task) + ALLOW)
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
     if directive == "lose_session":  # lost again in the new session: once more is not tried
-        assert view.parked is not None
         assert view.parked.reason == "missing"
     else:
         assert view.status == "approved"
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> None:
     world.configure(failing("rate_limit 3600"))
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-        assert view.parked is not None
         assert view.parked.reset_at_ms is not None
         prompts = len(world.prompts())
         again = await project.run("spec-42", None, upthread.RunOptions())
@@ -165,6 +161,7 @@ async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> N
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
+@EXTENDED
 async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(world: World) -> None:
     world.configure(failing("rate_limit 1"))
     async with world.open() as project:
@@ -174,10 +171,8 @@ async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(worl
     world.check_histories()
 
 
-@pytest.mark.parametrize("fault", ["bad_report", "no_report"])
-async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(
-    world: World, fault: str
-) -> None:
+@pytest.mark.parametrize("fault", spread(["bad_report", "no_report"]))
+async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(world, fault):
     task = f"Plan it. [[rehearse: {fault}]]"
     world.configure(SMALL_PIPELINE.replace("Plan it.", task) + ALLOW)
     async with world.open() as project:
@@ -189,9 +184,8 @@ async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_sessi
     assert "Your report could not be used" in planner[1]
 
 
-async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(world):
     world.configure(
         SMALL_PIPELINE.replace("Check it.", "Check it. [[rehearse: bad_report]]")
         + "[roles.validator]\ncontinuity = 'fresh'\n"
@@ -204,14 +198,11 @@ async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_sess
     assert (validator.turns, len(validator.chain)) == (2, 1)
 
 
-async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(
-    world: World,
-) -> None:
+async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(world):
     world.configure(SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: hang]]") + ALLOW)
     process = world.start("run", "spec-42", SMALL_SPECIFICATION)
     eventually(world.prompts)
-    process.send(signal.SIGKILL)
-    assert process.exit_code == -signal.SIGKILL
+    process.kill()
     async with world.open() as project:
         options = upthread.TellOptions(agent="rehearsal")
         result = await project.go_on("spec-42/planner", options)
@@ -221,26 +212,22 @@ async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(
     assert len(planner) == 2
 
 
-async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(world):
     world.configure(SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: once hang]]") + ALLOW)
     process = world.start("run", "spec-42", SMALL_SPECIFICATION)
     eventually(world.prompts)
-    process.send(signal.SIGKILL)
-    assert process.exit_code == -signal.SIGKILL
+    process.kill()
     async with world.open() as project:
         options = upthread.TellOptions(agent="rehearsal")
         await project.tell("spec-42/planner", "[[rehearse: say something else]]", options)
         view = await project.run("spec-42", None, RUN)
-        assert view.parked is not None
         assert view.parked.reason == "process_died"
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
-async def test_a_step_that_was_done_when_it_was_cut_off_counts_though_another_prompt_came(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_step_that_was_done_when_it_was_cut_off_counts_though_another_prompt_came(world):
     world.configure(SMALL_PIPELINE + ALLOW)
     unrecorded = AtCommit(event="TurnEnded", when="before")
     process = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=unrecorded)
@@ -257,22 +244,17 @@ async def test_a_role_that_never_reports_parks_after_one_request(world: World) -
     world.configure('[[pipeline.steps]]\nrole = "scribe"\ntask = "Write."\n[roles.scribe]\n')
     async with world.open() as project:
         view = await project.run("spec-42", "Anything.", RUN)
-        assert view.parked is not None
         assert (view.status, view.parked.reason) == ("parked", "no_report")
         assert len(world.prompts()) == 2
         again = await project.run("spec-42", None, RUN)
-        assert again.parked is not None
         assert again.parked.reason == "no_report"
     assert len(world.session_files()) == 1
 
 
-async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(
-    world: World,
-) -> None:
+async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(world):
     world.configure(SMALL_PIPELINE)
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-        assert view.parked is not None
         assert (view.parked.reason, view.parked.role) == ("permission", "constructor")
         assert "hello.txt" in view.parked.detail
         assert (await project.show("spec-42")).status == "parked"
@@ -284,23 +266,19 @@ async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(
     assert len(world.session_files()) == 3
 
 
-async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuck(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuck(world):
     world.configure(SMALL_PIPELINE)
     async with world.open() as project:
         for _ in range(4):
             view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-            assert view.parked is not None
             assert view.parked.reason == "permission"
     world.configure(SMALL_PIPELINE + ALLOW)
     async with world.open() as project:
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
-async def test_an_approval_holds_until_what_was_approved_changes_and_then_is_asked_for_again(
-    world: World,
-) -> None:
+async def test_an_approval_holds_until_what_was_approved_changes_and_then_is_asked_for_again(world):
     world.configure(SMALL_PIPELINE + ALLOW)
     async with world.open() as project:
         assert (await project.run("spec-42", SMALL_SPECIFICATION, RUN)).status == "approved"
@@ -324,23 +302,18 @@ async def test_an_approval_holds_until_what_was_approved_changes_and_then_is_ask
 
 async def is_current(project: upthread.Project, role: str) -> bool:
     verdict = (await project.role(f"spec-42/{role}")).verdict
-    assert verdict is not None
     return verdict.is_current
 
 
-async def test_a_report_longer_than_its_step_passes_on_is_asked_for_once_more_and_then_parks(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_report_longer_than_its_step_passes_on_is_asked_for_once_more_and_then_parks(world):
     world.configure(SMALL_PIPELINE.replace('task = "Plan', 'report_lines_max = 1\ntask = "Plan'))
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
         kept = await project.role("spec-42/planner")
-    assert view.parked is not None
     assert (view.parked.reason, view.parked.role) == ("no_report", "planner")
     assert "lines, at most 1 are passed on: shorten it" in view.parked.detail
     planner = world.prompts()
     assert len(planner) == 2
     assert "at most 1 are passed on: shorten it" in planner[1]
-    assert kept.last_turn is not None
-    assert kept.last_turn.ended is not None
     assert kept.last_turn.ended.report is not None, "what is too long to pass on is kept"

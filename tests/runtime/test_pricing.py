@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -20,9 +21,7 @@ async def price(project: upthread.Project, address: str) -> Any:
     return (await project.why(address)).now.inputs["price"]
 
 
-async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grows(
-    world: World,
-) -> None:
+async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grows(world):
     async with world.open() as project:
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
         await project.tell("a/planner", "[[rehearse: usage 90000 200000]]", OPTIONS)
@@ -33,9 +32,8 @@ async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grow
     assert found["fixed"]["count"] < found["briefing"]["count"] < 22_000
 
 
-async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(world):
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
     async with world.open() as project:
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
@@ -54,6 +52,7 @@ async def test_nobody_is_refused_for_what_nobody_knows(world: World) -> None:
     assert told.spent == Tokens(count=1_000, is_estimate=False)
 
 
+@EXTENDED
 async def test_a_turn_of_an_agent_that_counts_no_request_goes_to_its_end(world: World) -> None:
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=500)
     async with world.open() as project:

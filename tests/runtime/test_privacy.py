@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.core.redaction.secrets_of import planted
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import SAY_REPORT, World
 
@@ -57,9 +58,7 @@ def holding(world: World, word: str) -> list[str]:
     return [name for name, content in files(world).items() if any(f in content for f in forms)]
 
 
-async def test_planted_secrets_are_in_no_file_and_in_no_export(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_planted_secrets_are_in_no_file_and_in_no_export(world, capsys):
     configure(world)
     secrets = planted(SECRETS_PLANTED)
     leaks = [(PLACES[n % len(PLACES)], text) for n, (_, _, text) in enumerate(secrets)]
@@ -102,7 +101,7 @@ async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None
     assert "[redacted:" in world.messages(ADDRESS)[0].text
 
 
-@pytest.mark.parametrize("record", ["redacted", "full"])
+@pytest.mark.parametrize("record", spread(["redacted", "full"]))
 @pytest.mark.parametrize(
     ("more", "at", "becomes"),
     [
@@ -115,9 +114,7 @@ async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None
     ],
     ids=["answered", "cut off"],
 )
-async def test_a_turn_with_a_secret_is_recognised_after_a_crash(
-    world: World, record: str, more: str, at: AtCommit, becomes: list[str]
-) -> None:
+async def test_a_turn_with_a_secret_is_recognised_after_a_crash(world, record, more, at, becomes):
     world.configure(f'record = "{record}"\n')
     text = SAY_REPORT.replace("did it", f"the key is {SECRET}") + more
     assert world.start("tell", ADDRESS, text, at_commit=at).exit_code == -signal.SIGKILL
@@ -136,18 +133,17 @@ async def test_a_turn_with_a_secret_is_recognised_after_a_crash(
     world.check_histories()
 
 
-async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(world):
     at = AtCommit(when="after", event="PromptSent")
     assert world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at).exit_code < 0
     async with world.open() as project:
         result = await project.go_on(ADDRESS, REHEARSAL)
-    assert result.parked is not None
     assert result.parked.reason == "undecidable"
     assert world.prompts() == []
 
 
+@EXTENDED
 async def test_a_prompt_that_was_not_kept_whole_is_not_sent_altered(world: World) -> None:
     at = AtCommit(when="before", event="SessionAttached")
     died = world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at)
@@ -181,6 +177,7 @@ async def test_index_keeps_no_word_and_the_outline(world: World) -> None:
     assert logs(world.home) == ()
 
 
+@EXTENDED
 async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world: World) -> None:
     world.configure('record = "full"\n[roles.planner]\nrecord = "index"\n')
     async with world.open() as project:
@@ -193,6 +190,7 @@ async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world
     assert holding(world, "Constructorword") == ["upthread.db"]
 
 
+@EXTENDED
 async def test_full_keeps_all(world: World) -> None:
     world.configure('record = "full"\n')
     async with world.open() as project:
@@ -200,6 +198,7 @@ async def test_full_keeps_all(world: World) -> None:
     assert holding(world, SECRET) == ["upthread.db"]
 
 
+@EXTENDED
 async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
     world.configure(
         '[redaction]\nallow = ["AKIA.*"]\n[redaction.rules]\nacme-badge = "ACME-[0-9]{6}"\n'
@@ -212,9 +211,7 @@ async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
 
 
 @pytest.mark.parametrize("rule", ['bad = "("', '"Not A Name" = "x"'])
-async def test_a_rule_that_is_none_is_refused_before_anything_is_written(
-    world: World, rule: str
-) -> None:
+async def test_a_rule_that_is_none_is_refused_before_anything_is_written(world, rule):
     world.configure(f"[redaction.rules]\n{rule}\n")
     with pytest.raises(ConfigError):
         async with world.open():
@@ -242,6 +239,7 @@ async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> Non
     assert "Quixotic" not in repr(forgotten)
 
 
+@EXTENDED
 async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, "Quixotic", REHEARSAL)
@@ -251,6 +249,7 @@ async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> No
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     specification = world.take_example()
     async with world.open() as project:
@@ -263,6 +262,7 @@ async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     assert holding(world, "Requirements") == []
 
 
+@EXTENDED
 async def test_only_one_role_is_forgotten_with_its_children(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, "[[rehearse: child explore Childword]] Plannerword", REHEARSAL)

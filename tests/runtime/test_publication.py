@@ -13,6 +13,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -90,9 +91,7 @@ async def test_what_another_process_opened_meanwhile_is_published_as_well(world:
         assert listed(project) == ["spec-0", "spec-1", "spec-new"]
 
 
-async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_it(
-    world: World,
-) -> None:
+async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_it(world):
     async with published(world, WORKSTREAMS_MAX) as project:
         known = bindings(project)
         assert len(known) == WORKSTREAMS_MAX * ROLES > WRITTEN_AT_ONCE_MAX
@@ -121,9 +120,7 @@ async def test_what_was_read_earlier_is_not_written_over_what_was_read_later(wor
 
 
 @pytest.mark.parametrize("workstreams", [None, {"spec-0"}], ids=["all", "one"])
-async def test_what_is_published_while_another_publishes_stays(
-    world: World, workstreams: Collection[str] | None
-) -> None:
+async def test_what_is_published_while_another_publishes_stays(world, workstreams):
     async with published(world, 1) as project:
         open_one(project, "spec-0", "planner")
         moved = partial(open_one, project, "spec-new", "role-0")
@@ -132,6 +129,7 @@ async def test_what_is_published_while_another_publishes_stays(
         assert listed(project) == ["spec-0", "spec-new"]
 
 
+@EXTENDED
 async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publication, "AGAIN_WITHIN_S", 0.3)
     async with published(world, 1) as project:
@@ -148,6 +146,7 @@ async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.Monk
             publish_while(project, move, times=10_000)
 
 
+@EXTENDED
 async def test_many_that_publish_at_once_all_come_to_it(world: World) -> None:
     async with published(world, PUBLISHERS) as project:
         for number in range(PUBLISHERS):

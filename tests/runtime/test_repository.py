@@ -14,9 +14,7 @@ from upthread.errors import ConfigError, UsageError
 from upthread.runtime.working_tree.repository import (
     GitFacts,
     Repository,
-    WorkingTree,
     find_repository,
-    find_working_tree,
     git_facts,
 )
 
@@ -112,25 +110,7 @@ def test_a_git_that_does_not_answer_is_an_error_and_not_another_project(
     assert git_facts(root).branch == "main"
 
 
-def test_the_facts_do_not_cost_by_the_size_of_the_repository(root: Path) -> None:
-    """Neither HEAD nor its reference is in the index: a hundred thousand entries change nothing."""
-    blob = git(root, "hash-object", "-w", "README")
-    entries = "".join(f"100644 {blob}\tdir{n % 100}/{n}\n" for n in range(100_000))
-    (root.parent / "entries").write_text(entries)
-    with (root.parent / "entries").open() as file:
-        subprocess.run(["git", "update-index", "--index-info"], cwd=root, stdin=file, check=True)
-    index = root / ".git" / "index"
-    assert index.stat().st_size > 5_000_000
-    before = os.times()
-    for _ in range(10):
-        assert git_facts(root).branch == "main"
-    spent_s = sum(os.times()[:4]) - sum(before[:4])
-    assert spent_s < 1, f"{spent_s:.2f} s of processor time for ten looks"
-
-
-def test_a_working_directory_that_was_removed_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_working_directory_that_was_removed_is_told(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -176,9 +156,7 @@ def asked(root: Path, home: Path, log: Path) -> tuple[Repository, str]:
     return found, log.read_text()
 
 
-def test_a_repository_that_has_not_moved_is_known_without_git(
-    root: Path, home: Path, git_calls: Path
-) -> None:
+def test_a_repository_that_has_not_moved_is_known_without_git(root, home, git_calls):
     first = find_repository(root, home=home)
     again, told = asked(root, home, git_calls)
     assert again == first
@@ -195,21 +173,6 @@ def test_a_repository_that_is_remembered_is_the_same_project_where_no_git_is_ins
     assert find_repository(root).identity.root_commit is None
 
 
-def test_the_working_tree_is_told_without_git(root: Path, git_calls: Path) -> None:
-    commit(root, "first")
-    git(root, "worktree", "add", "-q", str(root.parent / "linked"))
-    outside = root.parent / "outside"
-    (outside / "deep").mkdir(parents=True)
-    (root / "deep").mkdir()
-    places = (root, root / "deep", root.parent / "linked", outside / "deep")
-    found = [find_repository(each) for each in places]
-    git_calls.write_text("")
-    for place, repository in zip(places, found, strict=True):
-        told = WorkingTree(root=repository.root, repository=repository.identity.path)
-        assert find_working_tree(place) == told
-    assert git_calls.read_text() == ""
-
-
 def test_what_is_remembered_is_nobody_elses_to_read(root: Path, home: Path) -> None:
     find_repository(root, home=home)
     (found,) = (home / "repositories").iterdir()
@@ -217,20 +180,7 @@ def test_what_is_remembered_is_nobody_elses_to_read(root: Path, home: Path) -> N
     assert found.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_after_a_commit_only_what_is_new_is_looked_through(
-    root: Path, home: Path, git_calls: Path
-) -> None:
-    first = find_repository(root, home=home)
-    commit(root, "more")
-    again, told = asked(root, home, git_calls)
-    assert again.identity == first.identity
-    assert "--max-parents" not in told
-    assert told.count("rev-list") == 1
-
-
-def test_an_older_history_that_is_merged_in_is_seen_as_without_a_memory(
-    root: Path, home: Path
-) -> None:
+def test_an_older_history_that_is_merged_in_is_seen_as_without_a_memory(root, home):
     find_repository(root, home=home)
     git(root, "checkout", "-q", "--orphan", "older")
     commit(root, "before all", at="2001-01-01T00:00:00Z")
@@ -250,9 +200,7 @@ def test_a_branch_that_shares_nothing_is_another_history(root: Path, home: Path)
     assert find_repository(root, home=home).identity.root_commit == head(root)
 
 
-def test_another_repository_in_its_place_is_looked_through(
-    root: Path, home: Path, git_calls: Path, tmp_path: Path
-) -> None:
+def test_another_repository_in_its_place_is_looked_through(root, home, git_calls, tmp_path):
     find_repository(root, home=home)
     root.rename(tmp_path / "moved")
     make_repository(root, content="another")
@@ -261,9 +209,7 @@ def test_another_repository_in_its_place_is_looked_through(
     assert "--max-parents=0" in told
 
 
-def test_a_shallow_clone_that_is_made_whole_is_looked_through(
-    root: Path, home: Path, tmp_path: Path
-) -> None:
+def test_a_shallow_clone_that_is_made_whole_is_looked_through(root, home, tmp_path):
     commit(root, "more")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{root}", str(shallow))
@@ -275,9 +221,7 @@ def test_a_shallow_clone_that_is_made_whole_is_looked_through(
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o602])
-def test_what_others_could_have_written_is_not_believed(
-    root: Path, home: Path, git_calls: Path, mode: int
-) -> None:
+def test_what_others_could_have_written_is_not_believed(root, home, git_calls, mode):
     first = find_repository(root, home=home)
     (found,) = (home / "repositories").iterdir()
     found.write_text(found.read_text().replace(head(root), "0" * 40))

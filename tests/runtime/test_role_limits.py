@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.runtime.test_permissions import answers_in
+from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, World
 
 import upthread
@@ -40,9 +41,7 @@ async def told(world: World, *texts: str) -> tuple[list[Any], Any, list[Notice]]
         return results, await project.audit("spec-42"), notices
 
 
-async def test_what_a_role_denies_is_refused_on_each_turn_and_the_turn_goes_on(
-    world: World,
-) -> None:
+async def test_what_a_role_denies_is_refused_on_each_turn_and_the_turn_goes_on(world):
     write_role(world, "permission:\n  edit: deny")
     results, audit, _ = await told(world, f"{WRITE} {SAY}", f"{WRITE} {SAY}")
     assert [(each.outcome, each.parked) for each in results] == [("ok", None)] * 2
@@ -51,6 +50,7 @@ async def test_what_a_role_denies_is_refused_on_each_turn_and_the_turn_goes_on(
     assert answers_in(audit) == [("reject_once", "role edit=deny")] * 2
 
 
+@EXTENDED
 async def test_what_a_role_asks_about_is_asked_where_a_rule_would_allow_it(world: World) -> None:
     write_role(world, "permission:\n  edit: ask")
     results, audit, _ = await told(world, WRITE)
@@ -58,6 +58,7 @@ async def test_what_a_role_asks_about_is_asked_where_a_rule_would_allow_it(world
     assert (results[0].parked.reason, answers_in(audit)) == ("permission", [("cancelled", NOBODY)])
 
 
+@EXTENDED
 async def test_what_a_role_allows_is_not_given(world: World) -> None:
     write_role(world, "permission: allow\npermissionMode: bypassPermissions")
     world.configure('[permissions]\nedit = "deny"\n')
@@ -65,9 +66,7 @@ async def test_what_a_role_allows_is_not_given(world: World) -> None:
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
-async def test_a_person_is_told_that_an_agent_holds_limits_only_where_it_asks(
-    world: World,
-) -> None:
+async def test_a_person_is_told_that_an_agent_holds_limits_only_where_it_asks(world):
     write_role(world, "permission:\n  edit: deny\nmodel: a/b")
     _, _, notices = await told(world, SAY)
     assert [each.text for each in notices if each.kind == "role_limits"] == [
@@ -78,9 +77,8 @@ async def test_a_person_is_told_that_an_agent_holds_limits_only_where_it_asks(
     ]
 
 
-async def test_a_role_whose_limits_cannot_be_read_is_an_error_and_nothing_is_sent(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_role_whose_limits_cannot_be_read_is_an_error_and_nothing_is_sent(world):
     write_role(world, "permission:\n  edit: never")
     with pytest.raises(ConfigError, match=r"planner\.md: 'permission\.edit' is 'never'"):
         await told(world, WRITE)
@@ -106,7 +104,6 @@ def gate(limits: RoleLimits, answers: list[str] | None = None, tree: str = "/") 
     """A gate of which the person's rules allow all; `answers` are the ones a person gives."""
 
     async def person(request: PermissionRequest) -> PermissionAnswer:
-        assert answers is not None
         kind = answers.pop(0)
         option_id = next((name for name, of in request.options if of == kind), None)
         return PermissionAnswer(option_id=option_id, answered_by="Ada")
@@ -126,7 +123,6 @@ ASKS = limits_of_front_matter({"permission": {"bash": "ask"}}, "a")
 
 async def test_a_denied_call_does_not_run_where_the_agent_does_not_ask_and_the_turn_goes_on():
     answer = await gate(limits_of_front_matter({"tools": "Read"}, "a")).hold(asked("Bash"))
-    assert answer is not None
     assert (answer.runs, answer.ends_turn, answer.answered_by) == (False, False, "role bash=deny")
     assert "the role's file does not allow this (bash=deny)" in answer.why
 
@@ -134,7 +130,6 @@ async def test_a_denied_call_does_not_run_where_the_agent_does_not_ask_and_the_t
 async def test_who_was_asked_before_a_call_is_not_asked_about_it_again():
     at = gate(ASKS, ["allow_once"])
     held = await at.hold(asked("bash", command="ls"))
-    assert held is not None
     assert (held.runs, held.answered_by) == (True, "Ada")
     answer = await at.answer(asked("bash", command="ls"))
     assert (answer.option_id, answer.answered_by) == ("yes", "Ada")
@@ -143,14 +138,12 @@ async def test_who_was_asked_before_a_call_is_not_asked_about_it_again():
 @pytest.mark.parametrize(("kind", "ends_turn"), [("reject_once", False), ("nothing", True)])
 async def test_a_person_who_says_no_is_no(kind: str, ends_turn: bool):
     held = await gate(ASKS, [kind]).hold(asked("bash", command="ls"))
-    assert held is not None
     assert (held.runs, held.ends_turn) == (False, ends_turn)
 
 
 async def test_with_nobody_to_ask_the_turn_parks():
     at = gate(ASKS)
     held = await at.hold(asked("bash", command="ls"))
-    assert held is not None
     assert (held.runs, held.ends_turn, held.answered_by) == (False, True, NOBODY)
     assert at.parked is not None
 
@@ -158,7 +151,6 @@ async def test_with_nobody_to_ask_the_turn_parks():
 async def test_who_is_to_ask_nobody_is_refused_what_would_be_asked():
     of = limits_of_front_matter({"permission": {"bash": "ask"}, "permissionMode": "dontAsk"}, "a")
     held = await gate(of, []).hold(asked("bash", command="ls"))
-    assert held is not None
     assert (held.runs, held.ends_turn) == (False, False)
     policy = PermissionPolicy(limits=of)
     answer = await policy.answer(asked("Read", path="a"))

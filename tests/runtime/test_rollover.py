@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import SAY_REPORT, World
 
 import upthread
@@ -79,7 +80,7 @@ def outcomes_that(*recoveries: Recovery) -> list[Outcome]:
     return [each for each in ONCE_FAILING if ROLLOVER[each].recovery in recoveries]
 
 
-@pytest.mark.parametrize("outcome", outcomes_that(Recovery.ROLL_OVER, Recovery.RELAY))
+@pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.ROLL_OVER, Recovery.RELAY)))
 async def test_a_session_that_is_lost_is_replaced_in_the_same_turn_and_told_what_was_said(
     world: World, outcome: Outcome
 ) -> None:
@@ -96,14 +97,16 @@ async def test_a_session_that_is_lost_is_replaced_in_the_same_turn_and_told_what
 
 @pytest.mark.parametrize(
     "said",
-    [
-        "MCP server jira: your login session has expired",
-        "fixture 'db_session' data malformed",
-        "hook test_rate_limit.py failed",
-        "tool_result blocks none match pending tool_use",
-        "session not found in the user's browser",
-        "please run billing.sh after authentication",
-    ],
+    spread(
+        [
+            "MCP server jira: your login session has expired",
+            "fixture 'db_session' data malformed",
+            "hook test_rate_limit.py failed",
+            "tool_result blocks none match pending tool_use",
+            "session not found in the user's browser",
+            "please run billing.sh after authentication",
+        ]
+    ),
 )
 async def test_words_end_no_session_and_make_nobody_wait(world: World, said: str) -> None:
     first = await tell(world, "the magic word is KIWI-42")
@@ -115,7 +118,7 @@ async def test_words_end_no_session_and_make_nobody_wait(world: World, said: str
     assert (third.outcome, third.upstream_session_id) == ("ok", first.upstream_session_id)
 
 
-@pytest.mark.parametrize("outcome", outcomes_that(Recovery.RETRY_ONCE))
+@pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.RETRY_ONCE)))
 async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same_session(
     world: World, outcome: Outcome
 ) -> None:
@@ -132,6 +135,7 @@ async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same
     world.check_histories()
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     ("directive", "outcome", "is_parked"),
     [("overloaded", "transient", False), ("crash", "process_died", True)],
@@ -145,7 +149,7 @@ async def test_an_agent_that_keeps_failing_is_asked_twice_and_no_more(
     assert world.agents() == ()
 
 
-@pytest.mark.parametrize("outcome", outcomes_that(Recovery.WAIT, Recovery.PARK))
+@pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.WAIT, Recovery.PARK)))
 async def test_what_waiting_or_a_person_can_cure_parks_the_turn_and_keeps_the_session(
     world: World, outcome: Outcome
 ) -> None:
@@ -160,6 +164,7 @@ async def test_what_waiting_or_a_person_can_cure_parks_the_turn_and_keeps_the_se
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: World) -> None:
     world.configure("prompt_timeout_s = 1.0\n")
     first = await tell(world, "hello")
@@ -169,18 +174,16 @@ async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: 
     assert (again.outcome, again.upstream_session_id) == ("ok", first.upstream_session_id)
 
 
-async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(world):
     known = await tell(world, "[[rehearse: rate_limit 3600]]")
-    assert known.parked is not None
     assert known.parked.reset_at_ms == known.reset_at_ms
     assert known.reset_at_ms is not None
     unknown = await tell(world, "[[rehearse: rate_limit]]")
-    assert unknown.parked is not None
     assert unknown.parked.reset_at_ms is None
 
 
+@EXTENDED
 async def test_a_rate_limit_that_comes_again_parks_again_and_loses_nothing(world: World) -> None:
     limit = "[[rehearse: rate_limit 60]]"
     first = await tell(world, "the magic word is KIWI-42", always=limit)
@@ -228,6 +231,7 @@ EMPTY_IF_RESUMED = "what was it? [[rehearse: if_resumed empty]]"
 ROLLING_OVER = "[agents.rehearsal]\nroll_over_when_empty = true\n"
 
 
+@EXTENDED
 async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(world: World) -> None:
     await tell(world, "the magic word is KIWI-42")
     empty = await tell(world, EMPTY_IF_RESUMED)
@@ -237,9 +241,7 @@ async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(wo
     assert "> the magic word is KIWI-42" in world.prompts()[-1], "and may have forgotten"
 
 
-async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(
-    world: World,
-) -> None:
+async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(world):
     world.configure(ROLLING_OVER)
     await tell(world, "the magic word is KIWI-42")
     result = await tell(world, EMPTY_IF_RESUMED)
@@ -250,9 +252,8 @@ async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_s
     assert len(world.prompts()) == 3, "and sent again once"
 
 
-async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(world):
     """What it did would be done twice."""
     world.configure(ROLLING_OVER)
     await tell(world, "the magic word is KIWI-42")
@@ -262,6 +263,7 @@ async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again
     assert len(world.prompts()) == 2
 
 
+@EXTENDED
 async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_it_is_forgotten(
     world: World,
 ) -> None:
@@ -284,9 +286,7 @@ async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_
     ("policy", "told"),
     [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
 )
-async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(
-    world: World, policy: str, told: list[bool]
-) -> None:
+async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(world, policy, told):
     world.configure(f'[agents.rehearsal]\ninject = "{policy}"\n')
     await tell(world, "one")
     await tell(world, "two")
@@ -306,6 +306,7 @@ async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: Wo
     assert [each.is_prior_injected for each in sends(world)] == [False, False, True, False]
 
 
+@EXTENDED
 async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_answer_and_counted(
     world: World,
 ) -> None:
@@ -315,7 +316,6 @@ async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_an
     assert second.outcome == "ok"
     async with world.open() as project:
         last = (await project.role(ADDRESS)).last_turn
-    assert last is not None
     assert last.ended is not None
     with world.store() as store:
         kept_apart = len(store.quarantined(second.turn_id))
@@ -325,6 +325,7 @@ async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_an
     assert not any("too late" in reply for reply in replies)
 
 
+@EXTENDED
 async def test_a_rate_limit_and_two_lost_sessions_later_the_fourth_turn_still_holds_the_first(
     world: World,
 ) -> None:
@@ -350,6 +351,7 @@ async def test_a_rate_limit_and_two_lost_sessions_later_the_fourth_turn_still_ho
     world.check_histories()
 
 
+@EXTENDED
 async def test_no_failure_ends_a_conversation_and_only_a_reset_does(world: World) -> None:
     first = await tell(world, "hello")
     for outcome in ONCE_FAILING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 from decimal import Decimal
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World, eventually
 
 import upthread
@@ -174,6 +174,7 @@ async def test_what_is_read_and_asked_again_is_counted_in_another_session_alone(
     ]
 
 
+@EXTENDED
 @pytest.mark.anyio
 async def test_what_an_agent_told_only_as_a_sum_is_kept_and_a_turn_that_told_nothing_is_not_told(
     world: World,
@@ -186,10 +187,10 @@ async def test_what_an_agent_told_only_as_a_sum_is_kept_and_a_turn_that_told_not
     assert one.spent == tokens(1_000)
     assert one.first_read is None
     assert two.usage is None or two.usage.read is None
-    assert two.spent is not None
     assert two.spent.is_estimate
 
 
+@EXTENDED
 @pytest.mark.anyio
 async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(world: World):
     async with world.open() as project:
@@ -198,23 +199,20 @@ async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(worl
         )
         await project.go_on("w/planner", OPTIONS)
         (one,) = await found(project, "w")
-    assert one.usage is not None
     assert one.usage.read is None
 
 
+@EXTENDED
 @pytest.mark.anyio
 async def test_of_a_turn_that_was_killed_and_gone_on_with_no_sum_is_told(world: World):
     async with world.open() as project:
         await project.tell("w/planner", "[[rehearse: tokens 9 1]]", OPTIONS)
     telling = world.start("tell", "w/planner", "[[rehearse: slow 200 100]]")
     eventually(lambda: len(world.prompts()) == 2)
-    telling.send(signal.SIGKILL)
-    assert telling.exit_code == -signal.SIGKILL
+    telling.kill()
     async with world.open() as project:
         await project.go_on("w/planner", OPTIONS)
         one, two = await found(project, "w")
     assert (one.usage, one.spent) == (Usage(read=9, written=1), tokens(10))
-    assert two.usage is not None
     assert two.usage.read is two.usage.written is two.usage.first_read is None
-    assert two.spent is not None
     assert two.spent.is_estimate

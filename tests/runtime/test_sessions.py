@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, World, eventually
 
@@ -37,10 +38,10 @@ def last_prompt(world: World) -> str:
     return world.prompts()[-1]
 
 
-@pytest.mark.parametrize("can", ["", "opaque_errors", "no_resume", "no_resume,opaque_errors"])
-async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(
-    world: World, can: str
-) -> None:
+@pytest.mark.parametrize(
+    "can", spread(["no_resume,opaque_errors", "", "opaque_errors", "no_resume"])
+)
+async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(world, can):
     first = await tell(world, "Remember the colour is blue. " + SAY)
     for file in world.session_files():
         file.unlink()
@@ -58,9 +59,8 @@ async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(
     assert (await tell(world)).upstream_session_id == second.upstream_session_id
 
 
-async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_missing_session(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_missing_session(world):
     await tell(world)
     for file in world.session_files():
         file.unlink()
@@ -70,9 +70,8 @@ async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_mis
     assert world.session_files() == []
 
 
-async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_one(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_one(world):
     first = await tell(world)
     effect = "[[rehearse: write once.txt done]] [[rehearse: if_resumed lose_session]]"
     async with world.open() as project:
@@ -87,6 +86,7 @@ async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_
     world.check_histories()
 
 
+@EXTENDED
 async def test_a_prompt_that_loses_every_session_is_sent_twice_and_no_more(world: World) -> None:
     result = await tell(world, "[[rehearse: lose_session]]")
     assert result.outcome == "missing"
@@ -95,9 +95,7 @@ async def test_a_prompt_that_loses_every_session_is_sent_twice_and_no_more(world
     assert (await tell(world)).reasons[0] == "missing"
 
 
-async def test_an_agent_that_can_only_load_is_loaded_and_its_replay_is_not_stored_again(
-    world: World,
-) -> None:
+async def test_an_agent_that_can_only_load_is_loaded_and_its_replay_is_not_stored_again(world):
     await tell(world, can="no_resume")
     before = len(world.messages("spec-42/planner"))
     second = await tell(world, can="no_resume")
@@ -132,9 +130,7 @@ async def test_a_role_with_the_policy_fresh_gets_a_new_session_each_time(world: 
     ]
 
 
-async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_word(
-    world: World,
-) -> None:
+async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_word(world):
     first = await tell(world)
     second = await tell(world, "fresh: " + SAY)
     assert second.reasons[0] == "asked"
@@ -143,9 +139,7 @@ async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_
     assert "fresh:" not in last_prompt(world)
 
 
-async def test_another_agent_gets_its_own_session_and_hears_what_was_said(
-    world: World,
-) -> None:
+async def test_another_agent_gets_its_own_session_and_hears_what_was_said(world):
     command = f'["{sys.executable}", "-I", "-m", "upthread.agents.rehearsal"]'
     world.configure(f"[agents.understudy]\ncommand = {command}\n")
     first = await tell(world)
@@ -156,6 +150,7 @@ async def test_another_agent_gets_its_own_session_and_hears_what_was_said(
     assert "[end of prior context " in last_prompt(world)
 
 
+@EXTENDED
 async def test_the_auditor_is_resumed_only_on_the_same_plan(world: World) -> None:
     specification = world.take_example()
     options = upthread.RunOptions(agent="rehearsal")
@@ -171,9 +166,7 @@ async def test_the_auditor_is_resumed_only_on_the_same_plan(world: World) -> Non
     assert again.upstream_session_id == links[-1].upstream_session_id
 
 
-async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_is(
-    world: World,
-) -> None:
+async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_is(world):
     """Its role's instructions are in the first prompt it gets, whichever turn that is."""
     at = AtCommit(number=5, when="after")
     victim = world.start("tell", "spec-42/planner", SAY, at_commit=at)
@@ -189,6 +182,7 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     assert "<role" not in last_prompt(world)
 
 
+@EXTENDED
 async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None:
     await tell(world)
     message = world.messages("spec-42/planner")[0]
@@ -197,13 +191,13 @@ async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None
     assert message.sent_text == world.prompts()[0]
 
 
+@EXTENDED
 async def test_a_new_prompt_closes_the_calls_that_a_crash_left_open(world: World) -> None:
     world.configure(ALLOW)
     slow = "[[rehearse: execute sleep 30]]"
     victim = world.start("tell", "spec-42/planner", slow)
     eventually(lambda: any(p.parts for p in _tools(world)))
-    victim.send(signal.SIGKILL)
-    assert victim.exit_code == -signal.SIGKILL
+    victim.kill()
     await tell(world)
     parts = [part for message in world.messages("spec-42/planner") for part in message.parts]
     (result,) = [part for part in parts if type(part).__name__ == "ToolResultPart"]

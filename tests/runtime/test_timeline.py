@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.world import World
 
 import upthread
 from upthread.core.decision.words import FIRST, done_in_words
@@ -59,7 +58,6 @@ def test_a_call_has_its_result_its_permission_and_what_it_did_beyond_this_machin
     assert (item.title, item.status, item.tool_kind) == ("Push", "completed", "execute")
     assert (item.answer, item.answered_by) == ("allow_once", "ada")
     assert (item.at_ms, item.ended_at_ms) == (1000, 2000)
-    assert item.effect is not None
     assert item.effect.is_outward
 
 
@@ -103,15 +101,12 @@ def test_nothing_that_was_said_or_done_is_left_out_or_told_twice():
 def test_what_a_person_said_of_an_action_is_told_with_its_call():
     (item,) = items_of([message(1, call("a"))], said={"a": Settlement.NOT_DONE})
     assert isinstance(item, ToolCall)
-    assert item.effect is not None
     assert item.effect.settled is Settlement.NOT_DONE
     assert not item.effect.is_in_doubt
 
 
 @pytest.mark.anyio
-async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_their_call(
-    world: World,
-):
+async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_their_call(world):
     async with world.open() as project:
         first = "[[rehearse: child explorer look around]] [[rehearse: tokens 900 100]]"
         await project.tell("w/planner", first, OPTIONS)
@@ -123,15 +118,12 @@ async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_
     planner, second = timeline.branches()
     one, two, three = planner.turns()
     assert [turn.number for turn in (one, two, three)] == [1, 2, 3]
-    assert one.decision is not None
     assert (one.decision.decision, one.decision.done) == (FIRST, done_in_words(FIRST, None))
     assert [found.decision for found in two.decisions] == ["resume", "resume_with_replay"]
-    assert one.spent is not None
     assert (one.spent.count, one.spent.is_estimate) == (1000, False)
     assert one.prompt.startswith("[[rehearse: child")
     assert two.told  # what the new session was told of the first one
     assert two.outcome == "ok"
-    assert three.stop is not None
     assert three.stop.said == "it ended well"
 
     (asked,) = one.calls

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from upthread.runtime.working_tree.digest import DIGEST_TIMEOUT_S, tree_digest
+from upthread.runtime.working_tree.digest import tree_digest
 
 
 def git(where: Path, *arguments: str) -> str:
@@ -98,9 +97,7 @@ def test_before_the_first_commit_the_files_count(tmp_path: Path) -> None:
     assert nothing != written == tree_digest(empty)
 
 
-def test_a_submodule_and_a_repository_within_count_by_their_content(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_submodule_and_a_repository_within_count_by_their_content(root, tmp_path):
     inner = repository(tmp_path / "inner")
     (inner / "x.txt").write_text("x")
     commit(inner)
@@ -124,51 +121,10 @@ def test_where_git_cannot_tell_nothing_is_known(root: Path, tmp_path: Path) -> N
     assert tree_digest(root) == ""
 
 
-def test_a_program_the_repository_names_is_not_run(root: Path, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    watcher = tmp_path / "watch"
-    watcher.write_text(f"#!/bin/sh\ntouch {seen}\n")
-    watcher.chmod(0o755)
-    git(root, "config", "core.fsmonitor", str(watcher))
-    (root / "a.txt").write_text("changed")
-    assert tree_digest(root)
-    assert not seen.exists()
-
-
-NAMES = (".gitattributes", ".gitignore", "sub/.gitattributes", "sub/.gitignore")
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("name", NAMES)
-def test_a_pipe_that_git_would_wait_for_is_answered_at_once(root: Path, name: str) -> None:
-    (root / "sub").mkdir()
-    (root / "sub" / "x.txt").write_text("x")
-    commit(root)
-    (root / name).unlink(missing_ok=True)
-    os.mkfifo(root / name)
-    began_s = time.monotonic()
-    assert tree_digest(root) == ""
-    assert time.monotonic() - began_s < DIGEST_TIMEOUT_S / 2
-
-
 def test_patterns_that_are_a_link_are_what_git_makes_of_them(root: Path) -> None:
     (root / ".gitignore").rename(root / "patterns")
     (root / ".gitignore").symlink_to("patterns")
     assert tree_digest(root) != ""
-
-
-def test_a_digest_takes_a_person_no_longer_than_they_would_wait() -> None:
-    assert DIGEST_TIMEOUT_S <= 10
-
-
-@pytest.mark.timeout(20)
-def test_many_sparse_files_are_more_than_is_read(root: Path) -> None:
-    for number in range(30):
-        with (root / f"huge{number}").open("wb") as huge:
-            huge.truncate(4 << 30)
-    began_s = time.monotonic()
-    assert tree_digest(root) == ""
-    assert time.monotonic() - began_s < DIGEST_TIMEOUT_S / 2
 
 
 @pytest.mark.timeout(20)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
@@ -76,9 +77,8 @@ async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None
     assert len(told) <= STATEMENTS_MAX
 
 
-async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(world):
     async with world.open() as project:
         read: list[int] = []
         for number in range(14):
@@ -90,9 +90,8 @@ async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(
     assert read[13] <= read[4]
 
 
-async def test_what_was_added_up_is_what_all_events_say_whatever_became_of_the_turns(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_what_was_added_up_is_what_all_events_say_whatever_became_of_the_turns(world):
     async with world.open() as project:
         for prompt in (
             "[[rehearse: tokens 900 100]]",

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.trusting import agree
 from tests.support.world import (
     REPOSITORY,
@@ -87,9 +88,7 @@ def lease_of(world: World) -> str:
     return tree_lease(System().this_process("").host, str(world.project))
 
 
-async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_the_cure(
-    world: World,
-) -> None:
+async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_the_cure(world):
     first = start_writing(world)
     async with world.open() as project:
         with pytest.raises(LeaseHeldError, match=f"held by pid {first.pid} ") as caught:
@@ -102,6 +101,7 @@ async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 async def test_the_refusal_is_kept_where_the_conversation_is_known(world: World) -> None:
     world.configure(TWO_WRITERS)
     async with world.open() as project:
@@ -114,6 +114,7 @@ async def test_the_refusal_is_kept_where_the_conversation_is_known(world: World)
     assert (refusal.decision, refusal.reasons[0]) == ("refuse", "tree_busy")
 
 
+@EXTENDED
 async def test_a_sibling_of_a_writing_role_is_kept_out_of_the_tree_too(world: World) -> None:
     start_writing(world)
     options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
@@ -122,6 +123,7 @@ async def test_a_sibling_of_a_writing_role_is_kept_out_of_the_tree_too(world: Wo
             await project.tell("spec-42/constructor", "me too", options)
 
 
+@EXTENDED
 async def test_roles_that_only_read_go_on_beside_a_writing_one(world: World) -> None:
     start_writing(world)
     async with world.open() as project:
@@ -147,6 +149,7 @@ async def test_a_writing_role_that_waits_begins_when_the_tree_is_free(world: Wor
     assert first.result["outcome"] == "ok"
 
 
+@EXTENDED
 async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) -> None:
     start_writing(world)
     other = make_repository(world.directory / "elsewhere")
@@ -158,8 +161,7 @@ async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) ->
 
 async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
     first = start_writing(world)
-    first.send(signal.SIGKILL)
-    assert first.exit_code == -signal.SIGKILL
+    first.kill()
     async with world.open() as project:
         assert (await project.tell("other/writer", "now me", REHEARSAL)).outcome == "ok"
 
@@ -177,20 +179,19 @@ async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -
     assert view.state == "interrupted"
 
 
-async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(world):
     first = start_writing(world)
     async with world.open() as project:
         with pytest.raises(LeaseHeldError, match=f"pid {first.pid} "):
             await project.run("other", SMALL_SPECIFICATION, upthread.RunOptions(agent="rehearsal"))
-        first.send(signal.SIGKILL)
-        assert first.exit_code == -signal.SIGKILL
+        first.kill()
         view = await project.run("other", None, upthread.RunOptions(agent="rehearsal"))
     assert view.last is not None
     assert view.status != "running"
 
 
+@EXTENDED
 async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(world: World) -> None:
     world.configure(TWO_WRITERS)
     text, out = calling(world, "spec-42/writer")
@@ -199,9 +200,8 @@ async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(worl
     assert json.loads(out.read_text()) == {"spec-42/writer": "ok"}
 
 
-async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(world):
     world.configure(TWO_WRITERS)
     text, out = calling(world, "spec-42/writer", "other/writer")
     async with world.open() as project:
@@ -211,6 +211,7 @@ async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_
     assert "another role is writing in this working tree" in told["other/writer"]
 
 
+@EXTENDED
 async def test_a_call_from_inside_ends_with_the_outer_ones_hold_on_the_tree(world: World) -> None:
     start_writing(world)
     async with world.open() as outside:

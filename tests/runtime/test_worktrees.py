@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually, git
 
 import upthread
@@ -45,9 +46,7 @@ async def begun(world: World, workstream: str = "spec-42", *, steps: int = 1) ->
     return heard.path
 
 
-async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(
-    world: World,
-) -> None:
+async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(world):
     world.configure(ALLOWING)
     heard = Heard()
     async with world.open() as project:
@@ -65,6 +64,7 @@ async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(
     assert [verdict.is_current for verdict in verdicts] == [True]
 
 
+@EXTENDED
 async def test_its_verdict_is_on_its_own_tree(world: World) -> None:
     path = await begun(world, steps=3)
     async with world.open() as project:
@@ -79,6 +79,7 @@ async def test_its_verdict_is_on_its_own_tree(world: World) -> None:
         assert await is_current() == [False]
 
 
+@EXTENDED
 async def test_a_run_that_goes_on_finds_its_tree_again_without_being_told(world: World) -> None:
     path = await begun(world)
     heard = Heard()
@@ -89,6 +90,7 @@ async def test_a_run_that_goes_on_finds_its_tree_again_without_being_told(world:
     assert (path / "hello.txt").exists()
 
 
+@EXTENDED
 async def test_a_prompt_to_a_role_of_that_workstream_goes_there_too(world: World) -> None:
     path = await begun(world)
     heard = Heard()
@@ -104,18 +106,8 @@ async def test_a_prompt_to_a_role_of_that_workstream_goes_there_too(world: World
     assert [link.working_directory for link in links.values() if link] == [str(path)]
 
 
-async def test_two_workstreams_write_at_once_in_trees_of_their_own(world: World) -> None:
-    await begun(world)
-    world.start("tell", "other/constructor", "[[rehearse: hang]]")
-    eventually(lambda: "rehearse: hang" in str(world.prompts()))
-    async with world.open() as project:
-        result = await project.tell("spec-42/constructor", "[[rehearse: say fine]]", REHEARSAL)
-    assert result.outcome == "ok"
-
-
-async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(world):
     world.configure(ALLOWING)
     (world.project / "README").write_text("not committed")
     heard = Heard()
@@ -125,9 +117,7 @@ async def test_what_is_not_committed_in_the_projects_tree_is_said_to_be_missing(
     assert (heard.path / "README").read_text() != "not committed"
 
 
-async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(
-    world: World,
-) -> None:
+async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(world):
     path = await begun(world)
     (path / "new.txt").write_text("work")
     async with world.open() as project:
@@ -143,9 +133,8 @@ async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(
             await project.worktrees.remove("spec-42")
 
 
-async def test_what_was_committed_on_its_branch_is_there_when_the_tree_is_made_again(
-    world: World,
-) -> None:
+@EXTENDED
+async def test_what_was_committed_on_its_branch_is_there_when_the_tree_is_made_again(world):
     path = await begun(world, steps=3)
     git(path, "add", "-A")
     git(path, "commit", "-qm", "the work")
@@ -155,6 +144,7 @@ async def test_what_was_committed_on_its_branch_is_there_when_the_tree_is_made_a
     assert (path / "hello.txt").exists()
 
 
+@EXTENDED
 async def test_a_tree_is_not_removed_under_a_turn(world: World) -> None:
     path = await begun(world)
     first = world.start("tell", "spec-42/planner", "[[rehearse: hang]]")
@@ -165,6 +155,7 @@ async def test_a_tree_is_not_removed_under_a_turn(world: World) -> None:
     assert path.is_dir()
 
 
+@EXTENDED
 async def test_a_tree_whose_directory_is_gone_is_an_error_with_the_cure_and_can_be_made_again(
     world: World,
 ) -> None:
@@ -179,6 +170,7 @@ async def test_a_tree_whose_directory_is_gone_is_an_error_with_the_cure_and_can_
     assert path.is_dir()
 
 
+@EXTENDED
 async def test_a_tree_that_git_was_killed_over_is_made_anew(world: World) -> None:
     path = await begun(world)
     (world.project / ".git" / "worktrees" / path.name / "locked").write_text("initializing")
@@ -188,6 +180,7 @@ async def test_a_tree_that_git_was_killed_over_is_made_anew(world: World) -> Non
     assert (path / "README").exists()
 
 
+@EXTENDED
 async def test_a_run_that_has_begun_elsewhere_is_not_moved(world: World) -> None:
     world.configure(ALLOWING)
     async with world.open() as project:
@@ -198,6 +191,7 @@ async def test_a_run_that_has_begun_elsewhere_is_not_moved(world: World) -> None
         assert await project.worktrees.all() == ()
 
 
+@EXTENDED
 async def test_a_directory_that_is_no_repository_cannot_give_a_tree(world: World) -> None:
     place = world.directory / "plain"
     place.mkdir()
@@ -209,11 +203,9 @@ async def test_a_directory_that_is_no_repository_cannot_give_a_tree(world: World
 
 @pytest.mark.parametrize(
     "workstream",
-    ["feature/x", "../../etc", "-rf", "a b", "Größe", "x.lock", "A", "spec..1", "$(id)"],
+    spread(["../../etc", "-rf", "feature/x", "a b", "Größe", "x.lock", "A", "spec..1", "$(id)"]),
 )
-async def test_any_name_gives_a_tree_within_the_folder_and_a_branch_git_takes(
-    world: World, workstream: str
-) -> None:
+async def test_any_name_gives_a_tree_within_the_folder_and_a_branch_git_takes(world, workstream):
     path = await begun(world, workstream, steps=1)
     async with world.open() as project:
         folder = world.home / "worktrees" / project.project_id

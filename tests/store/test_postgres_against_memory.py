@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
-from tests.store.test_sqlite_against_memory import SqliteAgainstMemory
+from tests.store.test_sqlite_against_memory import SqliteAgainstMemory, at_length
 from tests.support.postgres_server import drop_database_at
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.shipped_stores import open_postgres
 
 
@@ -20,24 +20,16 @@ class PostgresAgainstMemory(SqliteAgainstMemory):
         drop_database_at(self.directory)
 
 
+@EXTENDED
+@pytest.mark.timeout(600)
 class TestPostgresAgainstMemory(PostgresAgainstMemory.TestCase):
     """The short version."""
 
-    settings = settings(
-        max_examples=12,
-        stateful_step_count=30,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    settings = at_length(12, 30)
 
 
-@pytest.mark.soak
+@SOAK
 class TestPostgresAgainstMemoryForLong(PostgresAgainstMemory.TestCase):
     """Fifty thousand steps and more."""
 
-    settings = settings(
-        max_examples=1_000,
-        stateful_step_count=60,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    settings = at_length(1_000, 60)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import psycopg
 import pytest
 from tests.support.dumps import NOT_MOVED, dump
 from tests.support.postgres_server import migrated_database_at
-from tests.support.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
+from tests.support.sets import spread
+from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES, SQLITE
 
 from upthread.store import base
-from upthread.store.postgres.queries import RECORDED as OF_POSTGRES
-from upthread.store.sql import recorded
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.store import RECORDED as OF_SQLITE
-from upthread.testing.memory_store.recorded import ROWS
 from upthread.testing.store_conformance.copies import everything, recorded_in
 from upthread.testing.store_conformance.samples import PROJECT
 
@@ -29,9 +28,12 @@ NOT_MOVED_ON_POSTGRES = {
 }
 
 
-@pytest.mark.parametrize("target", SHIPPED_STORES, ids=lambda backend: f"to {backend.name}")
-@pytest.mark.parametrize("source", SHIPPED_STORES, ids=lambda backend: f"from {backend.name}")
-def test_what_one_backend_holds_every_other_one_holds_as_well(source, target, tmp_path):
+WAYS = list(itertools.product(SHIPPED_STORES, repeat=2))
+
+
+@pytest.mark.parametrize("way", spread(WAYS, name=lambda way: f"{way[0].name} to {way[1].name}"))
+def test_what_one_backend_holds_every_other_one_holds_as_well(way, tmp_path):
+    source, target = way
     first, second = source.make(tmp_path / "first.db"), target.make(tmp_path / "second.db")
     first.commit(everything())
     second.commit(recorded_in(first, PROJECT))
@@ -73,12 +75,6 @@ def test_a_table_that_has_no_section_is_found(tmp_path):
     assert of_postgres == (moved | NOT_MOVED_ON_POSTGRES.keys()) - {"upstream", "sync_mark"}
 
 
-def test_every_backend_has_a_statement_for_each_section():
-    statements = {*SECTIONS, "known_projects"}
-    assert OF_SQLITE.keys() == OF_POSTGRES.keys() == statements
-    assert ROWS.keys() == recorded._WRITES.keys() == SECTIONS
-
-
 def test_a_column_that_is_not_moved_is_found(tmp_path):
     """Each column of each table that is moved differs from its default in what is moved here."""
     store = SQLITE.make(tmp_path / "store.db")
@@ -89,12 +85,4 @@ def test_a_column_that_is_not_moved_is_found(tmp_path):
             query = f"SELECT count(*) FROM {table} WHERE {name} IS NOT ?"
             ((written,),) = store.database.rows(query, (default,))
             assert written, f"{table}.{name} has nothing in it: let everything() write it"
-    store.close()
-
-
-def test_memory_pages_as_the_others_do():
-    store = MEMORY.make(None)
-    store.commit(everything())
-    assert recorded_in(store, PROJECT, limit=1) == recorded_in(store, PROJECT, limit=1)
-    assert len(recorded_in(store, PROJECT, limit=1)) == len(recorded_in(store, PROJECT))
     store.close()

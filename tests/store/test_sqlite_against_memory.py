@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.support.sets import SOAK
+from tests.support.thoroughness import IS_THOROUGH
 
 from upthread.core.commands import (
     EndLink,
@@ -82,116 +85,68 @@ parts = st.one_of(
     st.builds(UnknownPart, kind=texts, raw=values),
     st.builds(ErasedPart, kind=st.just("text")),
 )
-keys = st.builds(
-    ConversationKey,
-    project_id=projects,
-    workstream=workstreams,
-    role=st.just("planner"),
-    slot=st.sampled_from([1, 1, 2, 0]),
-)
-holders = st.builds(
-    Holder, host=texts, boot_id=texts, pid=st.integers(1, 3), started_at_ticks=times, doing=texts
-)
-identities = st.builds(
-    ProjectIdentity, path=texts, root_commit=st.none() | texts, remote=st.none() | texts
+FIELDS = {
+    "project_id": projects,
+    "workstream": workstreams,
+    "role": st.just("planner"),
+    "slot": st.sampled_from([1, 1, 2, 0]),
+    "base_name": base_names,
+    "conversation_id": conversations,
+    "generation": st.integers(1, 2),
+    "parent_conversation_id": st.none() | conversations,
+    "turn_id": turns,
+    "run_id": runs,
+    "run_seq": st.integers(-1, 2),
+    "upstream_session_id": sessions,
+    "seq": st.integers(0, 3),
+    "ordinal": times,
+    "first_ordinal": times,
+    "key": st.sampled_from(ACTIONS),
+    "attempt_id": st.sampled_from(["att_0", "att_1"]),
+    "state": st.sampled_from(["intent", "intent", "done", "failed"]),
+    "reasons": st.lists(texts, max_size=2).map(tuple),
+    "durability": durabilities,
+    "pid": st.integers(1, 3),
+    **dict.fromkeys(("raw", "receipt", "edit", "inputs"), values),
+    **dict.fromkeys(("reason", "ended_because", "decision", "host", "boot_id", "doing"), texts),
+    **dict.fromkeys(("path", "call_id", "title", "tool_kind"), texts),
+    **dict.fromkeys(("root_commit", "remote", "parent_call_id", "digest"), st.none() | texts),
+    **dict.fromkeys(("opened_at_ms", "ended_at_ms", "due_at_ms", "recorded_at_ms"), times),
+    **dict.fromkeys(("decided_at_ms", "started_at_ticks"), times),
+    **dict.fromkeys(("size_bytes", "mtime_ns"), st.none() | times),
+}
+"""What a member of a value or of a write may be, by its name."""
+
+
+def built(kind, **instead):
+    """Values of a kind, each member by its name."""
+    names = getattr(kind, "__struct_fields__", None) or [each.name for each in fields(kind)]
+    return st.builds(kind, **{name: FIELDS[name] for name in names if name in FIELDS} | instead)
+
+
+keys, holders, identities = map(built, (ConversationKey, Holder, ProjectIdentity))
+files = built(
+    ExaminedFile,
+    how=st.sampled_from(["read", "wrote", "ran"]),
+    state=st.sampled_from(["hashed", "missing"]),
 )
 plain_writes = st.one_of(
-    st.builds(RecordProject, project_id=projects, identity=identities),
-    st.builds(
-        OpenWorkstream,
-        project_id=projects,
-        workstream=workstreams,
-        base_name=base_names,
-        opened_at_ms=times,
-    ),
-    st.builds(
-        OpenConversation,
-        conversation=st.builds(
-            Conversation,
-            conversation_id=conversations,
-            key=keys,
-            generation=st.integers(1, 2),
-            base_name=base_names,
-            opened_at_ms=times,
-            parent_conversation_id=st.none() | conversations,
-            parent_call_id=st.none() | texts,
+    built(RecordProject, identity=identities),
+    built(OpenConversation, conversation=built(Conversation, key=keys)),
+    built(EndLink, seq=st.integers(1, 2)),
+    built(OpenTurn, run_id=st.none() | runs),
+    built(RecordExamined, files=st.lists(files, max_size=2).map(tuple)),
+    *map(
+        built,
+        (
+            OpenWorkstream,
+            OpenRun,
+            EnqueueTransition,
+            RecordQuarantine,
+            RecordOnce,
+            RecordBriefingEdit,
+            RecordDecision,
         ),
-    ),
-    st.builds(
-        EndLink,
-        conversation_id=conversations,
-        seq=st.integers(1, 2),
-        ended_because=texts,
-        ended_at_ms=times,
-    ),
-    st.builds(
-        OpenTurn,
-        turn_id=turns,
-        conversation_id=conversations,
-        opened_at_ms=times,
-        run_id=st.none() | runs,
-    ),
-    st.builds(
-        OpenRun, run_id=runs, project_id=projects, workstream=workstreams, opened_at_ms=times
-    ),
-    st.builds(
-        EnqueueTransition,
-        run_id=runs,
-        run_seq=st.integers(-1, 2),
-        due_at_ms=times,
-        durability=durabilities,
-    ),
-    st.builds(
-        RecordQuarantine,
-        turn_id=turns,
-        ordinal=times,
-        reason=texts,
-        raw=values,
-        recorded_at_ms=times,
-    ),
-    st.builds(
-        RecordOnce,
-        project_id=projects,
-        key=st.sampled_from(ACTIONS),
-        attempt_id=st.sampled_from(["att_0", "att_1"]),
-        state=st.sampled_from(["intent", "intent", "done", "failed"]),
-        receipt=values,
-        recorded_at_ms=times,
-    ),
-    st.builds(
-        RecordExamined,
-        conversation_id=conversations,
-        turn_id=turns,
-        first_ordinal=times,
-        upstream_session_id=sessions,
-        files=st.lists(
-            st.builds(
-                ExaminedFile,
-                path=texts,
-                how=st.sampled_from(["read", "wrote", "ran"]),
-                state=st.sampled_from(["hashed", "missing"]),
-                size_bytes=st.none() | times,
-                mtime_ns=st.none() | times,
-                digest=st.none() | texts,
-            ),
-            max_size=2,
-        ).map(tuple),
-        recorded_at_ms=times,
-    ),
-    st.builds(
-        RecordBriefingEdit,
-        conversation_id=conversations,
-        seq=st.integers(0, 3),
-        edit=values,
-        recorded_at_ms=times,
-    ),
-    st.builds(
-        RecordDecision,
-        conversation_id=conversations,
-        decision=texts,
-        reasons=st.lists(texts, max_size=2).map(tuple),
-        inputs=values,
-        decided_at_ms=times,
     ),
 )
 
@@ -451,24 +406,24 @@ def everything(store):
     )
 
 
+def at_length(examples, steps):
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.mark.timeout(600)
 class TestSqliteAgainstMemory(SqliteAgainstMemory.TestCase):
     """The short version."""
 
-    settings = settings(
-        max_examples=40,
-        stateful_step_count=30,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    settings = at_length(40 if IS_THOROUGH else 10, 30)
 
 
-@pytest.mark.soak
+@SOAK
 class TestSqliteAgainstMemoryForLong(SqliteAgainstMemory.TestCase):
     """Fifty thousand steps and more."""
 
-    settings = settings(
-        max_examples=1_000,
-        stateful_step_count=60,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    settings = at_length(1_000, 60)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.support.default_turn import link_of, open_place, prepare_turn, record_turn
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.sqlite_power import SECTOR_BYTES, Change, Disk, recording_file_system
 
 from upthread.core.commands import EndLink, OpenLink, RecordOnce
@@ -18,9 +17,9 @@ from upthread.store.sqlite import SqliteStore
 
 TURNS = 24
 CHECKPOINT_PAGES = 60
-BUDGET_S = 20.0
-PREFIXES_IN_SOAK = 10_000
-PREFIXES_MIN = 150
+CUTS_UNTIL_FOUND = 1_000
+"""After so many cuts the laboratory must have found a promise that is not kept."""
+
 PLACES = ("spec-42", "spec-43")
 KEYS = ("deploy", "publish")
 
@@ -140,7 +139,7 @@ class Laboratory:
         self.path = directory / "left" / "store.db"
         self.path.parent.mkdir(mode=0o700)
         self.history = history
-        self.prefixes = 0
+        self.cuts = 0
 
     def cut(self, disk: Disk, place: int, seed: int, *, synced: list[tuple[int, int]]) -> None:
         """Cut the power before change number `place`; AssertionError when a promise is broken."""
@@ -158,7 +157,7 @@ class Laboratory:
             self._check(store, promised, begun, f"place {place}, seed {seed}")
         finally:
             store.close()
-        self.prefixes += 1
+        self.cuts += 1
 
     def _check(self, store, promised, begun, where) -> None:
         found = standing(store)
@@ -174,42 +173,27 @@ class Laboratory:
             assert store.verify(owner) is None, where
         assert store.database.connection.pragma("quick_check") == "ok", where
 
-    def cut_often(self, *, seed: int, prefixes: int, until_s: float, synced=None) -> None:
-        """Cut at random places, in their order; several rounds till the budget is used up."""
+    def cut_often(self, *, seed: int, cuts: int, synced=None) -> None:
+        """Cut at random places, in their order, several rounds."""
         chance = random.Random(seed)
         promises = self.history.synced if synced is None else synced
-        while self.prefixes < prefixes and time.monotonic() < until_s:
+        while self.cuts < cuts:
             disk = Disk(self.history.log)
             places = sorted(chance.randrange(len(self.history.log) + 1) for _ in range(200))
-            for place in places[: prefixes - self.prefixes]:
-                if time.monotonic() > until_s:
-                    return
+            for place in places[: cuts - self.cuts]:
                 self.cut(disk, place, chance.getrandbits(32), synced=promises)
 
 
-def test_what_was_synced_outlives_a_power_cut(tmp_path, history, capsys):
-    laboratory = Laboratory(tmp_path, history)
-    laboratory.cut_often(seed=42, prefixes=100_000, until_s=time.monotonic() + BUDGET_S)
-    tell(laboratory, capsys)
-    assert laboratory.prefixes >= PREFIXES_MIN
-
-
-@pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_what_was_synced_outlives_ten_thousand_power_cuts(tmp_path, history, capsys):
-    laboratory = Laboratory(tmp_path, history)
-    laboratory.cut_often(seed=random.randrange(2**32), prefixes=PREFIXES_IN_SOAK, until_s=1e18)
-    tell(laboratory, capsys)
-    assert laboratory.prefixes == PREFIXES_IN_SOAK
+@pytest.mark.parametrize(
+    "cuts", [60, pytest.param(400, marks=EXTENDED), pytest.param(10_000, marks=SOAK)]
+)
+def test_what_was_synced_outlives_a_power_cut(tmp_path, history, cuts):
+    seed = 42 if cuts < 10_000 else random.randrange(2**32)
+    Laboratory(tmp_path, history).cut_often(seed=seed, cuts=cuts)
 
 
-def tell(laboratory, capsys):
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n{laboratory.prefixes} power cuts in {len(laboratory.history.log)} changes\n"
-        )
-
-
+@EXTENDED
 def test_the_power_is_cut_on_both_sides_of_every_sync(tmp_path, history):
     laboratory = Laboratory(tmp_path, history)
     disk = Disk(history.log)
@@ -236,7 +220,7 @@ def test_a_promise_that_no_sync_keeps_is_found_broken(tmp_path, history):
     laboratory = Laboratory(tmp_path, history)
     every = [(at, number) for number, at in enumerate(history.begun[1:])]
     with pytest.raises(AssertionError, match="promised"):
-        laboratory.cut_often(seed=1, prefixes=1_000, until_s=time.monotonic() + 30, synced=every)
+        laboratory.cut_often(seed=1, cuts=CUTS_UNTIL_FOUND, synced=every)
 
 
 def test_a_disk_that_ignores_syncs_is_found_out(tmp_path, history):
@@ -252,7 +236,7 @@ def test_a_disk_that_ignores_syncs_is_found_out(tmp_path, history):
     lying.synced = [(kept[at], number) for at, number in history.synced]
     laboratory = Laboratory(tmp_path, lying)
     with pytest.raises(Exception, match=r"promised|malformed|not a database|damaged|cut short"):
-        laboratory.cut_often(seed=1, prefixes=1_000, until_s=time.monotonic() + 30)
+        laboratory.cut_often(seed=1, cuts=CUTS_UNTIL_FOUND)
 
 
 # --- the model of the disk -----------------------------------------------------------------------

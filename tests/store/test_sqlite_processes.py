@@ -6,17 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import apsw
 import pytest
+from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.core.types import ConversationId
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
-PROCESSES = 8
+PROCESSES = 4
 
 WRITER = """
 import sys
@@ -82,34 +82,32 @@ def check_all(path, *, messages):
     connection.close()
 
 
-@pytest.mark.parametrize("number_of_round", range(3))
-def test_eight_processes_open_a_store_that_is_not_there_yet(tmp_path, number_of_round):
-    path = tmp_path / "state" / f"{number_of_round}.db"
-    finish(start_together(path, messages=1))
-    check_all(path, messages=1)
+@pytest.mark.parametrize(
+    ("openings", "messages"),
+    [
+        pytest.param(1, 150, id="once, to write much"),
+        pytest.param(3, 1, id="some times", marks=EXTENDED),
+        pytest.param(200, 1, id="many times", marks=SOAK),
+    ],
+)
+def test_processes_that_make_a_store_at_once_lose_nothing_and_leave_no_gap(
+    tmp_path, openings, messages
+):
+    for number in range(openings):
+        path = tmp_path / "state" / f"{number}.db"
+        finish(start_together(path, messages=messages))
+        check_all(path, messages=messages)
 
 
-def test_eight_writers_lose_nothing_and_leave_no_gap(tmp_path):
-    path = tmp_path / "store.db"
-    finish(start_together(path, messages=150))
-    check_all(path, messages=150)
-
-
-@pytest.mark.soak
-def test_eight_processes_open_a_store_that_is_not_there_yet_many_times(tmp_path):
-    for number in range(200):
-        finish(start_together(tmp_path / f"{number}.db", messages=1))
-
-
-@pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.03, 0.1, 0.2])
-def test_everything_acknowledged_survives_a_kill(tmp_path, delay_s):
+@pytest.mark.parametrize("messages", spread([1, 2, 5, 20, 60], first=[5]))
+def test_everything_acknowledged_survives_a_kill(tmp_path, messages):
     path = tmp_path / "store.db"
     writer = start(path, 0, messages=1_000_000, size=3_000)
     writer.stdout.readline()
     writer.stdin.write("go\n")
     writer.stdin.flush()
-    acknowledged = int(writer.stdout.readline())
-    time.sleep(delay_s)
+    for _ in range(messages):
+        acknowledged = int(writer.stdout.readline())
     os.kill(writer.pid, signal.SIGKILL)
     # Not `communicate`: it would lose what readline has read ahead.
     lines = writer.stdout.read().split("\n")[:-1]  # after the last line break nothing was said

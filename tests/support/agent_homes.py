@@ -134,7 +134,7 @@ def claude_lines(
         said = {
             "id": f"msg_{index}",
             "role": "assistant",
-            "model": "claude-sonnet-4-5",
+            "model": "claude-sonnet-5-5",
             "content": [{"type": "text", "text": FILLER * 40}],
             "usage": {
                 "input_tokens": 12,

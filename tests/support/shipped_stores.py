@@ -26,13 +26,13 @@ from upthread.testing.store_conformance.backend import (
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
 
+_DAMAGED: Final = f"WHERE message_seq = {DAMAGED_MESSAGE}"
 _DAMAGES: Final[Mapping[Damage, str]] = {
-    "missing": "DELETE FROM {} WHERE message_seq = ?",
-    "unreadable": "UPDATE {} SET speaker = 'nobody' WHERE message_seq = ?",
-    "changed": "UPDATE {} SET recorded_at_ms = recorded_at_ms + 1 WHERE message_seq = ?",
+    "missing": f"DELETE FROM {{}}part {_DAMAGED}",
+    "unreadable": f"UPDATE {{}}part SET speaker = 'nobody' {_DAMAGED}",
+    "changed": f"UPDATE {{}}part SET recorded_at_ms = recorded_at_ms + 1 {_DAMAGED}",
 }
-"""Statements that both databases take."""
-
+"""Statements that both databases take, with `upthread.` before a table on PostgreSQL."""
 
 _TAMPERINGS: Final[Mapping[Tampering, tuple[str, ...]]] = {
     "event changed": ("UPDATE {}run_event SET recorded_at_ms = 7 WHERE seq = 2",),
@@ -52,23 +52,17 @@ _TAMPERINGS: Final[Mapping[Tampering, tuple[str, ...]]] = {
 """Statements that both databases take."""
 
 
-def _mark_newer(place: Path) -> None:
+def _in_sqlite(place: Path, *statements: str) -> None:
     connection = cast("Connection", apsw.Connection(str(place)))
-    connection.execute("PRAGMA user_version = 999")
-    connection.close()
-
-
-def _damage(place: Path, damage: Damage) -> None:
-    connection = cast("Connection", apsw.Connection(str(place)))
-    connection.execute(_DAMAGES[damage].format("part"), (DAMAGED_MESSAGE,))
-    connection.close()
-
-
-def _tamper(place: Path, tampering: Tampering) -> None:
-    connection = cast("Connection", apsw.Connection(str(place)))
-    for statement in _TAMPERINGS[tampering]:
+    for statement in statements:
         connection.execute(statement.replace("{}", ""))
     connection.close()
+
+
+def _in_postgres(place: Path, *statements: str) -> None:
+    with psycopg.connect(database_at(place)) as connection:
+        for statement in statements:
+            connection.execute(statement.replace("{}", "upthread.").encode())
 
 
 @contextmanager
@@ -86,23 +80,6 @@ def disk_full(store: Store) -> Generator[None]:
 def open_postgres(place: Path) -> PostgresStore:
     """Open the database that stands for a place, made with our schema if there is none."""
     return PostgresStore(as_owner(migrated_database_at(place)))
-
-
-def _mark_newer_postgres(place: Path) -> None:
-    with psycopg.connect(database_at(place)) as connection:
-        connection.execute("INSERT INTO upthread.schema_migration VALUES (999, 'later', '')")
-
-
-def _damage_postgres(place: Path, damage: Damage) -> None:
-    with psycopg.connect(database_at(place)) as connection:
-        statement = _DAMAGES[damage].replace("?", "%s").format("upthread.part")
-        connection.execute(statement.encode(), (DAMAGED_MESSAGE,))
-
-
-def _tamper_postgres(place: Path, tampering: Tampering) -> None:
-    with psycopg.connect(database_at(place)) as connection:
-        for statement in _TAMPERINGS[tampering]:
-            connection.execute(statement.replace("{}", "upthread.").encode())
 
 
 def _postgres_contents(place: Path) -> object:
@@ -147,21 +124,23 @@ SQLITE: Final = StoreBackend(
     make=SqliteStore,
     is_durable=True,
     is_shared=True,
-    mark_newer=_mark_newer,
+    mark_newer=lambda place: _in_sqlite(place, "PRAGMA user_version = 999"),
     failing=disk_full,
-    damage=_damage,
-    tamper=_tamper,
+    damage=lambda place, damage: _in_sqlite(place, _DAMAGES[damage]),
+    tamper=lambda place, tampering: _in_sqlite(place, *_TAMPERINGS[tampering]),
 )
 POSTGRES: Final = StoreBackend(
     name="postgres",
     make=open_postgres,
     is_durable=True,
     is_shared=True,
-    mark_newer=_mark_newer_postgres,
+    mark_newer=lambda place: _in_postgres(
+        place, "INSERT INTO upthread.schema_migration VALUES (999, 'later', '')"
+    ),
     contents=_postgres_contents,
     failing=read_only,
-    damage=_damage_postgres,
-    tamper=_tamper_postgres,
+    damage=lambda place, damage: _in_postgres(place, _DAMAGES[damage]),
+    tamper=lambda place, tampering: _in_postgres(place, *_TAMPERINGS[tampering]),
     is_between_people=True,
 )
 SHIPPED_STORES: Final = (MEMORY, SQLITE, POSTGRES)

@@ -1,6 +1,6 @@
-"""How much the tests try: much in `make test`, all of it where `make check` and `make soak` run.
+"""How much the tests try: much in `make test`, all of it in `make soak`.
 
-`make check` measures the core's coverage, and `UPTHREAD_THOROUGH=1` is set by it: CI runs both.
+`UPTHREAD_THOROUGH=1` makes other runs as thorough.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from tests.support import upthread_process
 from tests.support.upthread_process import CONTEXT
 
 import upthread.__main__
+from upthread.client import stores
+from upthread.runtime.lease import LeaseTimes
 
 CONTEXT.set_forkserver_preload([upthread_process.__name__, "tests.support.warm_imports"])
 
@@ -29,7 +31,7 @@ CONTEXT.set_forkserver_preload([upthread_process.__name__, "tests.support.warm_i
 class Invocation:
     """What to run and where. `output` is the file of its lines; its errors go beside it.
 
-    `input` is the file of its standard input.
+    `input` is the file of its standard input; `lease_times` replace those of a shared database.
     """
 
     words: tuple[str, ...]
@@ -37,6 +39,7 @@ class Invocation:
     environment: dict[str, str]
     output: str
     input: str = os.devnull
+    lease_times: LeaseTimes | None = None
 
     @property
     def errors(self) -> str:
@@ -74,6 +77,8 @@ def _play(invocation: Invocation) -> None:
             os.close(descriptor)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)  # multiprocessing took it away
     sys.argv = [upthread.__main__.__file__, *invocation.words]
+    if invocation.lease_times is not None:
+        stores.SHARED_LEASE_TIMES = invocation.lease_times  # type: ignore[misc]
     sys.exit(upthread.__main__.main())
 
 

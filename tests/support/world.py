@@ -131,6 +131,11 @@ class UpthreadProcess:
     def send(self, signal_number: int) -> None:
         os.kill(self.pid, signal_number)
 
+    def kill(self) -> None:
+        """Kill the process, which has not ended by itself."""
+        self.send(signal.SIGKILL)
+        assert self.exit_code == -signal.SIGKILL
+
     def close(self) -> None:
         if self.is_running:
             self.send(signal.SIGKILL)

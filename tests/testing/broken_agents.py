@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -129,6 +129,10 @@ class BrokenConnection:
         return self.called(session)(result) if self._fault.method == "result" else result
 
 
+async def _nowhere(_event: Event) -> None:
+    """Drop an event."""
+
+
 # --- sessions ------------------------------------------------------------------------------------
 
 
@@ -161,6 +165,10 @@ async def _attaches_anything(call: Call, session: Any) -> Any:
         return await call.real(session)
     except UpstreamError:
         return ()
+
+
+async def _attaches_none(call: Call, session: Any) -> Any:
+    return ()
 
 
 async def _not_missing(call: Call, session: Any) -> Any:
@@ -202,11 +210,7 @@ async def _says_twice(call: Call, session: Any, text: str, *, on_event: Any) -> 
     """Prompt the agent a second time, unseen."""
     result = await call.real(session, text, on_event=on_event)
     if result.outcome is Outcome.OK:
-
-        async def nowhere(_event: Event) -> None:
-            """Nobody is told."""
-
-        await call.real(session, text, on_event=nowhere)
+        await call.real(session, text, on_event=_nowhere)
     return result
 
 
@@ -224,13 +228,9 @@ async def _empty_fork(call: Call, session: Any) -> Any:
 async def _bare_fork(call: Call, session: Any) -> Any:
     """Fork what the last turn has not been said in."""
     fork = await call.connection.new_session()
-
-    async def nowhere(_event: Event) -> None:
-        """Nobody is told."""
-
     history = await call.connection.load_session(session)
     first = next(event.text for event in history if isinstance(event, UserTextReplayed))
-    await call.connection.prompt(fork, first, on_event=nowhere)
+    await call.connection.prompt(fork, first, on_event=_nowhere)
     return fork
 
 
@@ -241,12 +241,8 @@ async def _into_the_origin(call: Call, session: Any, text: str, *, on_event: Any
     if session not in made:
         made.append(session)
     if len(made) > 1:
-
-        async def nowhere(_event: Event) -> None:
-            """Nobody is told."""
-
         await call.connection.resume_session(made[0])
-        await call.real(made[0], text, on_event=nowhere)
+        await call.real(made[0], text, on_event=_nowhere)
     return result
 
 
@@ -381,15 +377,18 @@ def _result_first(call: Call, event: Event) -> list[Event]:
     if isinstance(event, ToolCallAnnounced):
         call.here[event.call_id] = event
         return []
-    if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}:
+    if _is_end(event):
         announced = call.here.pop(event.call_id, None)
         return [event, announced] if announced else [event]
     return [event]
 
 
 def _never_ends(call: Call, event: Event) -> list[Event]:
-    is_end = isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
-    return [] if is_end else [event]
+    return [] if _is_end(event) else [event]
+
+
+def _is_end(event: Event) -> bool:
+    return isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
 
 
 # --- prompts -------------------------------------------------------------------------------------
@@ -412,22 +411,16 @@ async def _afterwards(call: Call, session: Any, text: str, *, on_event: Any) -> 
     async def keep(event: Event) -> None:
         events.append(event)
 
+    async def deliver_late() -> None:
+        await asyncio.sleep(0.1)
+        await on_event(events[-1])
+
     result = await call.real(session, text, on_event=keep)
     for event in events[:-1]:
         await on_event(event)
-    loop_task = _deliver_later(on_event, events[-1:])
-    call.here.setdefault("tasks", []).append(loop_task)
+    if events:
+        call.here["task"] = asyncio.get_running_loop().create_task(deliver_late())
     return result
-
-
-def _deliver_later(on_event: Any, events: list[Event]) -> Any:
-
-    async def deliver() -> None:
-        await asyncio.sleep(0.1)
-        for event in events:
-            await on_event(event)
-
-    return asyncio.get_running_loop().create_task(deliver())
 
 
 async def _in_the_next(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
@@ -615,24 +608,17 @@ IDLE: list[subprocess.Popen[bytes]] = []
 """What a fault has started, for the test to end."""
 
 
-def _idle(*, in_group_of_its_own: bool) -> subprocess.Popen[bytes]:
+def _idle(*, in_group_of_its_own: bool) -> Callable[[Call], AgentProcess]:
+    """Name a process that outlives the connection, or that is in our own group."""
     words = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
-    IDLE.append(subprocess.Popen(words, start_new_session=in_group_of_its_own))
-    return IDLE[-1]
 
+    def does(call: Call) -> AgentProcess:
+        if "idle" not in call.here:
+            call.here["idle"] = subprocess.Popen(words, start_new_session=in_group_of_its_own)
+            IDLE.append(call.here["idle"])
+        return AgentProcess(pid=call.here["idle"].pid, started_at_ticks=1)
 
-def _another_process(call: Call) -> AgentProcess:
-    """Name a process that goes on when the connection is left."""
-    if "idle" not in call.here:
-        call.here["idle"] = _idle(in_group_of_its_own=True)
-    return AgentProcess(pid=call.here["idle"].pid, started_at_ticks=1)
-
-
-def _no_leader(call: Call) -> AgentProcess:
-    """Name a process that is in our own group."""
-    if "idle" not in call.here:
-        call.here["idle"] = _idle(in_group_of_its_own=False)
-    return AgentProcess(pid=call.here["idle"].pid, started_at_ticks=1)
+    return does
 
 
 async def _slow_start(open_real: Any) -> Any:
@@ -659,378 +645,206 @@ async def _no_cure(open_real: Any) -> Any:
         raise UpstreamError(str(error), outcome=error.outcome, hint="") from error
 
 
-async def _none() -> tuple[()]:
-    return ()
-
-
-FAULTS: tuple[Fault, ...] = (
-    Fault("A1", "process: goes on when it was left", "process", _another_process),
-    Fault("A1", "process: is in our group", "process", _no_leader),
-    Fault(
-        "A1",
-        "process: has no start",
-        "process",
-        lambda call: call.real and structs.replace(call.real, started_at_ticks=0),
-    ),
-    Fault(
-        "A2_a_bad_start_is_an_error_in_time", "open: takes longer than it may", "open", _slow_start
-    ),
-    Fault(
-        "A2_a_bad_start_is_an_error_in_time",
-        "open: opens what did not start",
-        "open",
-        _started_all_the_same,
-    ),
-    Fault(
-        "A2_a_bad_start_is_an_error_in_time", "open: says nothing of what helps", "open", _no_cure
-    ),
-    Fault("A2", "open: makes a directory that is gone", "request", _made_first),
-    Fault(
-        "A2",
-        "capabilities: another agent's",
-        "capabilities",
-        lambda call: structs.replace(call.real, agent="somebody"),
-    ),
-    Fault(
-        "A2",
-        "capabilities: no version",
-        "capabilities",
-        lambda call: structs.replace(call.real, version=""),
-    ),
-    Fault("A3", "new_session: gives one id twice", "new_session", _same_id),
-    Fault("A3", "new_session: gives an id of nothing", "new_session", _id_of_nothing),
-    Fault("A3", "resume_session: finds nothing", "resume_session", _always_missing),
-    Fault(
-        "A4_what_is_said_after_attaching_is_added_to_it",
-        "prompt: begins an empty session under the id",
-        "prompt",
-        _into_the_empty,
-    ),
-    Fault(
-        "A4_of_two_sessions_the_one_asked_for_is_attached",
-        "prompt: goes to the newest session",
-        "prompt",
-        _to_the_newest,
-    ),
-    Fault("A4", "prompt: is said twice", "prompt", _says_twice),
-    Fault("A4", "resume_session: attaches what is not there", "resume_session", _attaches_anything),
-    Fault("A4", "load_session: attaches what is not there", "load_session", _attaches_anything),
-    Fault("A4", "resume_session: does not say missing", "resume_session", _not_missing),
-    Fault("A4", "load_session: does not say missing", "load_session", _not_missing),
-    Fault("A4", "resume_session: makes one on failure", "resume_session", _made_on_failure),
-    Fault("A4", "load_session: makes one on failure", "load_session", _made_on_failure),
-    Fault("A4", "load_session: attaches another", "load_session", _the_newest),
-    Fault("A4", "load_session: attaches none", "load_session", lambda call, session: _none()),
-    Fault("A4", "resume_session: attaches none", "resume_session", lambda call, session: _none()),
-    Fault("A5", "late_events: a resume replays", "late_events", lambda call: call.real + 3),
-    Fault(
-        "A5",
-        "history: ends after its first turn",
-        "history",
-        lambda call, events: _joined(_turns(events)[:2]),
-    ),
-    Fault(
-        "A5",
-        "history: begins with its second turn",
-        "history",
-        lambda call, events: _joined(_turns(events)[2:] or _turns(events)),
-    ),
-    Fault(
-        "A5",
-        "history: lacks its last turn",
-        "history",
-        lambda call, events: _joined(
+_PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
+    ("A1", "process"): {
+        "goes on when it was left": _idle(in_group_of_its_own=True),
+        "is in our group": _idle(in_group_of_its_own=False),
+        "has no start": lambda call: call.real and structs.replace(call.real, started_at_ticks=0),
+    },
+    ("A2_a_bad_start_is_an_error_in_time", "open"): {
+        "takes longer than it may": _slow_start,
+        "opens what did not start": _started_all_the_same,
+        "says nothing of what helps": _no_cure,
+    },
+    ("A2", "request"): {"makes a directory that is gone": _made_first},
+    ("A2", "capabilities"): {
+        "another agent's": lambda call: structs.replace(call.real, agent="somebody"),
+        "no version": lambda call: structs.replace(call.real, version=""),
+    },
+    ("A3", "new_session"): {
+        "gives one id twice": _same_id,
+        "gives an id of nothing": _id_of_nothing,
+    },
+    ("A3", "resume_session"): {"finds nothing": _always_missing},
+    ("A4_what_is_said_after_attaching_is_added_to_it", "prompt"): {
+        "begins an empty session under the id": _into_the_empty
+    },
+    ("A4_of_two_sessions_the_one_asked_for_is_attached", "prompt"): {
+        "goes to the newest session": _to_the_newest
+    },
+    ("A4", "prompt"): {"is said twice": _says_twice},
+    ("A4", "resume_session"): {
+        "attaches what is not there": _attaches_anything,
+        "does not say missing": _not_missing,
+        "makes one on failure": _made_on_failure,
+        "attaches none": _attaches_none,
+    },
+    ("A4", "load_session"): {
+        "attaches what is not there": _attaches_anything,
+        "does not say missing": _not_missing,
+        "makes one on failure": _made_on_failure,
+        "attaches another": _the_newest,
+        "attaches none": _attaches_none,
+    },
+    ("A5", "late_events"): {"a resume replays": lambda call: call.real + 3},
+    ("A5", "history"): {
+        "ends after its first turn": lambda call, events: _joined(_turns(events)[:2]),
+        "begins with its second turn": lambda call, events: _joined(
+            _turns(events)[2:] or _turns(events)
+        ),
+        "lacks its last turn": lambda call, events: _joined(
             _turns(events)[:-1] if len(_turns(events)) > 2 else _turns(events)
         ),
-    ),
-    Fault(
-        "A5",
-        "history: has turns in another order",
-        "history",
-        lambda call, events: _joined(reversed(_turns(events))),
-    ),
-    Fault("A5", "history: is backwards", "history", lambda call, events: reversed(events)),
-    Fault(
-        "A5",
-        "history: has a turn twice",
-        "history",
-        lambda call, events: ([*events, *_turns(events)[-1]]),
-    ),
-    Fault("A5", "history: is empty", "history", lambda call, events: ()),
-    Fault(
-        "A5",
-        "history: is a new one each time",
-        "history",
-        lambda call, events: events if call.here.setdefault(call.real, events) is events else (),
-    ),
-    Fault("A5", "history: has no prompts", "history", _without(UserTextReplayed)),
-    Fault("A5", "history: has no replies", "history", _without(TextReceived)),
-    Fault("A5", "history: has no calls", "history", _without(ToolCallAnnounced)),
-    Fault("A5", "history: has no results", "history", _without(ToolCallUpdated)),
-    Fault(
-        "A5",
-        "history: has failures alone",
-        "history",
-        _change(
+        "has turns in another order": lambda call, events: _joined(reversed(_turns(events))),
+        "is backwards": lambda call, events: reversed(events),
+        "has a turn twice": lambda call, events: ([*events, *_turns(events)[-1]]),
+        "is empty": lambda call, events: (),
+        "is a new one each time": lambda call, events: (
+            events if call.here.setdefault(call.real, events) is events else ()
+        ),
+        "has no prompts": _without(UserTextReplayed),
+        "has no replies": _without(TextReceived),
+        "has no calls": _without(ToolCallAnnounced),
+        "has no results": _without(ToolCallUpdated),
+        "has failures alone": _change(
             ToolCallUpdated, status=lambda status: "failed" if status == "completed" else status
         ),
-    ),
-    Fault(
-        "A5",
-        "history: has other call ids",
-        "history",
-        _change(ToolCallAnnounced, call_id=lambda name: f"{name}x"),
-    ),
-    Fault(
-        "A5", "history: is nobody's", "history", _change(UserTextReplayed, upstream_session_id=None)
-    ),
-    Fault(
-        "A5",
-        "history: is another session's",
-        "history",
-        _change(TextReceived, upstream_session_id="ses_other"),
-    ),
-    Fault(
-        "A5",
-        "history: has replies before prompts",
-        "history",
-        lambda call, events: _joined([turn[1:] + turn[:1] for turn in _turns(events)]),
-    ),
-    Fault("A6", "prompt: does not wait for who takes events", "prompt", _at_once),
-    Fault("A6", "prompt: delivers an event when it has returned", "prompt", _afterwards),
-    Fault("A6", "on_event: lags behind by one", "on_event", _held_back),
-    Fault("A6", "on_event: swaps two", "on_event", _in_pairs_swapped),
-    Fault("A6", "on_event: says all twice", "on_event", _repeated(TextReceived)),
-    Fault("A6", "on_event: ends after the first text", "on_event", _first_text_only),
-    Fault("A6", "on_event: makes one piece of all", "on_event", _all_at_once),
-    Fault(
-        "A7",
-        "on_event: says nothing of whose it is",
-        "on_event",
-        _change(TextReceived, upstream_session_id=None),
-    ),
-    Fault(
-        "A7",
-        "on_event: is another session's",
-        "on_event",
-        _change(TextReceived, upstream_session_id="ses_other"),
-    ),
-    Fault("A7", "on_event: guesses whose it is", "on_event", _stamped),
-    Fault("A7", "on_event: gives a child's words to its parent", "on_event", _of_the_parent),
-    Fault("A7", "on_event: tells of no child", "on_event", _without(ChildStarted)),
-    Fault("A7", "on_event: tells of no child's end", "on_event", _without(ChildEnded)),
-    Fault("A7", "on_event: tells of a child when it has ended", "on_event", _child_first),
-    Fault(
-        "A7",
-        "on_event: names a child as its parent",
-        "on_event",
-        lambda call, event: (
+        "has other call ids": _change(ToolCallAnnounced, call_id=lambda name: f"{name}x"),
+        "is nobody's": _change(UserTextReplayed, upstream_session_id=None),
+        "is another session's": _change(TextReceived, upstream_session_id="ses_other"),
+        "has replies before prompts": lambda call, events: _joined(
+            [turn[1:] + turn[:1] for turn in _turns(events)]
+        ),
+    },
+    ("A6", "prompt"): {
+        "does not wait for who takes events": _at_once,
+        "delivers an event when it has returned": _afterwards,
+    },
+    ("A6", "on_event"): {
+        "lags behind by one": _held_back,
+        "swaps two": _in_pairs_swapped,
+        "says all twice": _repeated(TextReceived),
+        "ends after the first text": _first_text_only,
+        "makes one piece of all": _all_at_once,
+    },
+    ("A7", "on_event"): {
+        "says nothing of whose it is": _change(TextReceived, upstream_session_id=None),
+        "is another session's": _change(TextReceived, upstream_session_id="ses_other"),
+        "guesses whose it is": _stamped,
+        "gives a child's words to its parent": _of_the_parent,
+        "tells of no child": _without(ChildStarted),
+        "tells of no child's end": _without(ChildEnded),
+        "tells of a child when it has ended": _child_first,
+        "names a child as its parent": lambda call, event: (
             [structs.replace(event, child_upstream_session_id=call.real)]
             if isinstance(event, ChildStarted)
             else [event]
         ),
-    ),
-    Fault("A7", "on_event: tells of a child twice", "on_event", _repeated(ChildStarted)),
-    Fault("A8", "late_events: are not counted", "late_events", lambda call: 0),
-    Fault("A8", "prompt: delivers late words in the next", "prompt", _in_the_next),
-    Fault(
-        "A9", "result: a limit is a success", "result", _outcome(Outcome.RATE_LIMITED, Outcome.OK)
-    ),
-    Fault(
-        "A9",
-        "result: a limit is unknown",
-        "result",
-        _outcome(Outcome.RATE_LIMITED, Outcome.UNKNOWN),
-    ),
-    Fault(
-        "A9",
-        "result: a full context is unknown",
-        "result",
-        _outcome(Outcome.CONTEXT_FULL, Outcome.UNKNOWN),
-    ),
-    Fault(
-        "A9",
-        "result: a lost session is transient",
-        "result",
-        _outcome(Outcome.MISSING, Outcome.TRANSIENT),
-    ),
-    Fault(
-        "A9", "result: a death is a success", "result", _outcome(Outcome.PROCESS_DIED, Outcome.OK)
-    ),
-    Fault("A9", "result: has no word of the agent's", "result", _result(detail="")),
-    Fault("A9", "prompt: raises how it ended", "prompt", _raises),
-    Fault(
-        "A9_a_second_prompt_at_once_is_refused",
-        "prompt: takes a second one",
-        "prompt",
-        _two_at_once,
-    ),
-    Fault(
-        "A9_a_second_prompt_at_once_is_refused",
-        "prompt: keeps a second one waiting",
-        "prompt",
-        _waits_its_turn,
-    ),
-    Fault(
-        "A9_an_error_of_the_caller_comes_through",
-        "prompt: passes over an error of the caller",
-        "prompt",
-        _swallows,
-    ),
-    Fault(
-        "A9_an_error_of_the_caller_comes_through",
-        "prompt: makes an error of the caller its own",
-        "prompt",
-        _wraps,
-    ),
-    Fault("A10", "cancel: does nothing", "cancel", _not_cancelled),
-    Fault("A10", "cancel: refuses", "cancel", _no_forced_end),
-    Fault(
-        "A10",
-        "result: a cancelled prompt is a success",
-        "result",
-        _outcome(Outcome.CANCELLED, Outcome.OK),
-    ),
-    Fault(
-        "A10",
-        "result: a cancelled prompt is a death",
-        "result",
-        _outcome(Outcome.CANCELLED, Outcome.PROCESS_DIED),
-    ),
-    Fault("A10", "prompt: loses a session that was cancelled", "prompt", _loses_on_deadline),
-    Fault(
-        "A11",
-        "request: knows no deadline",
-        "request",
-        lambda request: structs.replace(request, prompt_timeout_s=3_600.0),
-    ),
-    Fault("A11", "prompt: goes on past its deadline", "prompt", _no_deadline),
-    Fault("A11", "prompt: ends before its deadline", "prompt", _deadline_at_once),
-    Fault("A11", "prompt: loses a session that timed out", "prompt", _loses_on_deadline),
-    Fault(
-        "A11",
-        "result: a deadline is a cancel",
-        "result",
-        _outcome(Outcome.TIMED_OUT, Outcome.CANCELLED),
-    ),
-    Fault(
-        "A12",
-        "on_event: leaves NUL out",
-        "on_event",
-        _change(TextReceived, text=lambda text: text.replace("\0", "")),
-    ),
-    Fault(
-        "A12",
-        "on_event: replaces half a character",
-        "on_event",
-        _change(TextReceived, text=lambda text: text.encode(errors="replace").decode()),
-    ),
-    Fault(
-        "A12",
-        "on_event: cuts long texts",
-        "on_event",
-        _change(TextReceived, text=lambda text: text[:65_536]),
-    ),
-    Fault("A12", "prompt: leaves NUL out", "prompt", _altered(lambda text: text.replace("\0", ""))),
-    Fault(
-        "A12",
-        "prompt: composes characters",
-        "prompt",
-        _altered(lambda text: text.replace("e\u0301", "\u00e9")),
-    ),
-    Fault(
-        "A12",
-        "prompt: is cut",
-        "prompt",
-        _altered(lambda text: text[:1_000] + text[-20:] if len(text) > 4_096 else text),
-    ),
-    Fault(
-        "A12", "on_event: leaves out what it does not know", "on_event", _without(UnknownReceived)
-    ),
-    Fault(
-        "A12",
-        "on_event: keeps nothing of what it does not know",
-        "on_event",
-        _change(UnknownReceived, raw=None),
-    ),
-    Fault("A12", "prompt: ends with what it cannot read", "prompt", _garbage_ends_it),
-    Fault("A13", "request: nobody is asked", "request", _unasked),
-    Fault("A13", "request: somebody else answers", "request", _asked_of_nobody),
-    Fault(
-        "A13",
-        "request: a refusal is taken for a yes",
-        "request",
-        _answered_with("allow_once", when="reject_once"),
-    ),
-    Fault(
-        "A13",
-        "request: a yes is taken for a refusal",
-        "request",
-        _answered_with("reject_once", when="allow_once"),
-    ),
-    Fault("A13", "request: it acts, then asks", "request", _asked_after),
-    Fault("A13", "request: it acts elsewhere", "request", _elsewhere),
-    Fault("A13", "on_event: says nothing of an answer", "on_event", _without(PermissionAnswered)),
-    Fault(
-        "A13",
-        "on_event: forgets who answered",
-        "on_event",
-        _change(PermissionAnswered, answered_by=""),
-    ),
-    Fault(
-        "A13",
-        "on_event: says that all was allowed",
-        "on_event",
-        _change(PermissionAnswered, answer="allow_once"),
-    ),
-    Fault(
-        "A13",
-        "on_event: forgets which call was asked about",
-        "on_event",
-        _change(PermissionAnswered, call_id=None),
-    ),
-    Fault("A15", "on_event: tells of no call", "on_event", _without(ToolCallAnnounced)),
-    Fault("A15", "on_event: tells of no result", "on_event", _without(ToolCallUpdated)),
-    Fault(
-        "A15",
-        "on_event: tells of neither",
-        "on_event",
-        _without(ToolCallAnnounced, ToolCallUpdated),
-    ),
-    Fault("A15", "on_event: tells of a call when it has ended", "on_event", _result_first),
-    Fault("A15", "on_event: tells of a call twice", "on_event", _repeated(ToolCallAnnounced)),
-    Fault("A15", "on_event: never ends a call", "on_event", _never_ends),
-    Fault(
-        "A15",
-        "on_event: ends another call",
-        "on_event",
-        _change(ToolCallUpdated, call_id=lambda name: f"{name}x"),
-    ),
-    Fault(
-        "A15",
-        "on_event: fails what was done",
-        "on_event",
-        _change(
+        "tells of a child twice": _repeated(ChildStarted),
+    },
+    ("A8", "late_events"): {"are not counted": lambda call: 0},
+    ("A8", "prompt"): {"delivers late words in the next": _in_the_next},
+    ("A9", "result"): {
+        "a limit is a success": _outcome(Outcome.RATE_LIMITED, Outcome.OK),
+        "a limit is unknown": _outcome(Outcome.RATE_LIMITED, Outcome.UNKNOWN),
+        "a full context is unknown": _outcome(Outcome.CONTEXT_FULL, Outcome.UNKNOWN),
+        "a lost session is transient": _outcome(Outcome.MISSING, Outcome.TRANSIENT),
+        "a death is a success": _outcome(Outcome.PROCESS_DIED, Outcome.OK),
+        "has no word of the agent's": _result(detail=""),
+    },
+    ("A9", "prompt"): {"raises how it ended": _raises},
+    ("A9_a_second_prompt_at_once_is_refused", "prompt"): {
+        "takes a second one": _two_at_once,
+        "keeps a second one waiting": _waits_its_turn,
+    },
+    ("A9_an_error_of_the_caller_comes_through", "prompt"): {
+        "passes over an error of the caller": _swallows,
+        "makes an error of the caller its own": _wraps,
+    },
+    ("A10", "cancel"): {
+        "does nothing": _not_cancelled,
+        "refuses": _no_forced_end,
+    },
+    ("A10", "result"): {
+        "a cancelled prompt is a success": _outcome(Outcome.CANCELLED, Outcome.OK),
+        "a cancelled prompt is a death": _outcome(Outcome.CANCELLED, Outcome.PROCESS_DIED),
+    },
+    ("A10", "prompt"): {"loses a session that was cancelled": _loses_on_deadline},
+    ("A11", "request"): {
+        "knows no deadline": lambda request: structs.replace(request, prompt_timeout_s=3_600.0)
+    },
+    ("A11", "prompt"): {
+        "goes on past its deadline": _no_deadline,
+        "ends before its deadline": _deadline_at_once,
+        "loses a session that timed out": _loses_on_deadline,
+    },
+    ("A11", "result"): {"a deadline is a cancel": _outcome(Outcome.TIMED_OUT, Outcome.CANCELLED)},
+    ("A12", "on_event"): {
+        "leaves NUL out": _change(TextReceived, text=lambda text: text.replace("\0", "")),
+        "replaces half a character": _change(
+            TextReceived, text=lambda text: text.encode(errors="replace").decode()
+        ),
+        "cuts long texts": _change(TextReceived, text=lambda text: text[:65_536]),
+        "leaves out what it does not know": _without(UnknownReceived),
+        "keeps nothing of what it does not know": _change(UnknownReceived, raw=None),
+    },
+    ("A12", "prompt"): {
+        "leaves NUL out": _altered(lambda text: text.replace("\0", "")),
+        "composes characters": _altered(lambda text: text.replace("e\u0301", "\u00e9")),
+        "is cut": _altered(lambda text: text[:1_000] + text[-20:] if len(text) > 4_096 else text),
+        "ends with what it cannot read": _garbage_ends_it,
+    },
+    ("A13", "request"): {
+        "nobody is asked": _unasked,
+        "somebody else answers": _asked_of_nobody,
+        "a refusal is taken for a yes": _answered_with("allow_once", when="reject_once"),
+        "a yes is taken for a refusal": _answered_with("reject_once", when="allow_once"),
+        "it acts, then asks": _asked_after,
+        "it acts elsewhere": _elsewhere,
+    },
+    ("A13", "on_event"): {
+        "says nothing of an answer": _without(PermissionAnswered),
+        "forgets who answered": _change(PermissionAnswered, answered_by=""),
+        "says that all was allowed": _change(PermissionAnswered, answer="allow_once"),
+        "forgets which call was asked about": _change(PermissionAnswered, call_id=None),
+    },
+    ("A15", "on_event"): {
+        "tells of no call": _without(ToolCallAnnounced),
+        "tells of no result": _without(ToolCallUpdated),
+        "tells of neither": _without(ToolCallAnnounced, ToolCallUpdated),
+        "tells of a call when it has ended": _result_first,
+        "tells of a call twice": _repeated(ToolCallAnnounced),
+        "never ends a call": _never_ends,
+        "ends another call": _change(ToolCallUpdated, call_id=lambda name: f"{name}x"),
+        "fails what was done": _change(
             ToolCallUpdated, status=lambda status: "failed" if status == "completed" else status
         ),
-    ),
-    Fault("A16", "fork_session: forks nothing", "fork_session", _no_fork),
-    Fault("A16", "fork_session: begins anew", "fork_session", _empty_fork),
-    Fault("A16", "fork_session: takes the first turn alone", "fork_session", _bare_fork),
-    Fault("A16", "prompt: tells the origin what its fork is told", "prompt", _into_the_origin),
-    Fault("A17", "list_sessions: lists none", "list_sessions", _lost_list),
-    Fault("A17", "list_sessions: lists the first", "list_sessions", _first_listed),
-    Fault("A17", "list_sessions: lists one twice", "list_sessions", _listed_twice),
-    Fault("A17", "list_sessions: lists other ids", "list_sessions", _misnamed),
-    Fault("A18", "result: knows no tokens", "result", _result(tokens_in=None, tokens_out=None)),
-    Fault(
-        "A18",
-        "result: swaps tokens",
-        "result",
-        lambda call, result: structs.replace(
+    },
+    ("A16", "fork_session"): {
+        "forks nothing": _no_fork,
+        "begins anew": _empty_fork,
+        "takes the first turn alone": _bare_fork,
+    },
+    ("A16", "prompt"): {"tells the origin what its fork is told": _into_the_origin},
+    ("A17", "list_sessions"): {
+        "lists none": _lost_list,
+        "lists the first": _first_listed,
+        "lists one twice": _listed_twice,
+        "lists other ids": _misnamed,
+    },
+    ("A18", "result"): {
+        "knows no tokens": _result(tokens_in=None, tokens_out=None),
+        "swaps tokens": lambda call, result: structs.replace(
             result, tokens_in=result.tokens_out, tokens_out=result.tokens_in
         ),
-    ),
-    Fault("A18", "result: counts always the same", "result", _result(tokens_in=1, tokens_out=1)),
-    Fault("A18", "result: knows no end of a limit", "result", _result(reset_at_ms=None)),
+        "counts always the same": _result(tokens_in=1, tokens_out=1),
+        "knows no end of a limit": _result(reset_at_ms=None),
+    },
+}
+"""By the promise that has to fail and the method that the fault stands before."""
+
+FAULTS = tuple(
+    Fault(breaks, f"{method}: {what}", method, does)
+    for (breaks, method), faults in _PLANTED.items()
+    for what, does in faults.items()
 )

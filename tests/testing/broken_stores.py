@@ -7,10 +7,11 @@ promises. A fault is given the real method and what it was called with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,10 @@ from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.samples import KEY, PROJECT
 
 Real = Callable[..., Any]
+
+
+Planted = Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]]
+"""What a method does instead, by the promise that it breaks and its name."""
 
 
 class Fault(NamedTuple):
@@ -84,6 +89,10 @@ def _changed(kind: type, change: Callable[[Any], Any]) -> Callable[..., None]:
         real([change(each) if isinstance(each, kind) else each for each in writes], fences=fences)
 
     return does
+
+
+def _with(kind: type, **instead: Any) -> Callable[..., None]:
+    return _changed(kind, lambda each: structs.replace(each, **instead))
 
 
 def _tolerant(error: type[UpthreadError], kind: type = object) -> Callable[..., None]:
@@ -232,39 +241,13 @@ def _undone_fails(real: Real, writes: Any, *, fences: Any = ()) -> None:
         raise
 
 
-def _twice(kind: type) -> Callable[..., None]:
-    """Write what was written before as if it were something new."""
-
-    def does(real: Real, writes: Any, *, fences: Any = ()) -> None:
-        again = [
-            structs.replace(each, by_user=f"{each.by_user} again")
-            for each in writes
-            if isinstance(each, kind)
-        ]
-        real([*writes, *again], fences=fences)
-
-    return does
+def _act_twice(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Write an act that was written before as if it were something new."""
+    acts = [each for each in writes if isinstance(each, commands.RecordAct)]
+    again = [structs.replace(each, by_user=f"{each.by_user} again") for each in acts]
+    real([*writes, *again], fences=fences)
 
 
-_WRITES = (
-    commands.RecordProject,
-    commands.OpenWorkstream,
-    commands.OpenConversation,
-    commands.OpenLink,
-    commands.EndLink,
-    commands.OpenTurn,
-    commands.RecordParts,
-    commands.RecordTurnEvent,
-    commands.OpenRun,
-    commands.RecordRunEvent,
-    commands.EnqueueTransition,
-    commands.RecordQuarantine,
-    commands.RecordDecision,
-    commands.RecordOnce,
-    commands.RecordExamined,
-    commands.RecordBriefingEdit,
-    commands.RecordAct,
-)
 _NUMBERED = (
     commands.OpenWorkstream,
     commands.OpenConversation,
@@ -278,96 +261,78 @@ _NUMBERED = (
     commands.RecordQuarantine,
     commands.RecordOnce,
 )
+_WRITES = (
+    *_NUMBERED,
+    commands.RecordProject,
+    commands.EndLink,
+    commands.RecordDecision,
+    commands.RecordExamined,
+    commands.RecordBriefingEdit,
+    commands.RecordAct,
+)
+_OWNED = (*_NUMBERED[2:6], *_NUMBERED[7:10], commands.RecordDecision, commands.EndLink)
 
-
-def _commit(breaks: str, what: str, does: Callable[..., None], **more: Any) -> Fault:
-    return Fault(breaks, f"commit: {what}", "commit", does, **more)
-
-
-_COMMITTING = (
-    *(_commit("S1", f"{kind.__name__} is dropped", _without(kind)) for kind in _WRITES),
-    _commit("S1", "a batch goes in one by one", _one_by_one),
-    _commit("S1", "what comes before a failure stays", _half_is_left),
-    _commit("S1", "the last write is dropped", lambda real, writes, fences=(): real(writes[:-1])),
-    _commit("S2", "the same again is refused", _not_twice),
-    *(
-        _commit("S3", f"{kind.__name__} with other content passes", _tolerant(ConflictError, kind))
-        for kind in _NUMBERED
-    ),
-    _commit(
-        "S3",
-        "the last cause of an end stands",
-        _changed(commands.EndLink, lambda each: structs.replace(each, ended_because="expired")),
-    ),
-    _commit("S4", "no fence is checked", lambda real, writes, fences=(): real(writes)),
-    _commit(
-        "S4",
-        "the first fence alone is checked",
-        lambda real, writes, fences=(): real(writes, fences=fences[:1]),
-    ),
-    _commit("S4", "any token fits", _known_token),
-    _commit("S4", "a released lease is taken for held", _fences_of_the_released),
-    _commit("S4", "an empty batch checks no fence", _only_with_writes),
-    _commit(
-        "S4",
-        "a batch with fences is refused",
-        lambda real, writes, fences=(): real(
+_COMMITTING: Planted = {
+    ("S1", "commit"): {
+        **{f"{kind.__name__} is dropped": _without(kind) for kind in _WRITES},
+        "a batch goes in one by one": _one_by_one,
+        "what comes before a failure stays": _half_is_left,
+        "the last write is dropped": lambda real, writes, fences=(): real(writes[:-1]),
+    },
+    ("S2", "commit"): {"the same again is refused": _not_twice},
+    ("S3", "commit"): {
+        **{
+            f"{kind.__name__} with other content passes": _tolerant(ConflictError, kind)
+            for kind in _NUMBERED
+        },
+        "the last cause of an end stands": _with(commands.EndLink, ended_because="expired"),
+    },
+    ("S4", "commit"): {
+        "no fence is checked": lambda real, writes, fences=(): real(writes),
+        "the first fence alone is checked": lambda real, writes, fences=(): real(
+            writes, fences=fences[:1]
+        ),
+        "any token fits": _known_token,
+        "a released lease is taken for held": _fences_of_the_released,
+        "an empty batch checks no fence": _only_with_writes,
+        "a batch with fences is refused": lambda real, writes, fences=(): real(
             writes, fences=[Fence(name="no", token=0)] if fences else ()
         ),
-    ),
-    _commit("S6", "a gap is closed", _renumbered),
-    _commit("S6", "a part has the message's speaker", _of_the_message),
-    _commit("S6", "a gap of links passes", _tolerant(ConflictError, commands.OpenLink)),
-    _commit("S6", "a gap of events passes", _tolerant(ConflictError, commands.RecordTurnEvent)),
-    _commit("S8", "NUL is left out of texts", _text(lambda text: text.replace("\0", ""))),
-    _commit(
-        "S8",
-        "half a character is replaced",
-        _text(lambda text: text.encode(errors="replace").decode()),
-    ),
-    _commit("S8", "long texts are cut", _text(lambda text: text[:65_536])),
-    _commit("S8", "texts are trimmed", _text(str.strip)),
-    _commit("S8", "arguments lose their depth", _changed(commands.RecordParts, _arguments)),
-    _commit("S10", "a key has two", _tolerant(ConflictError, commands.OpenConversation)),
-    _commit("S11", "a name is shared", _tolerant(ConflictError, commands.OpenWorkstream)),
-    _commit(
-        "S15",
-        "the delay of a transition is lost",
-        _changed(commands.EnqueueTransition, lambda each: structs.replace(each, due_at_ms=0)),
-    ),
-    _commit("S18", "a failed write is passed over", _tolerant(StoreError)),
-    _commit("S18", "nothing works after a failure", _undone_fails),
-    _commit("S21", "what was never opened is opened", _opened_first),
-    *(
-        _commit("S21", f"{kind.__name__} of nobody passes", _tolerant(NotFoundError, kind))
-        for kind in (
-            commands.OpenLink,
-            commands.OpenTurn,
-            commands.RecordParts,
-            commands.RecordTurnEvent,
-            commands.RecordRunEvent,
-            commands.EnqueueTransition,
-            commands.RecordQuarantine,
-            commands.RecordDecision,
-            commands.EndLink,
-        )
-    ),
-    _commit("S23", "two attempts begin", _tolerant(ConflictError, commands.RecordOnce)),
-    _commit(
-        "S23",
-        "the receipt is lost",
-        _changed(commands.RecordOnce, lambda each: structs.replace(each, receipt=None)),
-    ),
-    _commit(
-        "S23",
-        "an action is known by its key alone",
-        _changed(commands.RecordOnce, lambda each: structs.replace(each, project_id=PROJECT)),
-    ),
-    _commit("S24", "a place is written twice", _tolerant(ConflictError, commands.RecordExamined)),
-    _commit(
-        "S24",
-        "times are cut to the second",
-        _changed(
+    },
+    ("S6", "commit"): {
+        "a gap is closed": _renumbered,
+        "a part has the message's speaker": _of_the_message,
+        "a gap of links passes": _tolerant(ConflictError, commands.OpenLink),
+        "a gap of events passes": _tolerant(ConflictError, commands.RecordTurnEvent),
+    },
+    ("S8", "commit"): {
+        "NUL is left out of texts": _text(lambda text: text.replace("\0", "")),
+        "half a character is replaced": _text(lambda text: text.encode(errors="replace").decode()),
+        "long texts are cut": _text(lambda text: text[:65_536]),
+        "texts are trimmed": _text(str.strip),
+        "arguments lose their depth": _changed(commands.RecordParts, _arguments),
+    },
+    ("S10", "commit"): {"a key has two": _tolerant(ConflictError, commands.OpenConversation)},
+    ("S11", "commit"): {"a name is shared": _tolerant(ConflictError, commands.OpenWorkstream)},
+    ("S15", "commit"): {
+        "the delay of a transition is lost": _with(commands.EnqueueTransition, due_at_ms=0)
+    },
+    ("S18", "commit"): {
+        "a failed write is passed over": _tolerant(StoreError),
+        "nothing works after a failure": _undone_fails,
+    },
+    ("S21", "commit"): {
+        "what was never opened is opened": _opened_first,
+        **{f"{kind.__name__} of nobody passes": _tolerant(NotFoundError, kind) for kind in _OWNED},
+    },
+    ("S23", "commit"): {
+        "two attempts begin": _tolerant(ConflictError, commands.RecordOnce),
+        "the receipt is lost": _with(commands.RecordOnce, receipt=None),
+        "an action is known by its key alone": _with(commands.RecordOnce, project_id=PROJECT),
+    },
+    ("S24", "commit"): {
+        "a place is written twice": _tolerant(ConflictError, commands.RecordExamined),
+        "times are cut to the second": _changed(
             commands.RecordExamined,
             lambda each: structs.replace(
                 each,
@@ -377,23 +342,17 @@ _COMMITTING = (
                 ),
             ),
         ),
-    ),
-    _commit("S25", "two edits are one", _tolerant(ConflictError, commands.RecordBriefingEdit)),
-    _commit("S26", "nothing is erased", _without(commands.EraseConversation)),
-    _commit("S26", "no run is erased", _without(commands.EraseRun)),
-    _commit(
-        "S26",
-        "what is newer is erased too",
-        _changed(commands.EraseConversation, lambda each: structs.replace(each, before_ms=None)),
-    ),
-    _commit(
-        "S26",
-        "a role's run is erased whole",
-        _changed(commands.EraseRun, lambda each: structs.replace(each, role=None)),
-    ),
-    _commit("S26", "its neighbours are erased too", _others_too),
-    _commit("S30", "an act is kept twice", _twice(commands.RecordAct)),
-)
+    },
+    ("S25", "commit"): {"two edits are one": _tolerant(ConflictError, commands.RecordBriefingEdit)},
+    ("S26", "commit"): {
+        "nothing is erased": _without(commands.EraseConversation),
+        "no run is erased": _without(commands.EraseRun),
+        "what is newer is erased too": _with(commands.EraseConversation, before_ms=None),
+        "a role's run is erased whole": _with(commands.EraseRun, role=None),
+        "its neighbours are erased too": _others_too,
+    },
+    ("S30", "commit"): {"an act is kept twice": _act_twice},
+}
 
 
 # --- what is done to answers ---------------------------------------------------------------------
@@ -420,8 +379,16 @@ def _cached(real: Real, *values: Any, **named: Any) -> Any:
     return kept[asked]
 
 
-def _by_time(name: str) -> Callable[..., Any]:
-    return _answer(lambda rows: tuple(sorted(rows, key=lambda row: getattr(row, name))))
+def _each(change: Callable[[Any], Any]) -> Callable[..., Any]:
+    return _answer(lambda rows: tuple(map(change, rows)))
+
+
+def _those(is_one: Callable[[Any], Any]) -> Callable[..., Any]:
+    return _answer(lambda rows: tuple(filter(is_one, rows)))
+
+
+def _in_order_of(name: str) -> Callable[..., Any]:
+    return _answer(lambda rows: tuple(sorted(rows, key=attrgetter(name))))
 
 
 _backwards = _answer(lambda rows: tuple(reversed(rows)))
@@ -482,45 +449,31 @@ def _believed_links(real: Real, conversation_id: Any) -> Any:
         return rows
 
 
-def _first_link(real: Real, key: Any) -> Any:
-    found = real(key)
-    if found is None or found.link is None:
-        return found
-    still = [
-        each
-        for each in _of(real).links(found.conversation.conversation_id)
-        if each.ended_because is None
-    ]
-    return replace(found, link=still[0])
+def _link(choose: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Resolve to another link of the conversation."""
+
+    def does(real: Real, key: Any) -> Any:
+        found = real(key)
+        links = _of(real).links(found.conversation.conversation_id) if found else ()
+        chosen = choose(links)
+        return replace(found, link=chosen[0]) if chosen else found
+
+    return does
 
 
-def _ended_link(real: Real, key: Any) -> Any:
-    found = real(key)
-    links = _of(real).links(found.conversation.conversation_id) if found else ()
-    return replace(found, link=links[-1]) if links else found
+def _generation(choose: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Resolve to another generation of the key."""
 
+    def does(real: Real, key: Any) -> Any:
+        found = real(key)
+        every = _of(real).conversations(key.project_id, key.workstream) if found else ()
+        return found and replace(found, conversation=choose([it for it in every if it.key == key]))
 
-def _lowest(real: Real, key: Any) -> Any:
-    found = real(key)
-    if found is None:
-        return None
-    every = _of(real).conversations(key.project_id, key.workstream)
-    lowest = min((it for it in every if it.key == key), key=lambda it: it.generation)
-    return replace(found, conversation=lowest)
-
-
-def _last_opened(real: Real, key: Any) -> Any:
-    found = real(key)
-    if found is None:
-        return None
-    every = _of(real).conversations(key.project_id, key.workstream)
-    return replace(found, conversation=[it for it in every if it.key == key][-1])
+    return does
 
 
 def _child_found(real: Real, key: Any) -> Any:
-    if key.slot != CHILD_SLOT:
-        return real(key)
-    return real(replace(key, slot=1, role=KEY.role))
+    return real(key if key.slot != CHILD_SLOT else replace(key, slot=1, role=KEY.role))
 
 
 def _anybodys(real: Real, project_id: Any, *values: Any) -> Any:
@@ -531,17 +484,10 @@ def _folded(real: Real, key: Any) -> Any:
     return real(replace(key, workstream=key.workstream.strip()))
 
 
-def _prior(**instead: Any) -> Callable[..., Any]:
-    return _asked(**instead)
-
-
-def _whole_prior(
-    real: Real, conversation_id: Any, *, upstream_session_ids: Any, newest: int
-) -> Any:
+def _whole_prior(real: Real, conversation_id: Any, **named: Any) -> Any:
     """Return all parts of what was said."""
-    found = real(conversation_id, upstream_session_ids=upstream_session_ids, newest=newest)
     store = _of(real)
-    return tuple(store.message(conversation_id, each.seq) for each in found)
+    return tuple(store.message(conversation_id, it.seq) for it in real(conversation_id, **named))
 
 
 def _everything_prior(
@@ -549,20 +495,13 @@ def _everything_prior(
 ) -> Any:
     """Look back to the beginning."""
     said = [
-        each
+        replace(each, parts=tuple(part for part in each.parts if isinstance(part, TextPart)))
         for each in _of(real).messages(conversation_id)
         if each.speaker is not Speaker.TOOL
         and each.upstream_session_id in {None, *upstream_session_ids}
         and each.text.strip()
     ]
-    return (
-        tuple(
-            replace(each, parts=tuple(part for part in each.parts if isinstance(part, TextPart)))
-            for each in said[-newest:]
-        )
-        if newest > 0
-        else ()
-    )
+    return tuple(said[-newest:]) if newest > 0 else ()
 
 
 def _foreign_prior(
@@ -572,10 +511,6 @@ def _foreign_prior(
     links = _of(real).links(conversation_id)
     known = {each.upstream_session_id for each in links} | {"ses_a", "ses_b"}
     return real(conversation_id, upstream_session_ids=known, newest=newest)
-
-
-def _no_unowned_prior(real: Real, *values: Any, **named: Any) -> Any:
-    return tuple(each for each in real(*values, **named) if each.upstream_session_id)
 
 
 def _page_lost(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
@@ -613,14 +548,13 @@ def _first_of_section(name: str) -> Callable[..., Any]:
     return does
 
 
-def _recorded(kind: type, change: Callable[[Any], Any]) -> Callable[..., Any]:
-    def does(real: Real, *values: Any, **named: Any) -> Any:
-        return tuple(
-            each._replace(write=change(each.write)) if isinstance(each.write, kind) else each
-            for each in real(*values, **named)
-        )
+def _recorded(kind: type, **instead: Any) -> Callable[..., Any]:
+    def changed(row: Any) -> Any:
+        if not isinstance(row.write, kind):
+            return row
+        return row._replace(write=structs.replace(row.write, **instead))
 
-    return does
+    return _each(changed)
 
 
 def _counting(real: Real, conversation_id: Any) -> Any:
@@ -632,14 +566,6 @@ def _no_limit(real: Real, section: Any, owner: str, *, after: Any = None, limit:
     return real(section, owner, after=after, limit=limit * 10)
 
 
-def _early(real: Real, *, due_before_ms: int) -> Any:
-    return real(due_before_ms=due_before_ms - 1)
-
-
-def _outlined(real: Real, owner: Any, **named: Any) -> Any:
-    return tuple(replace(each, parts=each.parts[:1]) for each in real(owner, **named))
-
-
 def _owner_forgotten(real: Real, identity: Any) -> Any:
     found = {
         each.identity: each
@@ -649,213 +575,194 @@ def _owner_forgotten(real: Real, identity: Any) -> Any:
     return tuple(found.values())
 
 
-_READS = (
-    ("S7", "messages", "are in the order of time", _by_time("recorded_at_ms")),
-    ("S7", "messages", "come newest first", _backwards),
-    ("S7", "messages", "lose the oldest", _first_lost),
-    ("S7", "messages", "lose the newest", _last_lost),
-    ("S7", "messages", "the newest are the oldest", _oldest),
-    ("S7", "messages", "the newest are all", _asked(newest=None)),
-    ("S7", "messages", "begin at the number they should begin after", _inclusive),
-    ("S7", "messages", "begin at the beginning", _asked(after_seq=0)),
-    ("S7", "messages", "are no more than a page", _answer(lambda rows: rows[:1_000])),
-    ("S7", "messages", "are those of the first time", _cached),
-    ("S7", "message", "is the one before", lambda real, owner, seq: real(owner, seq - 1)),
-    ("S7", "message_count", "is one too many", _answer(lambda number: number + 1)),
-    ("S7", "message_count", "stands still", _cached),
-    ("S7", "turns", "come newest first", _backwards),
-    ("S7", "turns", "the newest are the oldest", _oldest),
-    ("S7", "turns", "lose the newest", _last_lost),
-    ("S7", "turn_count", "is always one", _constant(1)),
-    ("S7", "turn_owner", "is nobody", _constant(None)),
-    ("S7", "turn_events", "come newest first", _backwards),
-    ("S7", "turn_events", "lose the newest", _last_lost),
-    ("S7", "turn_events", "lose the first", _first_lost),
-    ("S7", "turn_moved_at_ms", "is the latest time", _answer(lambda at: at and 9_000)),
-    ("S7", "run_events", "come newest first", _backwards),
-    ("S7", "run_events", "lose the newest", _last_lost),
-    ("S7", "run_moved_at_ms", "is the latest time", _answer(lambda at: at and 9_000)),
-    ("S7", "runs", "come newest first", _backwards),
-    ("S7", "runs", "lose the oldest", _first_lost),
-    ("S7", "runs", "are in the order of time", _by_time("opened_at_ms")),
-    ("S7", "workstreams", "come newest first", _backwards),
-    ("S7", "workstreams", "are in the order of time", _by_time("opened_at_ms")),
-    ("S7", "conversations", "come newest first", _backwards),
-    ("S7", "conversations", "are in the order of time", _by_time("opened_at_ms")),
-    (
-        "S7",
-        "conversations",
-        "lose the children",
-        _answer(lambda rows: tuple(each for each in rows if each.key.slot)),
-    ),
-    ("S7", "links", "come newest first", _backwards),
-    (
-        "S7",
-        "links",
-        "are those that are open",
-        _answer(lambda rows: tuple(each for each in rows if each.ended_because is None)),
-    ),
-    ("S7", "links", "are in the order of time", _by_time("opened_at_ms")),
-    ("S7", "refusals", "come newest first", _backwards),
-    ("S7", "refusals", "are in the order of time", _by_time("decided_at_ms")),
-    ("S7", "quarantined", "are in the order they came", _backwards),
-    ("S7", "projects", "lose those of a path", _answer(lambda rows: rows[:1])),
-    ("S8", "messages", "are the first reader's", _cached),
-    ("S8", "messages", "have one part", _outlined),
-    ("S9", "messages", "pass over a damaged row", _skipping),
-    ("S9", "verify", "is content with everything", _constant(None)),
-    ("S9", "verify", "is content with nothing", _constant(1)),
-    ("S9", "verify", "names the message after", _answer(lambda seq: seq and seq + 1)),
-    ("S9", "verify", "looks at the first alone", _answer(lambda seq: seq if seq == 1 else None)),
-    ("S12", "resolve", "is the lowest generation", _lowest),
-    ("S12", "resolve", "is the one opened last", _last_opened),
-    ("S12", "resolve", "holds the oldest open link", _first_link),
-    ("S12", "resolve", "holds a link that has ended", _ended_link),
-    (
-        "S12",
-        "resolve",
-        "finds the main one for its sibling",
-        lambda real, key: real(replace(key, slot=1)),
-    ),
-    ("S10", "resolve", "finds a child", _child_found),
-    ("S12", "resolve", "is as it was at first", _cached),
-    ("S12", "link_owner", "had it once", _cached),
-    ("S12", "link_owner", "is nobody", _constant(None)),
-    ("S15", "pending_transitions", "come early", _asked(due_before_ms=2**50)),
-    ("S15", "pending_transitions", "come a moment late", _early),
-    ("S15", "pending_transitions", "come newest first", _backwards),
-    ("S15", "pending_transitions", "come one at a time", _answer(lambda rows: rows[:1])),
-    ("S15", "pending_transitions", "come twice", _said_twice),
-    ("S15", "pending_transitions", "never come", _constant(())),
-    ("S15", "pending_transitions", "stay when their run went on", _cached),
-    ("S19", "resolve", "trims names", _folded),
-    ("S19", "lease", "trims names", lambda real, name: real(name.strip())),
-    (
-        "S20",
-        "resolve",
-        "takes any project",
-        lambda real, key: real(replace(key, project_id=PROJECT)),
-    ),
-    ("S20", "conversations", "are anybody's", _anybodys),
-    ("S20", "workstream", "is anybody's", _anybodys),
-    ("S20", "workstreams", "are anybody's", _anybodys),
-    ("S20", "runs", "are anybody's", _anybodys),
-    ("S20", "link_owner", "is anybody's", _anybodys),
-    ("S22", "prior_messages", "come newest first", _backwards),
-    ("S22", "prior_messages", "lose the oldest", _first_lost),
-    ("S22", "prior_messages", "lose the newest", _last_lost),
-    ("S22", "prior_messages", "are all there are", _asked(newest=10_000)),
-    ("S22", "prior_messages", "are of other sessions too", _foreign_prior),
-    ("S22", "prior_messages", "are of links alone", _no_unowned_prior),
-    ("S22", "prior_messages", "hold calls too", _whole_prior),
-    ("S22", "prior_messages", "look back to the beginning", _everything_prior),
-    ("S22", "prior_messages", "are in the order of time", _by_time("recorded_at_ms")),
-    ("S23", "once", "is not known", _constant(None)),
-    ("S23", "once", "is as it was at first", _cached),
-    ("S24", "examined", "come newest first", _backwards),
-    ("S24", "examined", "are of all sessions", _asked(upstream_session_id=None)),
-    (
-        "S24",
-        "examined",
-        "are in the order of names",
-        _answer(lambda files: tuple(sorted(files, key=lambda each: each.path))),
-    ),
-    ("S7", "examined", "are those of the first time", _cached),
-    ("S24", "examined_count", "is none", _constant(0)),
-    ("S7", "briefing_edit", "is the first", _cached),
-    ("S25", "briefing_edit", "is none", _constant(None)),
-    (
-        "S26",
-        "messages",
-        "erased are left out",
-        _answer(lambda rows: tuple(each for each in rows if each.text)),
-    ),
-    ("S26", "turn_events", "erased are left out", _answer(lambda rows: rows[:1])),
-    ("S27", "scrub", "does nothing", _constant(None)),
-    ("S28", "held", "counts at all times", _asked(before_ms=None)),
-    (
-        "S28",
-        "held",
-        "counts one part for many",
-        _answer(lambda held: replace(held, parts=min(held.parts, 1))),
-    ),
-    (
-        "S28",
-        "held",
-        "counts characters",
-        _answer(
+_READS: Planted = {
+    ("S7", "messages"): {
+        "are in the order of time": _in_order_of("recorded_at_ms"),
+        "come newest first": _backwards,
+        "lose the oldest": _first_lost,
+        "lose the newest": _last_lost,
+        "the newest are the oldest": _oldest,
+        "the newest are all": _asked(newest=None),
+        "begin at the number they should begin after": _inclusive,
+        "begin at the beginning": _asked(after_seq=0),
+        "are no more than a page": _answer(lambda rows: rows[:1_000]),
+        "are those of the first time": _cached,
+    },
+    ("S7", "message"): {"is the one before": lambda real, owner, seq: real(owner, seq - 1)},
+    ("S7", "message_count"): {
+        "is one too many": _answer(lambda number: number + 1),
+        "stands still": _cached,
+    },
+    ("S7", "turns"): {
+        "come newest first": _backwards,
+        "the newest are the oldest": _oldest,
+        "lose the newest": _last_lost,
+    },
+    ("S7", "turn_count"): {"is always one": _constant(1)},
+    ("S7", "turn_owner"): {"is nobody": _constant(None)},
+    ("S7", "turn_events"): {
+        "come newest first": _backwards,
+        "lose the newest": _last_lost,
+        "lose the first": _first_lost,
+    },
+    ("S7", "turn_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
+    ("S7", "run_events"): {
+        "come newest first": _backwards,
+        "lose the newest": _last_lost,
+    },
+    ("S7", "run_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
+    ("S7", "runs"): {
+        "come newest first": _backwards,
+        "lose the oldest": _first_lost,
+        "are in the order of time": _in_order_of("opened_at_ms"),
+    },
+    ("S7", "workstreams"): {
+        "come newest first": _backwards,
+        "are in the order of time": _in_order_of("opened_at_ms"),
+    },
+    ("S7", "conversations"): {
+        "come newest first": _backwards,
+        "are in the order of time": _in_order_of("opened_at_ms"),
+        "lose the children": _those(lambda each: each.key.slot),
+    },
+    ("S7", "links"): {
+        "come newest first": _backwards,
+        "are those that are open": _those(lambda each: each.ended_because is None),
+        "are in the order of time": _in_order_of("opened_at_ms"),
+    },
+    ("S7", "refusals"): {
+        "come newest first": _backwards,
+        "are in the order of time": _in_order_of("decided_at_ms"),
+    },
+    ("S7", "quarantined"): {"are in the order they came": _backwards},
+    ("S7", "projects"): {"lose those of a path": _answer(lambda rows: rows[:1])},
+    ("S8", "messages"): {
+        "are the first reader's": _cached,
+        "have one part": _each(lambda it: replace(it, parts=it.parts[:1])),
+    },
+    ("S9", "messages"): {"pass over a damaged row": _skipping},
+    ("S9", "verify"): {
+        "is content with everything": _constant(None),
+        "is content with nothing": _constant(1),
+        "names the message after": _answer(lambda seq: seq and seq + 1),
+        "looks at the first alone": _answer(lambda seq: seq if seq == 1 else None),
+    },
+    ("S12", "resolve"): {
+        "is the lowest generation": _generation(
+            lambda them: min(them, key=attrgetter("generation"))
+        ),
+        "is the one opened last": _generation(lambda them: them[-1]),
+        "holds the oldest open link": _link(
+            lambda links: [each for each in links if each.ended_because is None]
+        ),
+        "holds a link that has ended": _link(lambda links: links[-1:]),
+        "finds the main one for its sibling": lambda real, key: real(replace(key, slot=1)),
+        "is as it was at first": _cached,
+    },
+    ("S10", "resolve"): {"finds a child": _child_found},
+    ("S12", "link_owner"): {
+        "had it once": _cached,
+        "is nobody": _constant(None),
+    },
+    ("S15", "pending_transitions"): {
+        "come early": _asked(due_before_ms=2**50),
+        "come a moment late": lambda real, due_before_ms: real(due_before_ms=due_before_ms - 1),
+        "come newest first": _backwards,
+        "come one at a time": _answer(lambda rows: rows[:1]),
+        "come twice": _said_twice,
+        "never come": _constant(()),
+        "stay when their run went on": _cached,
+    },
+    ("S19", "resolve"): {"trims names": _folded},
+    ("S19", "lease"): {"trims names": lambda real, name: real(name.strip())},
+    ("S20", "resolve"): {
+        "takes any project": lambda real, key: real(replace(key, project_id=PROJECT))
+    },
+    ("S20", "conversations"): {"are anybody's": _anybodys},
+    ("S20", "workstream"): {"is anybody's": _anybodys},
+    ("S20", "workstreams"): {"are anybody's": _anybodys},
+    ("S20", "runs"): {"are anybody's": _anybodys},
+    ("S20", "link_owner"): {"is anybody's": _anybodys},
+    ("S22", "prior_messages"): {
+        "come newest first": _backwards,
+        "lose the oldest": _first_lost,
+        "lose the newest": _last_lost,
+        "are all there are": _asked(newest=10_000),
+        "are of other sessions too": _foreign_prior,
+        "are of links alone": _those(lambda each: each.upstream_session_id),
+        "hold calls too": _whole_prior,
+        "look back to the beginning": _everything_prior,
+        "are in the order of time": _in_order_of("recorded_at_ms"),
+    },
+    ("S23", "once"): {
+        "is not known": _constant(None),
+        "is as it was at first": _cached,
+    },
+    ("S24", "examined"): {
+        "come newest first": _backwards,
+        "are of all sessions": _asked(upstream_session_id=None),
+        "are in the order of names": _in_order_of("path"),
+    },
+    ("S7", "examined"): {"are those of the first time": _cached},
+    ("S24", "examined_count"): {"is none": _constant(0)},
+    ("S7", "briefing_edit"): {"is the first": _cached},
+    ("S25", "briefing_edit"): {"is none": _constant(None)},
+    ("S26", "messages"): {"erased are left out": _those(lambda each: each.text)},
+    ("S26", "turn_events"): {"erased are left out": _answer(lambda rows: rows[:1])},
+    ("S27", "scrub"): {"does nothing": _constant(None)},
+    ("S28", "held"): {
+        "counts at all times": _asked(before_ms=None),
+        "counts one part for many": _answer(lambda held: replace(held, parts=min(held.parts, 1))),
+        "counts characters": _answer(
             lambda held: replace(held, content_bytes=held.content_bytes and held.content_bytes - 1)
         ),
-    ),
-    ("S28", "held", "counts what was erased", _cached),
-    ("S29", "recorded", "loses a row between pages", _page_lost),
-    ("S29", "recorded", "loses a row at the end of a page", _page_end_lost),
-    ("S29", "recorded", "ends with the first page", _one_page),
-    ("S29", "recorded", "gives more than was asked for", _no_limit),
-    *(
-        ("S29", "recorded", f"loses all of {name}", _no_section(name))
-        for name in (*PROJECT_SECTIONS, *CONVERSATION_SECTIONS)
-    ),
-    *(
-        ("S29", "recorded", f"loses one {name}", _first_of_section(name))
-        for name in (*PROJECT_SECTIONS, *CONVERSATION_SECTIONS)
-    ),
-    (
-        "S29",
-        "recorded",
-        "loses when a transition is due",
-        _recorded(commands.EnqueueTransition, lambda each: structs.replace(each, due_at_ms=0)),
-    ),
-    (
-        "S29",
-        "recorded",
-        "loses a turn's run",
-        _recorded(commands.OpenTurn, lambda each: structs.replace(each, run_id=None)),
-    ),
-    (
-        "S29",
-        "recorded",
-        "loses the times of messages",
-        _recorded(commands.RecordParts, lambda each: structs.replace(each, recorded_at_ms=0)),
-    ),
-    (
-        "S29",
-        "recorded",
-        "loses a session's messages' session",
-        _recorded(
-            commands.RecordParts, lambda each: structs.replace(each, upstream_session_id=None)
+        "counts what was erased": _cached,
+    },
+    ("S29", "recorded"): {
+        "loses a row between pages": _page_lost,
+        "loses a row at the end of a page": _page_end_lost,
+        "ends with the first page": _one_page,
+        "gives more than was asked for": _no_limit,
+        **{
+            f"loses all of {name}": _no_section(name)
+            for name in (*PROJECT_SECTIONS, *CONVERSATION_SECTIONS)
+        },
+        **{
+            f"loses one {name}": _first_of_section(name)
+            for name in (*PROJECT_SECTIONS, *CONVERSATION_SECTIONS)
+        },
+        "loses when a transition is due": _recorded(commands.EnqueueTransition, due_at_ms=0),
+        "loses a turn's run": _recorded(commands.OpenTurn, run_id=None),
+        "loses the times of messages": _recorded(commands.RecordParts, recorded_at_ms=0),
+        "loses a session's messages' session": _recorded(
+            commands.RecordParts, upstream_session_id=None
         ),
-    ),
-    (
-        "S29",
-        "recorded",
-        "loses the inputs of refusals",
-        _recorded(commands.RecordDecision, lambda each: structs.replace(each, inputs=None)),
-    ),
-    ("S29", "chain_head", "is always the same", _answer(lambda head: head and b"x" * 32)),
-    ("S29", "chain_head", "is none", _constant(None)),
-    ("S29", "chain_head", "tells how many there are", _counting),
-    ("S29", "known_projects", "loses one", _last_lost),
-    ("S30", "acts", "come newest first", _backwards),
-    ("S30", "acts", "are none", _constant(())),
-    ("S30", "run_acts", "are none", _constant(())),
-    ("S31", "projects", "forget whose a path is", _owner_forgotten),
-    (
-        "S31",
-        "projects",
-        "are found by path alone",
-        lambda real, identity: real(replace(identity, root_commit=None)),
-    ),
-    (
-        "S31",
-        "projects",
-        "are found by root commit alone",
-        lambda real, identity: real(replace(identity, path="/nowhere")),
-    ),
-    ("S33", "run_events", "believes one that was changed", _run_events_of("run_event")),
-    ("S33", "run_events", "passes over one that is gone", _run_events_of("whole_run_event")),
-    ("S33", "links", "believes one that was changed", _believed_links),
-)
+        "loses the inputs of refusals": _recorded(commands.RecordDecision, inputs=None),
+    },
+    ("S29", "chain_head"): {
+        "is always the same": _answer(lambda head: head and b"x" * 32),
+        "is none": _constant(None),
+        "tells how many there are": _counting,
+    },
+    ("S29", "known_projects"): {"loses one": _last_lost},
+    ("S30", "acts"): {
+        "come newest first": _backwards,
+        "are none": _constant(()),
+    },
+    ("S30", "run_acts"): {"are none": _constant(())},
+    ("S31", "projects"): {
+        "forget whose a path is": _owner_forgotten,
+        "are found by path alone": lambda real, identity: real(replace(identity, root_commit=None)),
+        "are found by root commit alone": lambda real, identity: real(
+            replace(identity, path="/nowhere")
+        ),
+    },
+    ("S33", "run_events"): {
+        "believes one that was changed": _run_events_of("run_event"),
+        "passes over one that is gone": _run_events_of("whole_run_event"),
+    },
+    ("S33", "links"): {"believes one that was changed": _believed_links},
+}
 
 
 # --- leases, opening and closing -----------------------------------------------------------------
@@ -943,36 +850,37 @@ def _closed_once(real: Real) -> None:
     real()
 
 
-_OTHERS = (
-    Fault("S5", "open: finds nothing again", "__init__", _elsewhere),
-    Fault("S5", "close: only once", "close", _closed_once),
-    Fault("S5", "close: does nothing", "close", lambda real: None),
-    Fault("S17", "open: takes a newer one", "__init__", _newer_too),
-    Fault("S17", "open: changes what it refuses", "__init__", _touched),
-    Fault("S13", "acquire_lease: gives it away", "acquire_lease", _given_away),
-    Fault("S13", "acquire_lease: gives it to its holder again", "acquire_lease", _own_again),
-    Fault("S13", "acquire_lease: takes over from the living", "acquire_lease", _moved_too),
-    Fault("S13", "acquire_lease: has one token", "acquire_lease", _same_token),
-    Fault("S13", "acquire_lease: takes over from nobody", "acquire_lease", _never),
-    Fault("S13", "heartbeat: is not kept", "heartbeat", _constant(None)),
-    Fault("S13", "release_lease: is not kept", "release_lease", _constant(None)),
-    Fault("S7", "lease: is as it was at first", "lease", _cached),
-    Fault("S14", "heartbeat: takes any token", "heartbeat", _current),
-    Fault("S14", "heartbeat: says nothing of an old token", "heartbeat", _lenient),
-    Fault("S14", "release_lease: takes any token", "release_lease", _current),
-    Fault("S14", "release_lease: says nothing of an old token", "release_lease", _lenient),
-    Fault("S14", "release_lease: only once", "release_lease", _once_only),
-    Fault(
-        "S7",
-        "message_count: other stores are not looked at",
-        "message_count",
-        _cached,
-        is_shared=True,
-    ),
-)
+_OTHERS: Planted = {
+    ("S5", "__init__"): {"finds nothing again": _elsewhere},
+    ("S5", "close"): {"only once": _closed_once, "does nothing": lambda real: None},
+    ("S17", "__init__"): {"takes a newer one": _newer_too, "changes what it refuses": _touched},
+    ("S13", "acquire_lease"): {
+        "gives it away": _given_away,
+        "gives it to its holder again": _own_again,
+        "takes over from the living": _moved_too,
+        "has one token": _same_token,
+        "takes over from nobody": _never,
+    },
+    ("S13", "heartbeat"): {"is not kept": _constant(None)},
+    ("S13", "release_lease"): {"is not kept": _constant(None)},
+    ("S7", "lease"): {"is as it was at first": _cached},
+    ("S14", "heartbeat"): {
+        "takes any token": _current,
+        "says nothing of an old token": _lenient,
+    },
+    ("S14", "release_lease"): {
+        "takes any token": _current,
+        "says nothing of an old token": _lenient,
+        "only once": _once_only,
+    },
+}
 
-FAULTS: tuple[Fault, ...] = (
-    *_COMMITTING,
-    *(Fault(breaks, f"{method}: {what}", method, does) for breaks, method, what, does in _READS),
-    *_OTHERS,
+FAULTS = (
+    *(
+        Fault(breaks, f"{method}: {what}", method, does)
+        for planted in (_COMMITTING, _READS, _OTHERS)
+        for (breaks, method), faults in planted.items()
+        for what, does in faults.items()
+    ),
+    Fault("S7", "message_count: is not read again", "message_count", _cached, is_shared=True),
 )

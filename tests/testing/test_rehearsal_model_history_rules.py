@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import itertools
 import json
 
 import pytest
@@ -127,7 +127,7 @@ CHAT_EXAMPLES = {
 MESSAGES_EXAMPLES = {
     "there_is_a_message": (None, [], [USER]),
     "text_is_unicode": (0, [{"role": "user", "content": "a\udc00"}], [USER]),
-    "roles_are_user_and_assistant": (1, [USER, {"role": "system", "content": "x"}], [USER, REPLY]),
+    "roles_are_known": (1, [USER, {"role": "robot", "content": "x"}], [USER, REPLY]),
     "first_message_is_the_users": (0, [REPLY, USER], [USER, REPLY]),
     "tool_results_come_first": (
         2,
@@ -229,29 +229,31 @@ RESPONSES_EXAMPLES = {
 TOOLS = [{"name": "read"}]
 
 
+PROTOCOLS = {
+    "chat": (CHAT_COMPLETIONS_RULES, CHAT_EXAMPLES, lambda said: {"messages": said}),
+    "messages": (
+        MESSAGES_RULES,
+        MESSAGES_EXAMPLES,
+        lambda said: {"messages": said, "tools": TOOLS},
+    ),
+    "responses": (RESPONSES_RULES, RESPONSES_EXAMPLES, lambda said: {"input": said}),
+}
+"""The rules of a protocol, their examples, and how it sends a history."""
+
+
 def rules_broken(rules, body):
     return [(found.rule, found.message_index) for found in apply_rules(rules, body)]
 
 
-@pytest.mark.parametrize("rule", CHAT_EXAMPLES)
-def test_a_chat_rule_finds_its_fault_and_passes_what_is_right(rule):
-    index, broken, kept = CHAT_EXAMPLES[rule]
-    assert (rule, index) in rules_broken(CHAT_COMPLETIONS_RULES, {"messages": broken})
-    assert rules_broken(CHAT_COMPLETIONS_RULES, {"messages": kept}) == []
-
-
-@pytest.mark.parametrize("rule", MESSAGES_EXAMPLES)
-def test_a_messages_rule_finds_its_fault_and_passes_what_is_right(rule):
-    index, broken, kept = MESSAGES_EXAMPLES[rule]
-    assert (rule, index) in rules_broken(MESSAGES_RULES, {"messages": broken, "tools": TOOLS})
-    assert rules_broken(MESSAGES_RULES, {"messages": kept, "tools": TOOLS}) == []
-
-
-@pytest.mark.parametrize("rule", RESPONSES_EXAMPLES)
-def test_a_responses_rule_finds_its_fault_and_passes_what_is_right(rule):
-    index, broken, kept = RESPONSES_EXAMPLES[rule]
-    assert (rule, index) in rules_broken(RESPONSES_RULES, {"input": broken})
-    assert rules_broken(RESPONSES_RULES, {"input": kept}) == []
+@pytest.mark.parametrize(
+    ("protocol", "rule"),
+    [(name, rule) for name, (_, examples, _) in PROTOCOLS.items() for rule in examples],
+)
+def test_a_rule_finds_its_fault_and_passes_what_is_right(protocol, rule):
+    rules, examples, body_of = PROTOCOLS[protocol]
+    index, broken, kept = examples[rule]
+    assert (rule, index) in rules_broken(rules, body_of(broken))
+    assert rules_broken(rules, body_of(kept)) == []
 
 
 def test_an_output_may_answer_a_call_of_the_response_before():
@@ -271,26 +273,104 @@ def test_with_thinking_no_answer_may_be_begun(kind):
     assert rules_broken(MESSAGES_RULES, {**body, "thinking": {"type": "disabled"}}) == []
 
 
-def test_arguments_cut_off_in_a_stream_are_found():
-    body = {"messages": [USER, calls(call(arguments='{"path": "a')), answer()]}
-    assert rules_broken(CHAT_COMPLETIONS_RULES, body) == [("arguments_are_json_text", 1)]
+CURRENT = "claude-sonnet-5-5"
 
 
-def test_a_call_at_the_very_end_is_unanswered_in_both_protocols():
-    chat = {"messages": [USER, calls(call())]}
-    assert rules_broken(CHAT_COMPLETIONS_RULES, chat) == [("each_call_is_answered_next", 1)]
-    body = {"messages": [USER, assistant(use())], "tools": TOOLS}
-    assert rules_broken(MESSAGES_RULES, body) == [("each_tool_use_is_answered_next", 1)]
+def system(content: object = "be brief", **more: object):
+    return {"role": "system", "content": content, **more}
+
+
+DIRECTIVE = system([], output_config={"effort": "high"})
+AFTER_THE_USER = "role 'system' must follow a 'user' message or an 'assistant' message ending in a"
+BEFORE_THE_ANSWER = "role 'system' must precede an 'assistant' message or end the array"
+WITH_CONTENT = "system content must contain at least one block"
+SYSTEM_MESSAGES_REFUSED = {
+    # what the API said of each to claude-opus-5-5, as published in 2026-10
+    "first": ([system(), system(), USER], 0, "use the top-level 'system' parameter"),
+    "after an answer": ([USER, REPLY, system(), USER], 2, AFTER_THE_USER),
+    "a group after an answer": ([USER, REPLY, system(), system(), USER], 2, AFTER_THE_USER),
+    "between two answers": ([USER, REPLY, system(), REPLY, USER], 2, AFTER_THE_USER),
+    "before the user": ([USER, system(), USER], 1, BEFORE_THE_ANSWER),
+    "a group before the user": ([USER, system(), system(), USER], 2, BEFORE_THE_ANSWER),
+    "with a directive before the user": ([USER, system(), DIRECTIVE, USER], 2, BEFORE_THE_ANSWER),
+    "between a call and its result": (
+        [USER, assistant(use()), system(), user(result())],
+        2,
+        AFTER_THE_USER,
+    ),
+    "empty": ([USER, system([])], 1, WITH_CONTENT),
+    "of empty text": ([USER, system("")], 1, WITH_CONTENT),
+    "of an image": ([USER, system([image("image/png")])], 1, "role 'system' supports text, tool_"),
+}
+SYSTEM_MESSAGES_TAKEN = {
+    "after the first prompt": [USER, system(output_config={"effort": "medium"})],
+    "between the user and the answer": [USER, system([text()]), system(), REPLY, USER, system()],
+    "after a result": [USER, assistant(use()), user(result()), system(), REPLY, USER],
+    "after a server tool's result": [USER, assistant(SERVER_USE, SERVER_RESULT), system(), REPLY],
+    "with a change of tools": [USER, system([{"type": "tool_removal", "tool": {}}])],
+    "a directive first": [DIRECTIVE, USER],
+    "a directive before the user": [USER, REPLY, DIRECTIVE, USER],
+    "a directive between a call and its result": [
+        *(USER, assistant(use()), DIRECTIVE, user(result())),
+    ],
+}
+
+
+@pytest.mark.parametrize("case", SYSTEM_MESSAGES_REFUSED)
+def test_a_current_model_refuses_a_system_message_as_anthropic_does(case):
+    messages, index, words = SYSTEM_MESSAGES_REFUSED[case]
+    body = {"model": CURRENT, "messages": messages, "tools": TOOLS}
+    first = apply_rules(MESSAGES_RULES, body)[0]
+    assert first.message_index == index
+    assert first.what.startswith(f"messages.{index}: {words}")
+
+
+@pytest.mark.parametrize("case", SYSTEM_MESSAGES_TAKEN)
+def test_a_current_model_takes_a_system_message_between_user_and_answer(case):
+    body = {"model": CURRENT, "messages": SYSTEM_MESSAGES_TAKEN[case], "tools": TOOLS}
+    assert rules_broken(MESSAGES_RULES, body) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        *[("claude-opus-4-8", True), ("claude-opus-5-20260724", True), ("claude-opus-5-5", True)],
+        *[("claude-sonnet-5-5[1m]", True), ("claude-fable-5-1", True), ("claude-sonnet-5", False)],
+        *[("claude-sonnet-4-5", False), ("claude-opus-4-7", False), ("claude-opus-4-80", False)],
+        *[("claude-haiku-4-5-20251001", False), ("rehearsal-1", False), (None, False)],
+    ],
+)
+def test_only_models_that_the_guide_names_take_system_messages(model, takes):
+    found = apply_rules(MESSAGES_RULES, {"model": model, "messages": [USER, system()]})
+    refusal = "role 'system' is not supported on this model"
+    assert [each.what for each in found] == ([] if takes else [refusal])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "last", "broken"),
+    [
+        (
+            "chat",
+            [calls(call(arguments='{"path": "a')), answer()],
+            "arguments_are_json_text",
+        ),
+        ("chat", [calls(call())], "each_call_is_answered_next"),
+        ("messages", [assistant(use())], "each_tool_use_is_answered_next"),
+    ],
+    ids=["arguments cut off in a stream", "a call at the end", "a tool use at the end"],
+)
+def test_a_history_that_breaks_off_is_found(protocol, last, broken):
+    rules, _, body_of = PROTOCOLS[protocol]
+    assert rules_broken(rules, body_of([USER, *last])) == [(broken, 1)]
 
 
 def test_every_rule_has_an_example():
-    chat = {rule.__name__ for rule in CHAT_COMPLETIONS_RULES}
-    apart = {"tools_are_offered_where_used", "no_begun_answer_with_thinking"}
-    assert chat == set(CHAT_EXAMPLES)
-    assert {rule.__name__ for rule in MESSAGES_RULES} == set(MESSAGES_EXAMPLES) | apart
-    assert {rule.__name__ for rule in RESPONSES_RULES} == set(RESPONSES_EXAMPLES)
-    every = (*CHAT_COMPLETIONS_RULES, *MESSAGES_RULES, *RESPONSES_RULES)
-    assert all(rule.__doc__ for rule in every)
+    apart = {
+        *("tools_are_offered_where_used", "no_begun_answer_with_thinking"),
+        *("system_messages_have_content", "system_messages_follow_the_user"),
+    }
+    for rules, examples, _ in PROTOCOLS.values():
+        assert {rule.__name__ for rule in rules} - apart == set(examples)
 
 
 TOOL_BLOCKS = ("tool_use", "tool_result")
@@ -306,53 +386,54 @@ def dialogues(draw):
     return draw(st.lists(turn, min_size=1, max_size=5)), draw(WORDS)
 
 
-def as_chat(dialogue):
+def history_of(dialogue, one_turn, last):
+    """Return the messages of a dialogue: the turns, then a question; ids are numbered through."""
     turns, question = dialogue
-    messages, number = [{"role": "system", "content": "be brief"}], 0
-    for words, rounds, _thought, reply in turns:
-        messages.append({"role": "user", "content": words})
-        for arguments in rounds:
-            ids = [f"c{number + place}" for place in range(len(arguments))]
-            number += len(ids)
-            made = [call(i, arguments=json.dumps(a)) for i, a in zip(ids, arguments, strict=True)]
-            messages.append(calls(*made))
-            messages += [answer(id_) for id_ in reversed(ids)]
-        messages.append({"role": "assistant", "content": reply})
-    return {"messages": [*messages, {"role": "user", "content": question}]}
+    numbers = itertools.count()
+    messages = [each for turn in turns for each in one_turn(turn, numbers)]
+    return [*messages, last(question)]
+
+
+def chat_turn(turn, numbers):
+    words, rounds, _thought, reply = turn
+    yield {"role": "user", "content": words}
+    for arguments in rounds:
+        made = [call(f"c{next(numbers)}", arguments=json.dumps(each)) for each in arguments]
+        yield calls(*made)
+        yield from (answer(each["id"]) for each in reversed(made))
+    yield {"role": "assistant", "content": reply}
+
+
+def anthropic_turn(turn, numbers):
+    words, rounds, is_thoughtful, reply = turn
+    yield user(text(words))
+    for arguments in rounds:
+        uses = [use(f"t{next(numbers)}", input=each) for each in arguments]
+        yield assistant(*([thought(words)] if is_thoughtful else []), *uses)
+        yield user(*(result(each["id"]) for each in reversed(uses)), text(words))
+    yield assistant(text(reply))
+
+
+def as_chat(dialogue):
+    return history_of(dialogue, chat_turn, lambda words: {"role": "user", "content": words})
 
 
 def as_anthropic(dialogue):
-    turns, question = dialogue
-    messages, number = [], 0
-    for words, rounds, is_thoughtful, reply in turns:
-        messages.append(user(text(words)))
-        for arguments in rounds:
-            ids = [f"t{number + place}" for place in range(len(arguments))]
-            number += len(ids)
-            uses = [use(i, input=a) for i, a in zip(ids, arguments, strict=True)]
-            messages.append(assistant(*([thought(words)] if is_thoughtful else []), *uses))
-            messages.append(user(*(result(id_) for id_ in reversed(ids)), text(words)))
-        messages.append(assistant(text(reply)))
-    return {"messages": [*messages, user(text(question))], "tools": TOOLS}
-
-
-@given(dialogues())
-def test_a_valid_history_is_valid_in_both_protocols(dialogue):
-    assert apply_rules(CHAT_COMPLETIONS_RULES, as_chat(dialogue)) == ()
-    assert apply_rules(MESSAGES_RULES, as_anthropic(dialogue)) == ()
+    return history_of(dialogue, anthropic_turn, lambda words: user(text(words)))
 
 
 @given(dialogues(), st.data())
-def test_a_history_that_lost_one_tool_message_is_never_valid(dialogue, data):
-    for rules, body, is_tool in (
-        (CHAT_COMPLETIONS_RULES, as_chat(dialogue), lambda m: m["role"] == "tool"),
-        (MESSAGES_RULES, as_anthropic(dialogue), lambda m: m["content"][0]["type"] in TOOL_BLOCKS),
+def test_a_valid_history_is_valid_until_it_loses_one_tool_message(dialogue, data):
+    for protocol, messages, is_tool in (
+        ("chat", as_chat(dialogue), lambda m: m["role"] == "tool"),
+        ("messages", as_anthropic(dialogue), lambda m: m["content"][0]["type"] in TOOL_BLOCKS),
     ):
-        places = [place for place, m in enumerate(body["messages"]) if is_tool(m)]
+        rules, _, body_of = PROTOCOLS[protocol]
+        assert apply_rules(rules, body_of(messages)) == ()
+        places = [place for place, m in enumerate(messages) if is_tool(m)]
         if places:
-            cut = copy.deepcopy(body)
-            del cut["messages"][data.draw(st.sampled_from(places))]
-            assert apply_rules(rules, cut) != ()
+            del messages[data.draw(st.sampled_from(places))]
+            assert apply_rules(rules, body_of(messages)) != ()
 
 
 KEYS = st.sampled_from(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from tests.testing.plain_client import (
@@ -29,23 +28,18 @@ def model():
         yield model
 
 
-def test_chat_answers_whole(model):
+def test_chat_answers_whole_with_a_call_or_with_text(model):
     answer = post(model.base_url, CHAT, chat("[[THINK hm]] [[SAY hello]]")).json
-    choice = answer["choices"][0]
+    choice, usage = answer["choices"][0], answer["usage"]
     assert answer["object"] == "chat.completion"
     assert choice["message"]["content"] == "hello"
     assert choice["message"]["reasoning_content"] == "hm"
     assert "tool_calls" not in choice["message"]
     assert choice["finish_reason"] == "stop"
-    usage = answer["usage"]
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
-
-
-def test_chat_calls_a_tool_whole(model):
     choice = post(model.base_url, CHAT, chat(CALL)).json["choices"][0]
     (call,) = choice["message"]["tool_calls"]
-    assert choice["finish_reason"] == "tool_calls"
-    assert choice["message"]["content"] is None
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
     assert (call["type"], call["function"]["name"]) == ("function", "write")
     assert json.loads(call["function"]["arguments"]) == ARGUMENTS
 
@@ -68,13 +62,9 @@ def test_chat_streams_text_in_chunks_and_ends_with_done(model):
     assert len({frame["id"] for frame in frames[:-1]}) == 1
 
 
-def test_chat_streams_no_usage_unasked(model):
-    frames = [data for _, data in post(model.base_url, CHAT, chat("x", stream=True)).events]
-    assert all(frame["choices"] for frame in frames[:-1])
-
-
 def test_chat_streams_a_tool_call_by_index(model):
     frames = [data for _, data in post(model.base_url, CHAT, chat(CALL, stream=True)).events]
+    assert all(frame["choices"] for frame in frames[:-1]), "no usage, which was not asked for"
     parts = [
         part for frame in frames[:-1] for part in frame["choices"][0]["delta"].get("tool_calls", [])
     ]
@@ -86,15 +76,12 @@ def test_chat_streams_a_tool_call_by_index(model):
     assert frames[-2]["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_messages_answers_whole(model):
+def test_messages_answers_whole_with_a_call_or_with_text(model):
     answer = post(model.base_url, MESSAGES, anthropic("[[SAY hello]]")).json
     assert (answer["type"], answer["role"]) == ("message", "assistant")
     assert answer["content"] == [{"type": "text", "text": "hello"}]
     assert answer["stop_reason"] == "end_turn"
     assert answer["usage"]["output_tokens"] >= 1
-
-
-def test_messages_calls_a_tool_whole(model):
     answer = post(model.base_url, f"{MESSAGES}?beta=true", anthropic(CALL)).json
     (block,) = answer["content"]
     assert (block["type"], block["name"], block["input"]) == ("tool_use", "write", ARGUMENTS)
@@ -250,12 +237,6 @@ def test_an_empty_reply_is_empty_in_every_protocol(model):
     assert post(model.base_url, MESSAGES, anthropic("[[SAY]]")).json["content"] == []
     (message,) = post(model.base_url, RESPONSES, responses("[[SAY]]")).json["output"]
     assert message["content"][0]["text"] == ""
-
-
-def test_pace_stretches_a_stream(model):
-    started = time.monotonic()
-    answer = post(model.base_url, CHAT, chat(f"[[PACE 0.05]] [[SAY {LONG}]]", stream=True))
-    assert time.monotonic() - started >= 0.05 * len(answer.events)
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])

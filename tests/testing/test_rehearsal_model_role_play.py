@@ -86,16 +86,10 @@ def test_the_auditor_rejects_a_first_plan_without_tests_only(model):
     assert say(model, [], block("auditor") + good)["verdict"]["result"] == "approved"
 
 
-def test_the_validator_approves_with_evidence(model):
+def test_the_validator_approves_with_evidence_and_any_other_role_is_done(model):
     verdict = say(model, [], block("validator") + "Look.")["verdict"]
     assert verdict == {"result": "approved", "evidence": ["user messages seen: 1"]}
-
-
-def test_any_other_role_is_done(model):
     assert say(model, [], block("poet") + "Write.")["status"] == "done"
-
-
-def test_the_role_may_stand_in_the_system_prompt(model):
     body = anthropic("Look.", system=[{"type": "text", "text": block("validator")}])
     assert report_in(anthropic_text(post(model.base_url, MESSAGES, body)))["verdict"]
 
@@ -115,14 +109,11 @@ def test_the_constructor_writes_where_a_tool_is_offered_then_reports(model):
     assert (report["status"], report["findings"]) == ("done", ["Wrote file."])
 
 
-def test_the_constructor_uses_the_argument_names_it_is_offered(model):
+def test_the_constructor_uses_the_argument_names_it_is_offered_and_says_so_without_a_tool(model):
     body = anthropic(block("constructor") + "Build.", tools=[WRITE_OF_CLAUDE_CODE])
     text, call = post(model.base_url, MESSAGES, body).json["content"]
     assert text["type"] == "text"
     assert set(call["input"]) == {"file_path", "content"}
-
-
-def test_the_constructor_without_a_tool_says_so(model):
     assert "Nothing to write with" in say(model, [], block("constructor") + "Go.")["summary"]
 
 

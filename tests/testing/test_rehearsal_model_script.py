@@ -140,6 +140,12 @@ def test_merged_user_messages_of_anthropic_clients_count_one_by_one(model):
     assert json.loads(text.partition("seen=")[2]) == ["first [[FAIL 500]]", "second"]
 
 
+def test_a_system_message_between_others_is_no_message_of_the_user(model):
+    body = anthropic("[[SAY done]]", model="claude-sonnet-5-5")
+    body["messages"].append({"role": "system", "content": "[[SAY no]]"})
+    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "done"
+
+
 def test_user_words_joined_to_a_tool_result_are_a_new_turn(model):
     body = anthropic('[[CALL read {"path": "a"}]]', tools=[{"name": "read"}])
     answer = post(model.base_url, MESSAGES, body).json

@@ -36,6 +36,13 @@ def model():
         yield model
 
 
+def wait_until(is_so):
+    deadline_s = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 def raw_connection(model):
     host, port = urlsplit(model.base_url).netloc.split(":")
     return socket.create_connection((host, int(port)), timeout=10)
@@ -119,11 +126,11 @@ def test_a_full_context_is_worded_as_openai_words_it(model):
 
 
 def test_faults_are_given_out_once_each_under_parallel_requests(model):
-    model.fail_next(status=503, times=25)
+    model.fail_next(status=503, times=10)
     with ThreadPoolExecutor(max_workers=10) as pool:
-        answers = list(pool.map(lambda n: post(model.base_url, CHAT, chat(f"{n}")), range(60)))
-    assert sum(answer.status == 503 for answer in answers) == 25
-    assert sorted(request.n for request in model.requests) == list(range(1, 61))
+        answers = list(pool.map(lambda n: post(model.base_url, CHAT, chat(f"{n}")), range(30)))
+    assert sum(answer.status == 503 for answer in answers) == 10
+    assert sorted(request.n for request in model.requests) == list(range(1, 31))
 
 
 def test_a_refused_history_is_answered_as_the_provider_answers_and_recorded(model):
@@ -208,10 +215,23 @@ def test_a_connection_is_kept_for_further_requests(model):
             assert answer.startswith(b"HTTP/1.1 200")
 
 
-def test_sleep_delays_the_answer_it_stands_before(model):
-    started = time.monotonic()
-    assert chat_text(post(model.base_url, CHAT, chat("[[SLEEP 0.3]] [[SAY late]]"))) == "late"
-    assert time.monotonic() - started >= 0.3
+@pytest.fixture
+def waits(model, monkeypatch):
+    """Seconds that the server meant to wait; it did not."""
+    waits = []
+    monkeypatch.setattr(model._server.is_stopping, "wait", waits.append)
+    return waits
+
+
+def test_sleep_delays_the_answer_it_stands_before(model, waits):
+    assert chat_text(post(model.base_url, CHAT, chat("[[SLEEP 30]] [[SAY late]]"))) == "late"
+    assert sum(waits) == pytest.approx(30)
+
+
+def test_pace_stretches_a_stream(model, waits):
+    body = chat(f"[[PACE 2]] [[SAY {'word ' * 40}]]", stream=True)
+    frames = post(model.base_url, CHAT, body).events
+    assert sum(waits) == pytest.approx(2 * len(frames))
 
 
 def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
@@ -221,21 +241,17 @@ def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
 
     def ask() -> None:
         try:
-            post(model.base_url, CHAT, chat("[[HANG]]"), timeout_s=30)
+            post(model.base_url, CHAT, chat("[[HANG]]"), timeout_s=100)
         except (OSError, HTTPException) as error:
             outcome.append(error)
 
     thread = threading.Thread(target=ask)
     thread.start()
-    deadline = time.monotonic() + 10
-    while not model.requests and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: model.requests)
     assert model.requests[0].response["kind"] == "silence"
     assert model.requests[0].status is None
-    started = time.monotonic()
     model.close()
-    thread.join(timeout=10)
-    assert time.monotonic() - started < 5
+    thread.join()
     assert len(outcome) == 1
 
 
@@ -249,13 +265,9 @@ def test_a_client_that_goes_while_the_model_hangs_leaves_no_thread(model):
 
     with raw_connection(model) as connection:
         connection.sendall(head + body)
-        while not model.requests:
-            time.sleep(0.01)
+        wait_until(lambda: model.requests)
         assert added()
-    deadline = time.monotonic() + 10
-    while added() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not added()
+    wait_until(lambda: not added())
 
 
 def test_closing_leaves_no_port_and_keeps_the_requests():

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED, spread
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "enclosed.py"
 OUTSIDE = "192.0.2.1"  # for documentation: nobody has it
@@ -55,18 +56,17 @@ except OSError as error:
     assert "interfaces ['lo'] Network is unreachable" in in_python(program).stdout
 
 
-@pytest.mark.parametrize(
-    ("program", "told"),
-    [
-        ("(home / '.codex' / 'config.toml').read_text()", ".codex/config.toml"),
-        ("(home / '.claude' / 'new').touch()", ".claude/new"),
-        ("(home / '.netrc').unlink()", ".netrc"),
-    ],
-    ids=["read", "made", "removed"],
-)
-def test_whatever_is_opened_in_its_home_is_told_and_fails(program, told):
-    done = in_python(f"import pathlib; home = pathlib.Path.home(); {program}")
-    assert f"--- HOME, 17 decoys: opened {told}" in done.stdout
+OPENINGS = {
+    ".codex/config.toml": "read_text()",
+    ".claude/new": "touch()",
+    ".netrc": "unlink()",
+}
+
+
+@pytest.mark.parametrize("name", spread(OPENINGS))
+def test_whatever_is_opened_in_its_home_is_told_and_fails(name):
+    done = in_python(f"import pathlib; (pathlib.Path.home() / {name!r}).{OPENINGS[name]}")
+    assert f"--- HOME, 17 decoys: opened {name}" in done.stdout
     assert done.returncode == 1
 
 
@@ -78,11 +78,7 @@ def test_what_it_leaves_in_tmp_is_told_and_goes_away():
     assert not Path("/tmp", name).exists()
 
 
-def test_it_works_where_it_was_started_and_sees_the_repository():
-    done = in_python(f"import os; print(os.getcwd(), os.path.exists({str(TOOL)!r}))")
-    assert done.stdout.splitlines()[0] == f"{Path.cwd()} True"
-
-
+@EXTENDED
 @pytest.mark.parametrize("name", ["pytest-of-somebody", "cc-socks-0", "codex-daemon-0"])
 def test_what_agents_keep_there_for_each_user_may_stay(name):
     done = in_python(f"import os; os.mkdir('/tmp/{name}')")

@@ -1,7 +1,7 @@
-import os
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 
 from tools import figures
 
@@ -24,11 +24,7 @@ def test_what_is_only_imported_is_not_crossed(crossed):
     assert not [each for each in crossed if each.startswith("agents/codex/")]
 
 
-def test_the_turn_leaves_the_process_as_it_was(crossed):
-    assert Path.cwd().is_dir()
-    assert "figures" not in os.environ.get("UPTHREAD_HOME", "")
-
-
+@EXTENDED
 def test_a_turn_that_crosses_too_many_files_fails_once_there_is_a_limit(monkeypatch, capsys):
     monkeypatch.setattr(figures, "crossed_files", lambda: ["core/a.py", "core/b.py", "config.py"])
     assert figures.main([]) == 0
@@ -44,13 +40,10 @@ def test_a_turn_that_crosses_too_many_files_fails_once_there_is_a_limit(monkeypa
     assert "core/b.py" in capsys.readouterr().out
 
 
-def test_comments_are_counted_beside_code_and_docstrings_as_neither():
+def test_comments_are_counted_for_each_layer_beside_code_and_not_beside_docstrings(tmp_path: Path):
     head = '"""What it\nis."""\n\n# why\nLIMIT = 3  # of ours\n'
     text = head + '\ndef one():\n    """Say."""\n    return 1\n'
     assert figures.comments_and_code(text) == (2, 3)
-
-
-def test_comments_are_given_for_each_layer(tmp_path: Path):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "a.py").write_text("# why\n" + "a = 1\n" * 10)
     (tmp_path / "config.py").write_text("a = 1\n" * 10)

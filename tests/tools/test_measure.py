@@ -1,5 +1,6 @@
 """A row of the benchmarks has the verdict that its limit gives it."""
 
+import pytest
 from bench.measure import COUNTED, Row
 
 
@@ -7,19 +8,21 @@ def row(**members) -> Row:
     return Row(**{"workload": "W0", "what": "a row", "raw": 2.0, "ours": 3.0, **members})
 
 
-def test_a_ratio_is_met_or_missed():
-    assert row(limit=1.5).is_met is True
-    assert row(limit=1.4).is_met is False
-    assert row(at_least=1.5).is_met is True
-    assert row(at_least=1.6).is_met is False
-    assert row().is_met is None
-
-
-def test_what_has_no_raw_side_is_held_to_its_limit_itself():
-    assert row(raw=None, ours=0, limit=0).is_met is True
-    assert row(raw=None, ours=1, limit=0).is_met is False
-    assert row(raw=None, ours=150, limit=150).is_met is True
-    assert row(raw=None, ours=1).is_met is None
+@pytest.mark.parametrize(
+    ("members", "is_met"),
+    [
+        ({"limit": 1.5}, True),
+        ({"limit": 1.4}, False),
+        ({"at_least": 1.5}, True),
+        ({"at_least": 1.6}, False),
+        ({}, None),
+        ({"raw": None, "ours": 0, "limit": 0}, True),
+        ({"raw": None, "ours": 1, "limit": 0}, False),
+        ({"raw": None, "ours": 1}, None),
+    ],
+)
+def test_a_ratio_or_a_count_is_met_or_missed(members, is_met):
+    assert row(**members).is_met is is_met
 
 
 def test_a_busy_machine_misses_times_alone():

@@ -7,7 +7,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
-from tests.support.laboratory.sharing import Observer
+from tests.support.laboratory.sharing import Observer, Passage, Workers
 from tests.support.postgres_server import drop_database_at, migrated_database_at
 
 
@@ -33,3 +33,16 @@ def observer(address: str) -> Iterator[Observer]:
     observer = Observer(address)
     yield observer
     observer.close()
+
+
+@pytest.fixture
+def passage(tmp_path: Path, address: str) -> Iterator[Passage]:
+    made = Passage(tmp_path / "passage", address)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workers(tmp_path: Path, passage: Passage) -> Iterator[Workers]:
+    with Workers(tmp_path, passage.world.environment, [passage.world.project]) as started:
+        yield started

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import anyio
 import pytest
 from tests.support.laboratory.passage import WORKSTREAM
 from tests.support.laboratory.sharing import Observer, Passage, Workers, until
+from tests.support.sets import EXTENDED
 
 import upthread
 from upthread.core.turns.turn import fold
 from upthread.store.postgres import PostgresStore
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
-
-PLAY_S = 120.0
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180), EXTENDED]
 
 
 class Turn(NamedTuple):
@@ -28,19 +24,6 @@ class Turn(NamedTuple):
     host: str
     decision: str
     reasons: tuple[str, ...]
-
-
-@pytest.fixture
-def passage(tmp_path: Path, address: str) -> Iterator[Passage]:
-    made = Passage(tmp_path / "passage", address)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(tmp_path: Path, passage: Passage) -> Iterator[Workers]:
-    with Workers(tmp_path, passage.world.environment, [passage.world.project]) as started:
-        yield started
 
 
 async def turns_of(passage: Passage, address: str) -> list[Turn]:
@@ -64,7 +47,7 @@ async def test_a_session_is_resumed_on_its_host_while_that_lives(
 ) -> None:
     for host in ("one", "two", "three"):
         workers.start(UPTHREAD_HOST=host)
-    await passage.play(until_s=time.monotonic() + PLAY_S)
+    await passage.play()
     turns = await turns_of(passage, address)
     hosts = {role: {each.host for each in turns if each.role == role} for role, *_ in turns}
     assert all(len(each) == 1 for role, each in hosts.items() if role != "validator"), hosts
@@ -77,7 +60,7 @@ async def test_a_conversation_goes_on_elsewhere_with_a_replay_once_its_host_is_g
 ) -> None:
     gone = workers.start(UPTHREAD_HOST="one")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+        tasks.start_soon(passage.play)
         await until(lambda: [e for e in gone.lines if e["type"] == "questions_asked"])
         await until(lambda: not observer.holders())
         workers.kill(gone)

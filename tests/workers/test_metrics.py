@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
-from tests.support.laboratory.sharing import Passage, Workers, until
+from tests.support.laboratory.sharing import until
+from tests.support.sets import EXTENDED
 
 from upthread.client.workers.metrics import Metrics, served
 from upthread.errors import UsageError
@@ -32,26 +32,24 @@ def numbers(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
-async def test_a_worker_counts_what_it_does_and_measures_what_waits(tmp_path: Path, address: str):
-    passage = Passage(tmp_path / "passage", address)
-    with Workers(tmp_path, passage.world.environment, [passage.world.project]) as workers:
-        workers.start("--metrics", "0")
-        await until(lambda: workers.told("worker_started"))
-        (told,) = workers.told("worker_metrics")
-        url = told["detail"]
-        before = numbers(read(url)[1])
-        assert before["upthread_database_up"] == 1
-        assert before['upthread_workers{state="living"}'] == 1
-        assert before["upthread_transitions_waiting"] == 0
-        await passage.play(until_s=float("inf"))
-        after = read(url)[1]
-        assert numbers(after)['upthread_worker_events_total{event="step_ended"}'] >= 5
-        assert str(passage.world.project) not in after
-        assert "constructor" not in after, "no role is a label"
-        assert read(url.replace("/metrics", "/healthz"))[0] == 200
-        assert read(url.replace("/metrics", "/else"))[0] == 404
-        workers.check_no_traceback()
-    passage.close()
+@EXTENDED
+async def test_a_worker_counts_what_it_does_and_measures_what_waits(passage, workers):
+    workers.start("--metrics", "0")
+    await until(lambda: workers.told("worker_started"))
+    (told,) = workers.told("worker_metrics")
+    url = told["detail"]
+    before = numbers(read(url)[1])
+    assert before["upthread_database_up"] == 1
+    assert before['upthread_workers{state="living"}'] == 1
+    assert before["upthread_transitions_waiting"] == 0
+    await passage.play()
+    after = read(url)[1]
+    assert numbers(after)['upthread_worker_events_total{event="step_ended"}'] >= 5
+    assert str(passage.world.project) not in after
+    assert "constructor" not in after, "no role is a label"
+    assert read(url.replace("/metrics", "/healthz"))[0] == 200
+    assert read(url.replace("/metrics", "/else"))[0] == 404
+    workers.check_no_traceback()
 
 
 def test_a_database_that_does_not_answer_is_said_and_is_no_health():

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from tests.support.laboratory.sharing import Observer, Workers, until
 from tests.support.postgres_server import database_at, drop_database_at
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import ALLOW, REPORT, World
 from tests.workers.test_waiting_runs import waiting_run
 
@@ -117,7 +118,9 @@ def go_back(address: str, version: int) -> None:
         connection.execute("DELETE FROM upthread.schema_migration WHERE version > %s", (version,))
 
 
-@pytest.mark.parametrize("waiting", [20, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "waiting", [pytest.param(8, marks=EXTENDED), pytest.param(100, marks=SOAK)]
+)
 async def test_waiting_runs_all_end_after_an_upgrade_with_workers_that_roll(
     tmp_path: Path, world: World, address: str, waiting: int
 ) -> None:

@@ -1,8 +1,7 @@
-"""Runs that wait for a person hold nothing, and go on within a second of the answer."""
+"""Runs that wait for a person hold nothing, and continue when the answer comes."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import anyio
 import msgspec
 import pytest
 from tests.support.laboratory.sharing import Observer, Workers, until
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import ALLOW, SMALL_PIPELINE, World
 
 import upthread
@@ -28,9 +28,8 @@ from upthread.core.types import Outcome, RunId
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
-WAITING = (250, pytest.param(1_000, marks=pytest.mark.soak))
-ANSWERED = 20
-ANSWER_STARTS_S = 1.0
+WAITING = (pytest.param(50, marks=EXTENDED), pytest.param(1_000, marks=SOAK))
+ANSWERED = 5
 STARTED_AGAIN = 6
 """How many events a run has once its role was asked again: four, the answer and the step."""
 
@@ -103,32 +102,21 @@ def threads(pid: int) -> int:
 
 
 @pytest.mark.parametrize("waiting", WAITING)
-async def test_waiting_runs_hold_nothing_and_answers_start_within_a_second(
+async def test_waiting_runs_hold_nothing_and_continue_when_they_are_answered(
     tmp_path: Path, world: World, observer: Observer, waiting: int
 ) -> None:
     with Workers(tmp_path, world.environment, [world.project]) as workers:
         worker = workers.start("--concurrency", "2")
         await until(lambda: workers.told("worker_started"))
         async with world.open() as project:
-            await anyio.sleep(1)
+            await anyio.sleep(1)  # its threads have begun
             at_first = threads(worker.pid)
             for number in range(waiting):
                 project.store.commit(waiting_run(project, number))
-            await anyio.sleep(2)
-            held = observer.row(HELD)
-            assert held == (0, 0, 0, 0), "jobs, leases, locks, transactions"
+            await until(lambda: observer.row(HELD) == (0, 0, 0, 0))  # jobs, leases, locks, …
             assert observer.one(CONNECTIONS) <= ALL_CONNECTIONS_MAX
             assert threads(worker.pid) <= at_first
-            took_s = [await answered(project, number) for number in range(ANSWERED)]
-    assert max(took_s) <= ANSWER_STARTS_S, took_s
-
-
-async def answered(project: upthread.Project, number: int) -> float:
-    """Answer one run's question; returns how long it took until its role was asked again."""
-    run_id = RunId(f"run_{number}")
-    await project.answer(f"spec-{number}", "This one.")
-    since_s = time.monotonic()
-    await until(lambda: len(project.store.run_events(run_id)) >= STARTED_AGAIN)
-    took_s = time.monotonic() - since_s
-    await until(lambda: not isinstance(project.store.run_events(run_id)[-1], StepStarted))
-    return took_s
+            for number in range(ANSWERED):
+                run_id = RunId(f"run_{number}")
+                await project.answer(f"spec-{number}", "This one.")
+                await until(lambda run=run_id: len(project.store.run_events(run)) >= STARTED_AGAIN)

@@ -144,10 +144,10 @@ _CLAUDE_CODE: Final = Agent(
         Way(
             kind=NATIVE,
             command=("claude",),
-            version="2.1.330",
+            version="2.1.332",
             can=("resume", "load", "fork", "sub_agents", "title"),
         ),
-        Way(kind=ACP, command=("claude-agent-acp",), version="0.100.0", can=_SESSIONS),
+        Way(kind=ACP, command=("claude-agent-acp",), version="0.101.0", can=_SESSIONS),
     ),
     how_to_install="install claude, or the Python package claude-agent-sdk",
     folder="claude_code",
@@ -203,7 +203,7 @@ _OPENCODE: Final = Agent(
 _CODEX: Final = Agent(
     name="codex",
     ways=(
-        Way(kind=NATIVE, command=("codex", "app-server"), version="0.169.0", can=_ALL),
+        Way(kind=NATIVE, command=("codex", "app-server"), version="0.171.0", can=_ALL),
         Way(kind=ACP, command=("codex-acp",), version="2.6.0", can=_SESSIONS),
     ),
     how_to_install="install @openai/codex",

@@ -60,18 +60,15 @@ def test_a_grandchild_belongs_to_its_own_parent():
     assert started.upstream_session_id == "s:subagent:1"
 
 
-def test_the_only_open_call_is_where_a_child_came_from():
+def test_the_only_open_call_is_where_a_child_came_from_and_of_two_neither():
     translator = Translator()
     call(translator, {"agent_type": "reviewer"})
     started, _ = say(translator, "s:subagent:1", "hello")
     assert (started.role, started.call_id) == ("reviewer", "c")
-
-
-def test_two_open_calls_leave_it_open_whose_child_it_is():
-    translator = Translator()
-    call(translator, {"role": "reviewer"})
-    tell(translator, "s", "tool_call", toolCallId="d", title="t", rawInput={"role": "planner"})
-    started, _ = say(translator, "s:subagent:1", "hello")
+    for call_id in ("d", "e"):
+        given = {"title": "t", "rawInput": {"role": "planner"}}
+        tell(translator, "s", "tool_call", toolCallId=call_id, **given)
+    started, _ = say(translator, "s:subagent:2", "hello")
     assert (started.role, started.call_id) == (ROLE_UNKNOWN, None)
 
 
@@ -112,32 +109,22 @@ def end(translator, text, status="completed"):
     return tell(translator, "s", "tool_call_update", **update)
 
 
-def test_a_child_in_the_background_has_not_ended():
+def called_child(arguments, text, status="completed"):
     translator = Translator()
-    call(translator, {"subagent_type": "explore"})
-    events = end(translator, opencode_result("running"))
-    assert [type(event) for event in events] == [ChildStarted, ToolCallUpdated]
+    call(translator, arguments)
+    return end(translator, text, status)
 
 
-def test_the_older_form_of_a_child_id_is_read_too():
-    translator = Translator()
-    call(translator, {"subagent_type": "explore"})
-    started, *_ = end(translator, "task_id: ses_old (for resuming)")
-    assert started.child_upstream_session_id == "ses_old"
-
-
-def test_a_failed_child_ended_too():
-    translator = Translator()
-    call(translator, {"subagent_type": "explore"})
-    *_, ended = end(translator, opencode_result("error"), status="failed")
+def test_a_result_names_a_child_and_how_it_ended_where_its_call_delegates():
+    explore = {"subagent_type": "explore"}
+    in_background = called_child(explore, opencode_result("running"))
+    assert [type(event) for event in in_background] == [ChildStarted, ToolCallUpdated]
+    started, *_ = called_child(explore, "task_id: ses_old (for resuming)")
+    assert started.child_upstream_session_id == "ses_old", "the older form"
+    *_, ended = called_child(explore, opencode_result("error"), status="failed")
     assert ended.outcome == "unknown"
-
-
-def test_a_file_that_quotes_a_child_id_makes_no_child():
-    translator = Translator()
-    call(translator, {"path": "notes.md"})
-    (event,) = end(translator, opencode_result())
-    assert event.child_upstream_session_id is None
+    (event,) = called_child({"path": "notes.md"}, opencode_result())
+    assert event.child_upstream_session_id is None, "a file that quotes a child makes none"
 
 
 def test_claudes_child_speaks_under_its_parents_id():
@@ -151,16 +138,16 @@ def test_claudes_child_speaks_under_its_parents_id():
     assert own.upstream_session_id == "s"
 
 
-def test_what_has_no_session_is_nobodys():
+def test_what_has_no_session_is_nobodys_and_a_notification_of_another_form_is_kept():
     (event,) = say(Translator(), None, "whose?")
     assert isinstance(event, TextReceived)
     assert event.upstream_session_id is None
-
-
-def test_a_notification_that_is_none_is_kept():
     for params in (None, [], {"sessionId": 5, "update": {}}, {"update": {}}, {"update": "x"}):
         (event,) = Translator().translate(params)
         assert event == UnknownReceived(upstream_session_id=None, kind="session/update", raw=params)
+    for update in ({"agentId": "a"}, {"sessionId": "x", "state": "running"}):
+        (event,) = tell(Translator(), "s", "subagent_update", **update)
+        assert isinstance(event, UnknownReceived)
 
 
 def announce(translator, child="ses_child", *, parent="s", **more):
@@ -228,25 +215,10 @@ def test_claudes_announced_child_speaks_under_its_own_id_and_is_told_once():
     assert (said.upstream_session_id, said.text) == ("child", "hello")
 
 
-def test_an_announcement_of_another_form_is_kept_as_it_came():
-    for update in ({"agentId": "a"}, {"sessionId": "x", "state": "running"}):
-        (event,) = tell(Translator(), "s", "subagent_update", **update)
-        assert isinstance(event, UnknownReceived)
-
-
-def test_a_hand_off_makes_no_child():
-    events = tell(Translator(), "s", "current_mode_update", currentModeId="plan")
-    assert [event for event in events if isinstance(event, ChildStarted)] == []
-
-
 def test_a_child_that_is_called_once_more_begins_and_ends_once_more():
     translator = Translator()
     for call_id in ("c", "d"):
-        rows = {"toolCallId": call_id, "title": "task", "rawInput": {"subagent_type": "explore"}}
-        tell(translator, "s", "tool_call", **rows)
-        output = {"metadata": {"sessionId": "ses_child"}}
-        done = {"toolCallId": call_id, "status": "completed", "rawOutput": output}
-        started, updated, ended = tell(translator, "s", "tool_call_update", **done)
+        started, updated, ended = task(translator, "ses_child", call_id=call_id)
         assert (started.call_id, updated.call_id) == (call_id, call_id)
         assert ended.child_upstream_session_id == "ses_child"
 
@@ -269,13 +241,11 @@ def called(child, session=CHILD, status="completed"):
 
 
 def task(translator, child, *, call_id="c"):
-    """A call of the delegating tool, as opencode sends it."""
-    row = {"toolCallId": call_id, "title": "task", "rawInput": {"subagent_type": "explore"}}
-    done = {"toolCallId": call_id, "status": "completed"}
-    done["rawOutput"] = {"metadata": {"sessionId": child}}
-    for kind, update in (("tool_call", row), ("tool_call_update", done)):
-        params = {"sessionId": "s", "update": {"sessionUpdate": kind, **update}}
-        translator.translate(params)
+    """A call of the delegating tool, as opencode sends it; returns the events of its end."""
+    arguments = {"subagent_type": "explore"}
+    tell(translator, "s", "tool_call", toolCallId=call_id, title="task", rawInput=arguments)
+    done = {"status": "completed", "rawOutput": {"metadata": {"sessionId": child}}}
+    return tell(translator, "s", "tool_call_update", toolCallId=call_id, **done)
 
 
 def read(translator, histories) -> list[AgentEvent]:
@@ -293,34 +263,24 @@ def read(translator, histories) -> list[AgentEvent]:
     return told
 
 
-def test_a_silent_child_is_read_once():
+def test_a_silent_child_is_read_once_and_one_that_spoke_for_itself_is_not():
     translator = Translator()
     task(translator, CHILD)
     history = (asked("look"), said("found"))
     assert read(translator, {CHILD: history}) == list(history)
     assert read(translator, {}) == []
-
-
-def test_a_child_that_spoke_for_itself_is_not_read():
-    translator = Translator()
     task(translator, CHILD)
-    content = {"type": "text", "text": "I look"}
-    update = {"sessionUpdate": "agent_message_chunk", "content": content}
-    translator.translate({"sessionId": CHILD, "update": update})
+    say(translator, CHILD, "I look")
     assert read(translator, {}) == []
 
 
 def test_of_a_child_called_before_only_the_new_calls_are_told():
     history = (asked("one"), said("1"), asked("two"), said("2"), asked("three"), said("3"))
-    assert of_newest_calls(history, CHILD, 1) == history[4:]
-    assert of_newest_calls(history, CHILD, 2) == history[2:]
-    assert of_newest_calls(history, CHILD, 3) == history
+    for calls, first in ((1, 4), (2, 2), (3, 0)):
+        assert of_newest_calls(history, CHILD, calls) == history[first:]
     assert of_newest_calls(history[1:2], CHILD, 1) == history[1:2]
-
-
-def test_a_prompt_in_pieces_is_one_prompt():
-    history = (asked("one"), asked("t", message_id="m"), asked("wo", message_id="m"), said("2"))
-    assert of_newest_calls(history, CHILD, 1) == history[1:]
+    pieces = (asked("one"), asked("t", message_id="m"), asked("wo", message_id="m"), said("2"))
+    assert of_newest_calls(pieces, CHILD, 1) == pieces[1:], "a prompt in pieces is one prompt"
 
 
 def test_the_children_of_a_child_are_read_for_its_new_calls_only():

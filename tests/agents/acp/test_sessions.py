@@ -6,11 +6,11 @@ A session is not loaded in the minute in which that would empty it.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
+import anyio
 import pytest
-from msgspec import structs
+from tests.agents.acp.conftest import SESSION
 from tests.agents.conftest import SCRIPTED
 
 from upthread.agents.acp import AcpAdapter
@@ -20,7 +20,6 @@ from upthread.core.events import TextReceived, UserTextReplayed
 from upthread.errors import UpstreamError
 
 pytestmark = pytest.mark.anyio
-SESSION = "ses_scripted"
 
 
 async def attach_error(connection, session, method="resume_session"):
@@ -30,15 +29,8 @@ async def attach_error(connection, session, method="resume_session"):
     return caught.value
 
 
-@pytest.mark.parametrize("method", ["resume_session", "load_session", "fork_session"])
-async def test_a4_a_known_session_is_attached(scripted, request_for, method):
-    async with scripted().open(request_for()) as connection:
-        await getattr(connection, method)(SESSION)
-
-
-@pytest.mark.parametrize("method", ["resume_session", "load_session"])
-async def test_a4_an_unknown_session_is_missing_never_new(scripted, request_for, method):
-    async with scripted().open(request_for()) as connection:
+async def test_a4_an_unknown_session_is_missing_never_new(connection):
+    for method in ("resume_session", "load_session"):
         error = await attach_error(connection, "ses_gone", method)
         assert error.outcome == "missing"
         assert "scripted refused session/" in error.message
@@ -89,21 +81,16 @@ async def test_a3_a_new_session_without_an_id_is_an_error(scripted, request_for)
             await connection.new_session()
 
 
-async def test_a5_load_returns_the_history_in_order_and_resume_none(scripted, request_for):
-    async with scripted().open(request_for()) as connection:
-        history = await connection.load_session(SESSION)
-        said = [
-            (type(event), event.text)
-            for event in history
-            if isinstance(event, TextReceived | UserTextReplayed)
-        ]
-        assert said == [
-            (kind, f"{word} {number}")
-            for number in range(3)
-            for kind, word in ((UserTextReplayed, "asked"), (TextReceived, "answered"))
-        ]
-        assert await connection.resume_session(SESSION) is None
-        assert connection.late_events == 0
+async def test_a5_load_returns_the_history_in_order_and_resume_none(connection):
+    history = await connection.load_session(SESSION)
+    assert [(type(event), event.text) for event in history] == [
+        (kind, f"{word} {number}")
+        for number in range(3)
+        for kind, word in ((UserTextReplayed, "asked"), (TextReceived, "answered"))
+    ]
+    assert await connection.resume_session(SESSION) is None
+    assert connection.late_events == 0
+    assert await connection.fork_session(SESSION) == "ses_forked"
 
 
 BEGUN = "68315079-f927-493b-b356-0cb52f30e6fd"
@@ -144,18 +131,18 @@ def test_an_agent_that_was_never_here_makes_nobody_wait(tmp_path):
     assert wait_ms(tmp_path / "none", PATTERN, BEGUN, now_ms=NOON_MS) == 0
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("variable", ["HOME", "GEMINI_CLI_HOME"])
-async def test_a_load_begins_when_the_minute_is_over(request_for, tmp_path, variable):
+async def test_a_load_begins_when_the_minute_is_over_and_not_before(
+    request_for, tmp_path, variable
+):
     begun(tmp_path, "2026-11-21T12-00")
-    scripted = AcpAdapter(
-        agent="gemini",
-        command=(sys.executable, "-I", str(SCRIPTED)),
-        now_ms=lambda: NOON_MS + 59_000,
-    )
+    now_ms = NOON_MS
+    command = (sys.executable, "-I", str(SCRIPTED))
+    scripted = AcpAdapter(agent="gemini", command=command, now_ms=lambda: now_ms)
     environment = {variable: str(tmp_path), "SCRIPTED_LISTED": BEGUN}
-    request = structs.replace(request_for(), environment=environment)
-    async with scripted.open(request) as connection:
-        began_s = time.monotonic()
+    async with scripted.open(request_for(environment=environment)) as connection:
+        with anyio.move_on_after(0.5) as waiting:
+            await connection.load_session(BEGUN)
+        assert waiting.cancelled_caught
+        now_ms += 60_000
         assert await connection.load_session(BEGUN)
-        assert time.monotonic() - began_s >= 1.0

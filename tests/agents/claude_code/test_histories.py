@@ -104,7 +104,7 @@ def test_a_missing_entry_is_reported_and_what_was_before_it_is_read(tmp_path):
     ]
 
 
-def test_entries_that_are_not_sent_are_not_read(tmp_path):
+def test_entries_that_are_not_sent_are_not_read_and_a_circle_of_parents_ends(tmp_path):
     made = ClaudeTranscript()
     made.user("go")
     made.assistant(said("API Error"), isApiErrorMessage=True)
@@ -113,14 +113,11 @@ def test_entries_that_are_not_sent_are_not_read(tmp_path):
     made.user("aside", isSidechain=True)
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
     assert texts(read) == ["go", "again"]
-
-
-def test_parents_that_go_in_a_circle_end_somewhere(tmp_path):
-    made = ClaudeTranscript()
-    made.last = "u2"
-    made.user("a")
-    made.user("b")
-    assert texts(read_transcript(made.write(tmp_path / "s.jsonl"))) == ["a", "b"]
+    circle = ClaudeTranscript()
+    circle.last = "u2"
+    circle.user("a")
+    circle.user("b")
+    assert texts(read_transcript(circle.write(tmp_path / "s.jsonl"))) == ["a", "b"]
 
 
 def test_a_sub_agent_is_found_after_its_session_and_knows_it(tmp_path):
@@ -132,6 +129,9 @@ def test_a_sub_agent_is_found_after_its_session_and_knows_it(tmp_path):
     first = main.write(project / "s1.jsonl")
     second = side.write(project / "s1" / "subagents" / "agent-a1.jsonl")
     assert list(find_histories(tmp_path)) == [first, second]
+    assert find_transcript(tmp_path, "s1") == first
+    for other in ("s2", "", "../-work/s1", "s*", "-work/s1"):
+        assert find_transcript(tmp_path, other) is None
     read = read_transcript(second)
     assert (read.session_id, read.parent_session_id) == ("agent-a1", "s1")
     assert texts(read) == ["aside"]
@@ -146,21 +146,18 @@ def test_an_empty_or_damaged_transcript_is_read_as_far_as_it_goes(tmp_path):
     assert not read.is_version_known
 
 
-def test_a_session_is_found_in_whatever_directory_it_was_begun(tmp_path):
-    path = ClaudeTranscript().write(tmp_path / "projects" / "-work" / "s-1.jsonl")
-    assert find_transcript(tmp_path, "s-1") == path
-    for other in ("s-2", "", "../-work/s-1", "s-*", "-work/s-1"):
-        assert find_transcript(tmp_path, other) is None
-
-
-def test_the_branch_is_read_whole_with_what_claude_code_wrote_itself_marked(tmp_path):
+def test_the_branch_is_read_whole_with_claude_codes_own_notes_marked_and_those_alone(tmp_path):
+    note = "[Request interrupted by user]"
     made = ClaudeTranscript()
     made.user("x" * 1000)
+    made.assistant(said(note))
+    made.user([said(f"{note} is what it wrote; go on")])
     made.user([said("[Request interrupted by user for tool use]")])
+    made.user([said(note)])
     made.lines.append("{garbage")
     entries = read_branch(made.write(tmp_path / "s.jsonl"))
-    assert [len(entry.parts[0].text) for entry in entries] == [1000, 42]
-    assert [entry.is_synthetic for entry in entries] == [False, True]
+    assert len(entries[0].parts[0].text) == 1000
+    assert [entry.is_synthetic for entry in entries] == [False, False, False, True, True]
 
 
 def test_sub_agents_are_known_by_the_call_that_made_them(tmp_path):
@@ -187,14 +184,3 @@ def test_the_newest_entry_the_model_was_given_is_told_whatever_is_written_after_
     lines[1:1] = [{"type": "user", "uuid": "u2", "message": {"content": "x" * TAIL_BYTES}}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert newest_heard(path) == ""
-
-
-def test_the_note_of_a_cancelled_turn_is_a_users_and_those_words_alone(tmp_path):
-    note = "[Request interrupted by user]"
-    made = ClaudeTranscript()
-    made.user([said("go")])
-    made.assistant(said(note))
-    made.user([said(f"{note} is what it wrote; go on")])
-    made.user([said(note)])
-    told = [entry.is_synthetic for entry in read_branch(made.write(tmp_path / "s.jsonl"))]
-    assert told == [False, False, False, True]

@@ -47,16 +47,10 @@ def test_success_is_read_from_the_error_flag_and_not_from_the_word():
     assert result_of({"is_error": False, "subtype": "success"}).outcome == "ok"
     assert result_of({"subtype": "success", "stop_reason": "end_turn"}).detail == ""
     assert result_of({**FAILED, "result": "x"}).outcome == "unknown"
-
-
-def test_a_reply_that_the_model_did_not_end_by_itself_says_why():
-    result = result_of({"is_error": False, "stop_reason": "max_tokens"})
-    assert (result.outcome, result.detail.partition(":")[0]) == ("ok", "max_tokens")
-
-
-def test_a_reset_time_belongs_to_a_rate_limit_alone():
+    cut = result_of({"is_error": False, "stop_reason": "max_tokens"})
+    assert (cut.outcome, cut.detail.partition(":")[0]) == ("ok", "max_tokens")
     assert result_of(failed(429, "x"), reset_at_ms=5).reset_at_ms == 5
-    assert result_of(failed(500, "x"), reset_at_ms=5).reset_at_ms is None
+    assert result_of(failed(500, "x"), reset_at_ms=5).reset_at_ms is None, "no limit"
 
 
 def test_all_tokens_are_counted_cached_ones_too():

@@ -44,11 +44,8 @@ def test_all_that_the_ends_of_a_transcript_say(tmp_path):
     path = written(tmp_path, user("Plan the export"), assistant(SAID))
     found = only(tmp_path)
     assert (found.session_id, found.path, found.parent_session_id) == ("s1", str(path), "")
-    assert (found.unredacted_title, found.directory, found.branch) == (
-        "Plan the export",
-        "/work",
-        "main",
-    )
+    titled = (found.unredacted_title, found.directory, found.branch)
+    assert titled == ("Plan the export", "/work", "main")
     assert (found.model, found.tokens, found.version) == ("claude-x", 105, "2.1.330")
     assert (found.begun_at_ms, found.used_at_ms) == (1_795_168_800_000, 1_800_000_000_000)
     assert (found.ending, found.size_bytes) == ("ended", path.stat().st_size)
@@ -65,15 +62,19 @@ def test_the_title_a_person_gave_wins_over_a_models_and_that_over_the_first_prom
         assert only(tmp_path).unredacted_title == title
 
 
-def test_what_claude_code_puts_in_is_no_prompt(tmp_path):
+def test_what_claude_code_puts_in_and_entries_of_no_known_kind_are_no_prompt(tmp_path):
+    odd = [{**user("no prompt"), "type": kind} for kind in ([], {}, 7, None)]
     written(
         tmp_path,
+        *odd,
         {"type": "file-history-snapshot"},
         user("put in", isMeta=True),
         user("<command-name>/clear</command-name>"),
         user([{"type": "text", "text": "Plan it"}]),
+        assistant(SAID),
+        *odd,
     )
-    assert only(tmp_path).unredacted_title == "Plan it"
+    assert (only(tmp_path).unredacted_title, only(tmp_path).ending) == ("Plan it", "ended")
 
 
 def test_a_session_that_stopped_before_its_answer_was_interrupted(tmp_path):
@@ -95,11 +96,9 @@ def test_a_sub_agent_lies_beneath_its_session_with_its_role_beside_it(tmp_path):
     path.with_name("agent-a1.meta.json").write_text('{"agentType": "planner"}')
     found = only(tmp_path)
     assert (found.session_id, found.parent_session_id, found.role) == ("agent-a1", "s1", "planner")
-
-
-def test_a_sub_agent_of_an_older_version_lies_beside_its_session(tmp_path):
-    written(tmp_path, user("Look", isSidechain=True), name="agent-a1.jsonl")
-    assert only(tmp_path).parent_session_id == "s1"
+    older = tmp_path / "older"  # an older version keeps it beside its session
+    written(older, user("Look", isSidechain=True), name="agent-a1.jsonl")
+    assert only(older).parent_session_id == "s1"
 
 
 def test_a_prompt_too_long_for_a_glance_is_called_by_what_was_asked_last(tmp_path):
@@ -120,9 +119,3 @@ def test_when_it_will_be_deleted_is_what_the_person_set(tmp_path):
         assert only(tmp_path).deleted_at_ms is None
     (tmp_path / "settings.json").write_text("[" * 9_000)
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 30 * DAY_MS
-
-
-def test_an_entry_of_no_known_kind_is_passed_over(tmp_path):
-    odd = [{**user("no prompt"), "type": kind} for kind in ([], {}, 7, None)]
-    written(tmp_path, *odd, user("Plan"), assistant(SAID), *odd)
-    assert (only(tmp_path).unredacted_title, only(tmp_path).ending) == ("Plan", "ended")

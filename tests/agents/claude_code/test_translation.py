@@ -45,7 +45,6 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.types import Outcome
 
 
 def events_of(*frames: object):
@@ -130,12 +129,6 @@ def test_a_call_is_announced_with_its_arguments_and_ended_by_its_result():
     assert (failed.status, failed.text) == ("failed", "a\nb")
 
 
-def test_a_to_do_list_is_the_plan():
-    todos = [{"content": "a", "status": "pending"}]
-    events = events_of(assistant(use("TodoWrite", todos=todos)))
-    assert events[1] == PlanChanged(upstream_session_id=SESSION, entries=(("a", "pending"),))
-
-
 def test_what_a_child_says_is_the_childs():
     events = events_of(
         assistant(use("Task", CALL, subagent_type="general-purpose")),
@@ -176,10 +169,6 @@ def test_what_a_childs_request_read_is_told_once_for_all_frames_of_its_answer():
     ]
 
 
-def test_what_the_user_is_said_to_say_in_the_main_session_is_nothing_new():
-    assert events_of(user(said("[Request interrupted by user]"))) == []
-
-
 def test_an_error_of_the_provider_is_no_reply_and_is_remembered_until_the_next_prompt():
     translator = Translator()
     told = assistant(said("API Error"), error="rate_limit", is_api_error_message=True)
@@ -189,22 +178,19 @@ def test_an_error_of_the_provider_is_no_reply_and_is_remembered_until_the_next_p
     assert translator.error_kind == ""
 
 
-@pytest.mark.parametrize("subtype", ["init", "status", "api_retry", "task_progress"])
-def test_frames_about_the_interface_are_no_events(subtype):
-    assert events_of(system(subtype), frame("rate_limit_event"), frame("keep_alive")) == []
-
-
-def test_a_compaction_is_told():
-    events = events_of(system("compact_boundary", compact_metadata={"trigger": "auto"}))
-    assert events == [ContextCompacted(upstream_session_id=SESSION)]
-
-
-def test_a_title_is_told():
-    events = events_of(
-        system("session_title_changed", title="spec-42/planner"),
-        system("session_title_changed", title=""),
-    )
-    assert events == [TitleChanged(upstream_session_id=SESSION, title="spec-42/planner")]
+def test_a_frame_becomes_its_event_and_frames_about_the_interface_none():
+    told = {"upstream_session_id": SESSION}
+    todos = [{"content": "a", "status": "pending"}]
+    planned = events_of(assistant(use("TodoWrite", todos=todos)))[1]
+    assert planned == PlanChanged(entries=(("a", "pending"),), **told)
+    compacted = system("compact_boundary", compact_metadata={"trigger": "auto"})
+    assert events_of(compacted) == [ContextCompacted(**told)]
+    title = "spec-42/planner"
+    titled = [system("session_title_changed", title=each) for each in (title, "")]
+    assert events_of(*titled) == [TitleChanged(title=title, **told)]
+    interface = [system(each) for each in ("init", "status", "api_retry", "task_progress")]
+    quoted = user(said("[Request interrupted by user]"))
+    assert events_of(*interface, frame("rate_limit_event"), frame("keep_alive"), quoted) == []
 
 
 @pytest.mark.parametrize(
@@ -225,9 +211,10 @@ def test_what_is_not_known_is_kept_as_it_came(odd, kind):
     assert event.raw == (odd.raw if isinstance(odd, Unreadable) else odd)
 
 
-def test_the_session_is_the_one_the_frame_names():
+def test_the_session_and_the_role_are_those_that_the_frame_names():
     assert session_of({"session_id": "x"}) == "x"
     assert session_of({"session_id": ""}) is None
+    assert [role_of(each) for each in ({"subagent_type": "Explore"}, {})] == ["Explore", "subagent"]
     (event,) = events_of({**assistant(said("x")), "session_id": "another"})
     assert event.upstream_session_id == "another"
 
@@ -257,34 +244,25 @@ def test_a_child_that_speaks_before_it_is_told_of_starts_then():
     assert children.speaking({"parent_tool_use_id": CALL}, SESSION) == ((), speaker)
 
 
-def test_a_childs_child_belongs_to_the_child():
+def test_a_childs_child_belongs_to_the_child_and_a_task_that_is_no_sub_agent_is_none():
     children = Children()
+    assert children.ended(ENDED, SESSION) == ()
+    assert children.started({**STARTED, "task_type": "local_bash"}, SESSION) == ()
+    assert children.started(system("task_started", task_type="local_agent"), SESSION) == ()
     children.started(STARTED, SESSION)
     deeper = {**STARTED, "task_id": "b2", "tool_use_id": "toolu_9"}
     (started,) = children.started({**deeper, "parent_task_id": STARTED["task_id"]}, SESSION)
     assert started.upstream_session_id == CHILD
 
 
-def test_a_task_that_is_no_sub_agent_is_none():
+@pytest.mark.parametrize(
+    ("status", "outcome"), [("stopped", "cancelled"), ("failed", "unknown"), ("", "unknown")]
+)
+def test_a_child_that_was_stopped_or_failed_says_so(status, outcome):
     children = Children()
-    assert children.started({**STARTED, "task_type": "local_bash"}, SESSION) == ()
-    assert children.started(system("task_started", task_type="local_agent"), SESSION) == ()
-    assert children.ended(ENDED, SESSION) == ()
-
-
-def test_a_child_that_was_stopped_or_failed_says_so():
-    outcomes = []
-    for status in ("stopped", "failed", ""):
-        children = Children()
-        children.started(STARTED, SESSION)
-        (ended,) = children.ended({**ENDED, "status": status}, SESSION)
-        outcomes.append(ended.outcome)
-    assert outcomes == [Outcome.CANCELLED, Outcome.UNKNOWN, Outcome.UNKNOWN]
-
-
-def test_the_role_is_the_sub_agents_type():
-    assert role_of({"subagent_type": "Explore"}) == "Explore"
-    assert role_of({}) == "subagent"
+    children.started(STARTED, SESSION)
+    (ended,) = children.ended({**ENDED, "status": status}, SESSION)
+    assert ended.outcome == outcome
 
 
 @pytest.mark.parametrize("odd", [[], {}, 7, None])

@@ -104,7 +104,10 @@ class Codex:
     def thread_list(self, _params):
         named = [(thread, self.names.get(thread)) for thread in self.threads()]
         data = [{"id": thread, "name": name, "preview": "p"} for thread, name in named]
-        return {"result": {"data": data, "nextCursor": None}}
+        cursor = os.environ.get("SCRIPTED_CURSOR")
+        if cursor not in {None, "1"}:
+            cursor = secrets.token_hex(4)
+        return {"result": {"data": data, "nextCursor": cursor}}
 
     def thread_read(self, params):
         if self.reads_refused:

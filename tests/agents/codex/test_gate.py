@@ -39,34 +39,26 @@ async def run(environment: Mapping[str, str], told: object = TOLD) -> dict[str, 
     return json.loads(done.stdout)["hookSpecificOutput"] if done.stdout else {}
 
 
-async def test_a_call_that_is_not_held_is_left_to_codex_itself():
+async def test_a_call_is_left_to_codex_itself_unless_it_is_held_and_then_denied_with_the_reason():
     asked: list[Mapping[str, Any]] = []
 
     async def hold(told: Mapping[str, Any]) -> CallAnswer | None:
         asked.append(told)
-        return None
+        return PUSH if len(asked) == 3 else None
 
     async with listening() as listener:
         listener.hold = hold
         assert await run(listener.environment) == {}
         assert await run(listener.environment, {**TOLD, "agent_id": "ses-child"}) == {}
-    first, second = asked
+        denied = await run(listener.environment)
+        for odd in ([], "a text", None):
+            assert (await run(listener.environment, odd))["permissionDecision"] == "deny"
+    first, second, _ = asked
     assert (first["session"], first["call"], first["tool"]) == ("ses-parent", "call-1", "Bash")
     assert first["arguments"] == {"command": "git push"}
     assert second["session"] == "ses-child"
-
-
-async def test_a_call_that_is_held_is_denied_with_the_reason():
-    async def hold(_told: Mapping[str, Any]) -> CallAnswer | None:
-        return PUSH
-
-    async with listening() as listener:
-        listener.hold = hold
-        answer = await run(listener.environment)
-    assert (answer["permissionDecision"], answer["permissionDecisionReason"]) == (
-        "deny",
-        "upthread: it pushes",
-    )
+    assert denied["permissionDecision"] == "deny"
+    assert denied["permissionDecisionReason"] == "upthread: it pushes"
 
 
 async def test_a_call_that_nobody_answers_does_not_run():
@@ -97,10 +89,3 @@ async def test_what_another_program_answers_lets_nothing_run(answer: bytes):
             tasks.cancel_scope.cancel()
     assert told["permissionDecision"] == "deny"
     assert told["permissionDecisionReason"].startswith(gate.GONE)
-
-
-@pytest.mark.parametrize("told", [[], "a text", None])
-async def test_a_question_that_is_none_lets_nothing_run(told: object):
-    async with listening() as listener:
-        answer = await run(listener.environment, told)
-    assert answer["permissionDecision"] == "deny"

@@ -33,15 +33,8 @@ def test_items_become_messages_and_events_do_not(tmp_path):
     )
     read = read_rollout(path)
     assert [type(part) for part in parts(read)] == [
-        TextPart,
-        ReasoningPart,
-        ToolCallPart,
-        ToolCallPart,
-        ToolResultPart,
-        ToolResultPart,
-        ToolCallPart,
-        ToolResultPart,
-        TextPart,
+        *(TextPart, ReasoningPart, ToolCallPart, ToolCallPart, ToolResultPart, ToolResultPart),
+        *(ToolCallPart, ToolResultPart, TextPart),
     ]
     assert [p.text for p in parts(read) if isinstance(p, ToolResultPart)] == ["two", "one", "ok"]
     calls = [p.arguments for p in parts(read) if isinstance(p, ToolCallPart)]
@@ -63,32 +56,21 @@ def test_a_compaction_takes_the_place_of_all_before_it(tmp_path):
 
 
 def test_an_open_call_and_an_orphan_output_are_found(tmp_path):
-    path = rollout(
-        tmp_path / "rollout-1.jsonl", spoken("user", "go"), function_output("x"), function_call("c")
-    )
-    assert {fault.rule for fault in faults(read_rollout(path).history.messages)} == {
-        "every_call_has_a_result",
-        "every_result_has_a_call",
-    }
+    items = (spoken("user", "go"), function_output("x"), function_call("c"))
+    path = rollout(tmp_path / "rollout-1.jsonl", *items)
+    rules = {fault.rule for fault in faults(read_rollout(path).history.messages)}
+    assert rules == {"every_call_has_a_result", "every_result_has_a_call"}
 
 
-@pytest.mark.parametrize("version", ["0.170.0", "1.0", ""])
-def test_a_version_nobody_has_seen_is_said_to_be_unknown(tmp_path, version):
-    path = rollout(tmp_path / "rollout-1.jsonl", spoken("user", "go"), version=version)
-    assert not read_rollout(path).is_version_known
-
-
-def test_a_rollout_without_its_first_line_has_its_files_name(tmp_path):
+def test_a_rollout_of_an_unknown_version_or_without_its_first_line_is_read(tmp_path):
     path = tmp_path / "rollout-2026.jsonl"
+    for version in ("0.170.0", "1.0", ""):
+        rollout(path, spoken("user", "go"), version=version)
+        assert not read_rollout(path).is_version_known
     path.write_text("garbage\n")
     read = read_rollout(path)
     assert read.session_id == "2026"
     assert len(read.unreadable) == 1
-
-
-def test_rollouts_are_found_by_their_day(tmp_path):
-    path = rollout(tmp_path / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl")
-    assert list(find_histories(tmp_path)) == [path]
 
 
 THREAD = "01a20601-8661-7d90-8014-80c2410a5e75"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.support.agent_homes import compressed
 
 from upthread.agent_stores.outline import look
@@ -45,50 +46,24 @@ def only(home):
     return found
 
 
-def test_all_that_the_ends_of_a_rollout_say(tmp_path):
-    path = written(tmp_path, WHOLE)
+@pytest.mark.parametrize(("suffix", "raw"), [("", WHOLE), (".zst", compressed(WHOLE))])
+def test_all_that_the_ends_of_a_rollout_say(tmp_path, suffix, raw):
+    path = written(tmp_path, raw, name=NAME + suffix)
     found = only(tmp_path)
     assert (found.session_id, found.path, found.directory) == (THREAD, str(path), "/work")
-    assert (found.unredacted_title, found.branch, found.version) == (
-        "Plan the export",
-        "main",
-        "0.169.0",
-    )
+    titled = (found.unredacted_title, found.branch, found.version)
+    assert titled == ("Plan the export", "main", "0.169.0")
     assert (found.model, found.tokens, found.ending) == ("gpt-x", 4_100, "ended")
     assert (found.begun_at_ms, found.is_archived) == (1_795_168_800_000, False)
 
 
-def test_a_compressed_rollout_says_the_same(tmp_path):
-    written(tmp_path / "plain", WHOLE)
-    written(tmp_path / "small", compressed(WHOLE), name=f"{NAME}.zst")
-    plain, small = only(tmp_path / "plain"), only(tmp_path / "small")
-    for name in (
-        "session_id",
-        "unredacted_title",
-        "directory",
-        "branch",
-        "model",
-        "tokens",
-        "ending",
-    ):
-        assert getattr(plain, name) == getattr(small, name)
-
-
-def test_where_a_thread_is_plain_and_compressed_the_plain_one_counts(tmp_path):
-    written(tmp_path, compressed(lines()), name=f"{NAME}.zst")
-    written(tmp_path, WHOLE)
-    assert only(tmp_path).unredacted_title == "Plan the export"
-
-
-def test_an_archived_thread_is_listed_as_one(tmp_path):
+def test_the_plain_file_counts_before_the_compressed_and_the_archived_one(tmp_path):
     written(tmp_path, WHOLE, place="archived_sessions")
     assert only(tmp_path).is_archived
-
-
-def test_one_that_stands_in_both_places_is_told_once(tmp_path):
-    written(tmp_path, WHOLE, place="archived_sessions")
+    written(tmp_path, compressed(lines()), name=f"{NAME}.zst")
     written(tmp_path, WHOLE)
-    assert not only(tmp_path).is_archived
+    found = only(tmp_path)
+    assert (found.unredacted_title, found.is_archived) == ("Plan the export", False)
 
 
 def test_the_title_a_person_gave_last_is_the_one(tmp_path):

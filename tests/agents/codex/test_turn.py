@@ -90,15 +90,12 @@ def test_our_own_prompt_is_no_event_and_a_childs_is(told):
 
 def test_a_call_is_announced_once_and_then_ended(told):
     run = {"type": "commandExecution", "id": "c", "command": "ls"}
+    assert told.item("started", type="agentMessage", id="m", text="") == [], "it says nothing"
     assert told.item("started", **run, status="inProgress") == [ToolCallAnnounced]
     assert told.item("completed", **run, status="completed") == [ToolCallUpdated]
     other = {**run, "id": "d", "status": "completed"}
     assert told.item("completed", **other) == [ToolCallAnnounced, ToolCallUpdated]
     assert (OWN, "c") in told.turn.calls
-
-
-def test_a_message_that_is_not_started_by_an_item_says_nothing(told):
-    assert told.item("started", type="agentMessage", id="m", text="") == []
 
 
 # --- children ----------------------------------------------------------------------------------
@@ -127,15 +124,6 @@ def test_a_child_nobody_named_is_below_the_prompts_own_thread(told):
     assert told.events[1].upstream_session_id == "stranger"
 
 
-def test_a_prompt_is_over_when_nobody_below_is_at_work(told):
-    told.spawn()
-    told("turn/started", thread=CHILD, turn={"id": "t-child"})
-    assert told.end() == []
-    assert not told.turn.is_over
-    assert told.end(CHILD) == [ChildEnded]
-    assert told.turn.is_over
-
-
 def test_a_grandchild_is_waited_for_and_is_its_parents(told):
     told.spawn()
     told.spawn("grandchild", thread=CHILD)
@@ -153,6 +141,7 @@ def test_nobody_is_waited_for_after_a_failure_or_an_interrupt(told, status):
     told.spawn()
     told.end(status=status, error={"message": "no", "codexErrorInfo": "unauthorized"})
     assert told.turn.is_over
+    assert (told.turn.failure is not None) == (status == "failed")
 
 
 def test_a_child_that_is_closed_has_ended(told):
@@ -168,12 +157,15 @@ def test_a_child_that_is_closed_has_ended(told):
     assert told("thread/closed", thread="other") == [ChildEnded]
 
 
-def test_the_turns_at_work_are_known_for_an_interrupt(told):
+def test_a_prompt_is_over_when_nobody_below_is_at_work_and_who_is_is_known(told):
     told.spawn()
     told("turn/started", thread=CHILD, turn={"id": "t-child"})
     assert told.turn.running == {OWN: "t-own", CHILD: "t-child"}
-    told.end(CHILD)
-    assert told.turn.running == {OWN: "t-own"}
+    assert told.end() == []
+    assert not told.turn.is_over
+    assert told.turn.running == {CHILD: "t-child"}
+    assert told.end(CHILD) == [ChildEnded]
+    assert told.turn.is_over
 
 
 # --- the rest ----------------------------------------------------------------------------------
@@ -186,20 +178,17 @@ def test_words_of_an_earlier_turn_are_late_and_nothing_else(told):
     assert (told.turn.late, told.turn.is_over) == (1, False)
 
 
-def test_tokens_are_reported_and_added_up_for_the_turn_of_the_prompt_alone(told):
+def test_tokens_are_added_up_for_the_turn_of_the_prompt_alone_and_a_request_once(told):
     told.spawn()
-    for thread in (OWN, OWN, CHILD):
-        last = {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}
-        usage = {"last": last, "modelContextWindow": 100}
-        assert told("thread/tokenUsage/updated", thread=thread, tokenUsage=usage) == [UsageReported]
-    assert (told.turn.tokens_in, told.turn.tokens_out) == (20, 4)
-
-
-def test_a_request_that_is_told_again_is_counted_once(told):
     last = {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}
-    for total, events in ((12, [UsageReported]), (12, []), (24, [UsageReported])):
-        usage = {"last": last, "total": {"totalTokens": total}}
-        assert told("thread/tokenUsage/updated", thread=OWN, tokenUsage=usage) == events
+    for thread, total, events in (
+        (OWN, 12, [UsageReported]),
+        (OWN, 12, []),
+        (OWN, 24, [UsageReported]),
+        (CHILD, 12, [UsageReported]),
+    ):
+        usage = {"last": last, "total": {"totalTokens": total}, "modelContextWindow": 100}
+        assert told("thread/tokenUsage/updated", thread=thread, tokenUsage=usage) == events
     assert (told.turn.tokens_in, told.turn.tokens_out) == (20, 4)
 
 
@@ -230,11 +219,6 @@ def test_what_codex_tries_again_is_kept_and_remembered_until_it_says_something(t
     assert told("error", error=error, willRetry=False) == []
 
 
-def test_a_failed_turn_says_why(told):
-    told.end(status="failed", error={"message": "no", "codexErrorInfo": "contextWindowExceeded"})
-    assert told.turn.failure.outcome is Outcome.CONTEXT_FULL
-
-
 @pytest.mark.parametrize(
     ("method", "members", "kinds"),
     [
@@ -262,30 +246,28 @@ def test_what_belongs_to_no_thread_is_no_threads(told):
     assert told("warning", thread="") == []
 
 
-@pytest.mark.parametrize("tool", ["spawnAgent", "sendInput", "resumeAgent", "followupTask"])
-def test_a_call_that_gives_work_names_whom(tool):
-    item = {"type": "collabAgentToolCall", "tool": tool, "receiverThreadIds": ["a", "b"]}
-    assert children_named(item) == ("a", "b")
+COLLAB = {"type": "collabAgentToolCall", "receiverThreadIds": ["a", "b"]}
+ACTIVITY = {"type": "subAgentActivity", "kind": "started", "agentThreadId": "a"}
 
 
 @pytest.mark.parametrize(
-    "item",
+    ("item", "named"),
     [
-        {"type": "collabAgentToolCall", "tool": "wait", "receiverThreadIds": ["a"]},
-        {"type": "collabAgentToolCall", "tool": "spawnAgent"},
-        {"type": "subAgentActivity", "kind": "completed", "agentThreadId": "a"},
-        {"type": "subAgentActivity", "kind": "started"},
-        {"type": "agentMessage"},
-        {},
+        ({**COLLAB, "tool": "spawnAgent"}, ("a", "b")),
+        ({**COLLAB, "tool": "sendInput"}, ("a", "b")),
+        ({**COLLAB, "tool": "resumeAgent"}, ("a", "b")),
+        ({**COLLAB, "tool": "followupTask"}, ("a", "b")),
+        (ACTIVITY, ("a",)),
+        ({**COLLAB, "tool": "wait"}, ()),
+        ({"type": "collabAgentToolCall", "tool": "spawnAgent"}, ()),
+        ({**ACTIVITY, "kind": "completed"}, ()),
+        ({"type": "subAgentActivity", "kind": "started"}, ()),
+        ({"type": "agentMessage"}, ()),
+        ({}, ()),
     ],
 )
-def test_anything_else_names_nobody(item):
-    assert children_named(item) == ()
-
-
-def test_an_activity_names_the_thread_it_started():
-    item = {"type": "subAgentActivity", "kind": "started", "agentThreadId": "a"}
-    assert children_named(item) == ("a",)
+def test_only_a_call_that_gives_work_and_a_started_activity_name_children(item, named):
+    assert children_named(item) == named
 
 
 def test_a_child_is_started_once_and_the_prompts_own_thread_is_none():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.adapter import OpenCodeAdapter
 from upthread.agents.opencode.turn import Turn
 from upthread.core.events import AgentEvent
@@ -30,6 +31,15 @@ def scripted_opencode(tmp_path: Path) -> Callable[..., OpenCodeAdapter]:
         return OpenCodeAdapter(command=command, environment=log, now_ms=lambda: NOW_MS)
 
     return make
+
+
+@pytest.fixture
+async def connection(
+    scripted_opencode: Callable[..., OpenCodeAdapter], request_for: Callable[..., OpenRequest]
+) -> AsyncIterator[AgentConnection]:
+    """The scripted server that behaves well, running."""
+    async with scripted_opencode().open(request_for()) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -88,17 +88,6 @@ def test_calls_and_results_come_apart_in_steps(database):
     assert results[2].child_conversation_id == "ses_child"
 
 
-def test_every_call_of_the_incident_is_diagnosed(tmp_path):
-    damaged_database(tmp_path / "opencode.db").close()
-    sessions = list(read_histories(tmp_path / "opencode.db", characters_max=10))
-    wrong = [each for each in sessions if not is_sound(each.history.messages)]
-    found = [fault for each in wrong for fault in faults(each.history.messages)]
-    assert len(sessions) == SESSIONS + 3
-    assert len(wrong) == SESSIONS
-    assert sum(ORPHANS.values()) == 311
-    assert [fault.rule for fault in found] == ["every_call_has_a_result"] * 311
-
-
 def test_a_database_in_use_is_read_with_its_log_and_nothing_beside_it_changes(database):
     session_id = database.session()
     database.message(session_id, "user", text("only in the log yet"))
@@ -134,6 +123,8 @@ def test_a_database_a_crash_left_behind_is_read_with_its_log(database, tmp_path)
 def test_one_session_is_read_alone_and_a_child_knows_its_parent(database):
     parent = database.session()
     child = database.session(parent=parent)
+    assert list(find_histories(database.path.parents[1])) == [database.path]
+    assert list(find_histories(database.path.parent)) == []
     (read,) = read_histories(database.path, session_id=child)
     assert (read.session_id, read.parent_session_id) == (child, parent)
     assert list(read_histories(database.path, session_id="ses_nowhere")) == []
@@ -158,6 +149,8 @@ def test_a_row_that_cannot_be_read_is_reported_and_the_others_are_read(database)
     (read,) = read_histories(database.path)
     assert len(read.unreadable) == 3
     assert read.history.messages[-1].parts == (TextPart(text="fine"),)
+    (read,) = read_histories(database.path, characters_max=2)
+    assert read.history.messages[-1].parts == (TextPart(text="fi"),)
 
 
 def test_a_form_nobody_has_seen_is_refused_with_what_it_lacks(tmp_path):
@@ -178,17 +171,6 @@ def test_what_is_no_database_is_refused(tmp_path, content):
         list(read_histories(path))
 
 
-def test_a_text_is_outlined_where_only_its_form_matters(database):
-    database.message(database.session(), "user", text("x" * 1000))
-    (read,) = read_histories(database.path, characters_max=10)
-    assert read.history.messages[0].parts == (TextPart(text="x" * 10),)
-
-
-def test_databases_are_found_under_a_data_home(database, tmp_path):
-    assert list(find_histories(tmp_path)) == [database.path]
-    assert list(find_histories(tmp_path / "nowhere")) == []
-
-
 def ids_in(path):
     return [each.session_id for each in read_histories(path)]
 
@@ -196,28 +178,27 @@ def ids_in(path):
 def test_every_call_of_the_incident_is_closed_in_the_copy_and_the_original_is_untouched(tmp_path):
     database = damaged_database(tmp_path / "theirs" / "opencode.db")
     database.close()
+    wrong = [
+        fault
+        for each in read_histories(database.path, characters_max=10)
+        for fault in faults(each.history.messages)
+    ]
+    assert [fault.rule for fault in wrong] == ["every_call_has_a_result"] * 311
+    assert len(ids_in(database.path)) == SESSIONS + 3
     before = fingerprint(database.path.parent)
     made = repair_database(database.path, tmp_path / "ours", sessions=ids_in(database.path))
     assert fingerprint(database.path.parent) == before
 
-    assert len(made.edits) == 311
-    assert made.left == ()
+    assert (len(made.edits), made.left) == (sum(ORPHANS.values()), ())
     for each in read_histories(made.after):
         assert is_sound(each.history.messages)
         assert proof(repair(each.history).history) == dict.fromkeys(PROVIDERS, ())
-    kept = (tmp_path / "ours" / "before").iterdir()
-    assert {each.name for each in kept} == set(before)
-    assert all(
-        fingerprint(tmp_path / "ours" / "before")[name][0] == before[name][0] for name in before
-    )
-
-
-def test_repair_of_a_repaired_copy_changes_nothing(tmp_path):
-    database = damaged_database(tmp_path / "opencode.db")
-    database.close()
-    first = repair_database(database.path, tmp_path / "one", sessions=ids_in(database.path))
-    second = repair_database(first.after, tmp_path / "two", sessions=ids_in(first.after))
-    assert second.edits == ()
+    kept = fingerprint(tmp_path / "ours" / "before")
+    assert {name: content for name, (content, _) in kept.items()} == {
+        name: content for name, (content, _) in before.items()
+    }
+    again = repair_database(made.after, tmp_path / "two", sessions=ids_in(made.after))
+    assert again.edits == (), "the repaired copy is whole"
 
 
 def test_a_closed_call_keeps_what_was_asked_and_says_how_it_ended(tmp_path):
@@ -276,10 +257,5 @@ def test_copies_are_for_nobody_else_to_read_and_are_never_written_over(tmp_path)
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="has a repaired copy already"):
         repair_database(database.path, into)
-
-
-def test_a_place_that_cannot_be_made_is_named(tmp_path):
-    database = damaged_database(tmp_path / "opencode.db")
-    database.close()
     with pytest.raises(StoreError, match="cannot be made"):
         repair_database(database.path, database.path / "below-a-file")

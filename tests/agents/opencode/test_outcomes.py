@@ -63,10 +63,6 @@ def retry(attempt, next_ms, message="slow down"):
     return {"type": "retry", "attempt": attempt, "next": next_ms, "message": message}
 
 
-def test_a_short_retry_is_left_to_opencode():
-    assert failure_of_retry(retry(1, SHORT_MS), now_ms=NOW_MS) is None
-
-
 @pytest.mark.parametrize("status", [retry(1, LONG_MS), retry(RETRIES_MAX, SHORT_MS)])
 def test_a_long_or_repeated_one_is_a_limit_with_its_end(status):
     failure = failure_of_retry(status, now_ms=NOW_MS)
@@ -75,11 +71,9 @@ def test_a_long_or_repeated_one_is_a_limit_with_its_end(status):
     assert "slow down" in failure.detail
 
 
-def test_a_fault_that_goes_on_is_a_fault_and_no_limit():
+def test_a_short_retry_is_left_to_opencode_and_a_fault_that_lasts_is_no_limit():
+    for waited_for in (retry(1, SHORT_MS), {"type": "retry"}):
+        assert failure_of_retry(waited_for, now_ms=NOW_MS) is None
     failure = failure_of_retry(retry(RETRIES_MAX, SHORT_MS, "Overloaded"), now_ms=NOW_MS)
     assert failure is not None
     assert (failure.outcome, failure.reset_at_ms) == (Outcome.TRANSIENT, None)
-
-
-def test_a_retry_of_another_shape_is_waited_for():
-    assert failure_of_retry({"type": "retry"}, now_ms=NOW_MS) is None

@@ -68,35 +68,20 @@ def test_a_message_that_is_no_json_leaves_its_session_listed(tmp_path, database)
     assert [each.ending for each in found(tmp_path)] == ["unknown"]
 
 
-def test_a_database_that_version_2_has_made_alone_is_listed(tmp_path, database):
-    for table in ("part", "message", "session"):
-        database.connection.execute(f"DROP TABLE {table}")
-    database.connection.execute(
-        "CREATE TABLE session_v2 (id text, parent_id text, directory text, title text,"
-        " agent text, time_created integer, time_updated integer)"
-    )
-    database.connection.execute(
-        "INSERT INTO session_v2 VALUES ('ses_1', NULL, '/new', 'Newer', 'build', 1, 5)"
-    )
-    database.close()
-    assert [(each.session_id, each.unredacted_title) for each in found(tmp_path)] == [
-        ("ses_1", "Newer")
-    ]
-
-
-def test_of_a_session_that_version_2_has_too_its_row_counts(tmp_path, database):
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_session_of_version_2_is_listed_and_its_row_counts(tmp_path, database, is_alone):
     session = database.session()
-    database.connection.execute(
+    execute = database.connection.execute
+    for table in ("part", "message", "session") if is_alone else ():
+        execute(f"DROP TABLE {table}")
+    execute(
         "CREATE TABLE session_v2 (id text, parent_id text, directory text, title text,"
         " agent text, time_created integer, time_updated integer)"
     )
-    database.connection.execute(
-        "INSERT INTO session_v2 VALUES (?, NULL, '/new', 'Newer', 'build', 1, 5)", (session,)
-    )
+    execute("INSERT INTO session_v2 VALUES (?, NULL, '/new', 'Newer', 'build', 1, 5)", (session,))
     database.close()
-    assert [(each.unredacted_title, each.directory) for each in found(tmp_path)] == [
-        ("Newer", "/new")
-    ]
+    (each,) = found(tmp_path)
+    assert (each.session_id, each.unredacted_title, each.directory) == (session, "Newer", "/new")
 
 
 def test_a_query_that_takes_too_long_is_ended_and_the_look_is_cut_short(tmp_path, database):

@@ -33,24 +33,13 @@ def test_a_files_tool_says_which_file():
     assert updated(part, SESSION).locations == ("/project/a.txt",)
 
 
-def test_a_tool_of_a_plugin_is_of_no_known_kind():
-    assert tool_kind("weather") == "other"
-    assert announced(tool("weather"), SESSION).title == "weather"
-
-
-def test_a_failed_call_says_why():
+def test_a_failed_call_says_why_and_a_state_of_another_shape_is_left_open():
     failed = updated(tool(status="error", error="no such file"), SESSION)
     assert (failed.status, failed.text) == ("failed", "no such file")
-
-
-def test_a_state_of_another_shape_is_left_open():
     odd = updated({"type": "tool", "callID": "c", "state": 7}, SESSION)
     assert (odd.status, odd.text, odd.arguments) == (None, None, None)
-
-
-def test_usage_is_unknown_until_it_is_told():
-    assert usage({"tokens": {"total": 0}}, SESSION, window=None) is None
-    assert usage({}, SESSION, window=10) is None
+    assert tool_kind("weather") == "other", "a tool of a plug-in"
+    assert announced(tool("weather"), SESSION).title == "weather"
 
 
 def test_a_window_is_the_models():
@@ -85,12 +74,8 @@ def test_a_stored_history_reads_as_it_was_said():
     ]
     events = history(messages, SESSION)
     assert [type(event) for event in events] == [
-        UserTextReplayed,
-        ReasoningReceived,
-        ToolCallAnnounced,
-        ToolCallUpdated,
-        TextReceived,
-        UnknownReceived,
+        *(UserTextReplayed, ReasoningReceived, ToolCallAnnounced, ToolCallUpdated),
+        *(TextReceived, UnknownReceived),
     ]
     assert {event.upstream_session_id for event in events} == {SESSION}
     assert history({"no": "list"}, SESSION) == ()
@@ -117,3 +102,5 @@ def test_what_a_cache_held_and_took_is_told_beside_what_was_read():
     silent = usage({"tokens": {"total": 12, "input": 5}}, SESSION, window=None)
     assert silent is not None
     assert (silent.tokens_cached, silent.tokens_cache_written) == (None, None)
+    assert usage({"tokens": {"total": 0}}, SESSION, window=None) is None
+    assert usage({}, SESSION, window=10) is None

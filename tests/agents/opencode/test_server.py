@@ -5,7 +5,10 @@ The stream of events in lines, and what a server's refusal says.
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
+import anyio.lowlevel
 import pytest
 
 from upthread.agents.base import PermissionAnswer
@@ -18,41 +21,38 @@ from upthread.errors import QuotaExceededError, UpstreamError
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_prompt_is_sent_and_answered(scripted_opencode, request_for, recorded, posts):
-    async with scripted_opencode().open(request_for()) as connection:
-        session = await connection.new_session()
-        result = await connection.prompt(session, "reply", on_event=recorded)
+async def test_prompts_are_sent_and_answered_and_do_not_mix(connection, recorded, posts):
+    session = await connection.new_session()
+    refused = await connection.prompt(session, "refused", on_event=recorded)
+    assert refused.outcome is Outcome.AUTH
+    result = await connection.prompt(session, "reply", on_event=recorded)
     assert (result.outcome, result.tokens_used) == (Outcome.OK, 8176)
     assert recorded.text == "hello there"
     sent = {"parts": [{"type": "text", "text": "reply"}]}
     assert [f"/session/{session}/prompt_async", sent] in posts()
 
 
-async def test_two_prompts_do_not_mix(scripted_opencode, request_for, recorded):
-    async with scripted_opencode().open(request_for()) as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, "refused", on_event=recorded)
-        result = await connection.prompt(session, "reply", on_event=recorded)
-    assert result.outcome is Outcome.OK
-    assert recorded.text == "hello there"
+async def until(posts, part):
+    """Wait until something was posted to a path that has this part."""
+    with anyio.fail_after(30):
+        while not any(part in path for path, _ in posts()):  # noqa: ASYNC110  # the server's file
+            await anyio.sleep(0.01)
 
 
-async def test_a_second_prompt_at_once_is_refused(scripted_opencode, request_for, recorded):
-    async with scripted_opencode().open(request_for()) as connection:
-        session = await connection.new_session()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: connection.prompt(session, "hang", on_event=recorded))
-            await anyio.sleep(0.2)
-            with pytest.raises(UpstreamError) as refused:
-                await connection.prompt(session, "reply", on_event=recorded)
-            await connection.cancel(session)
+async def test_a_second_prompt_at_once_is_refused(connection, recorded, posts):
+    session = await connection.new_session()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: connection.prompt(session, "hang", on_event=recorded))
+        await until(posts, "/prompt_async")
+        with pytest.raises(UpstreamError) as refused:
+            await connection.prompt(session, "reply", on_event=recorded)
+        await connection.cancel(session)
     assert refused.value.outcome == Outcome.BUSY
 
 
 async def test_garbage_is_kept_raw_and_ends_nothing(scripted_opencode, request_for, recorded):
     async with scripted_opencode("garbage").open(request_for()) as connection:
-        session = await connection.new_session()
-        result = await connection.prompt(session, "reply", on_event=recorded)
+        result = await connection.prompt("ses_scripted", "reply", on_event=recorded)
     assert result.outcome is Outcome.OK
     kept = [event.raw for event in recorded if isinstance(event, UnknownReceived)]
     assert kept == [" {no json", 7]
@@ -72,11 +72,12 @@ async def test_a_server_that_is_lost_in_a_prompt_died(
     assert again.outcome is Outcome.PROCESS_DIED
 
 
-async def cancelled(connection, recorded):
+async def cancelled(connection, recorded, *, when=anyio.lowlevel.checkpoint):
+    """Prompt something that hangs, and cancel it `when` that returns."""
     session = await connection.new_session()
 
     async def cancel():
-        await anyio.sleep(0.2)
+        await when()
         await connection.cancel(session)
 
     async with anyio.create_task_group() as tasks:
@@ -84,30 +85,21 @@ async def cancelled(connection, recorded):
         return await connection.prompt(session, "hang", on_event=recorded)
 
 
-async def test_a_cancel_aborts_and_the_next_prompt_is_answered(
-    scripted_opencode, request_for, recorded
+async def test_a_cancel_aborts_even_before_the_prompt_has_left_and_the_next_is_answered(
+    connection, recorded, posts
 ):
-    async with scripted_opencode().open(request_for()) as connection:
-        assert (await cancelled(connection, recorded)).outcome is Outcome.CANCELLED
-        result = await connection.prompt("ses_scripted", "reply", on_event=recorded)
+    assert (await cancelled(connection, recorded)).outcome is Outcome.CANCELLED
+    begun = partial(until, posts, "/prompt_async")
+    assert (await cancelled(connection, recorded, when=begun)).outcome is Outcome.CANCELLED
+    result = await connection.prompt("ses_scripted", "reply", on_event=recorded)
     assert result.outcome is Outcome.OK
 
 
-async def test_a_cancel_before_the_prompt_has_left_is_not_lost(
-    scripted_opencode, request_for, recorded
-):
-    async with scripted_opencode().open(request_for()) as connection:
-        session = await connection.new_session()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(connection.cancel, session)
-            result = await connection.prompt(session, "hang", on_event=recorded)
-    assert result.outcome is Outcome.CANCELLED
-
-
-async def test_a_server_deaf_to_the_abort_is_ended(scripted_opencode, request_for, recorded):
+async def test_a_server_deaf_to_the_abort_is_ended(scripted_opencode, request_for, recorded, posts):
     request = request_for(cancel_timeout_s=0.5)
     async with scripted_opencode("deaf").open(request) as connection:
-        result = await cancelled(connection, recorded)
+        begun = partial(until, posts, "/prompt_async")
+        result = await cancelled(connection, recorded, when=begun)
     assert result.outcome is Outcome.PROCESS_DIED
     assert "did not answer the abort" in result.detail
 
@@ -122,12 +114,9 @@ async def test_a_deadline_ends_the_turn_and_leaves_the_server(
         await connection.resume_session(session)
 
 
-async def test_a_long_retry_is_aborted_and_told_with_its_end(
-    scripted_opencode, request_for, recorded, posts
-):
-    async with scripted_opencode().open(request_for()) as connection:
-        session = await connection.new_session()
-        result = await connection.prompt(session, "retried", on_event=recorded)
+async def test_a_long_retry_is_aborted_and_told_with_its_end(connection, recorded, posts):
+    session = await connection.new_session()
+    result = await connection.prompt(session, "retried", on_event=recorded)
     assert result.outcome is Outcome.RATE_LIMITED
     assert result.reset_at_ms is not None
     assert f"/session/{session}/abort" in [path for path, _ in posts()]
@@ -156,32 +145,28 @@ async def test_a_permission_is_asked_for_and_the_answer_goes_back(
     async with scripted_opencode().open(request_for(answer_permission=once)) as connection:
         session = await connection.new_session()
         await connection.prompt(session, "child", on_event=recorded)
-        await anyio.sleep(0.3)
+        await until(posts, "/permission/")
     (request,) = asked
     assert request.upstream_session_id != session, "it is the child that asks"
     assert (request.tool_kind, request.title) == ("edit", "write c.txt / edit: c.txt")
-    replies = [(path, body) for path, body in posts() if path.startswith("/permission/")]
-    assert [path.endswith("/reply?directory=%2Fproject") for path, _ in replies] == [True]
+    (path,) = (path for path, _ in posts() if path.startswith("/permission/"))
+    assert path.endswith("/reply?directory=%2Fproject")
 
 
 # --- sessions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unknown", ["ses_unknown", "../../secret", "nonsense"])
-async def test_an_unknown_session_is_missing(scripted_opencode, request_for, unknown):
-    async with scripted_opencode().open(request_for()) as connection:
-        for attach in (connection.resume_session, connection.load_session, connection.fork_session):
+async def test_an_unknown_session_is_missing_and_a_listed_one_that_cannot_be_read_is_not(
+    connection,
+):
+    attaching = (connection.resume_session, connection.load_session, connection.fork_session)
+    for unknown in ("ses_unknown", "../../secret", "nonsense"):
+        for attach in attaching:
             with pytest.raises(UpstreamError) as refused:
                 await attach(unknown)
             assert refused.value.outcome == Outcome.MISSING
-
-
-async def test_a_session_that_is_listed_and_cannot_be_read_is_not_missing(
-    scripted_opencode, request_for
-):
-    async with scripted_opencode().open(request_for()) as connection:
-        with pytest.raises(UpstreamError) as refused:
-            await connection.resume_session("listed")
+    with pytest.raises(UpstreamError) as refused:
+        await connection.resume_session("listed")
     assert refused.value.outcome == Outcome.UNKNOWN
 
 
@@ -197,9 +182,8 @@ async def test_a_session_without_a_name_is_refused(scripted_opencode, request_fo
             await connection.new_session()
 
 
-async def test_the_history_comes_back_in_order(scripted_opencode, request_for):
-    async with scripted_opencode().open(request_for()) as connection:
-        history = await connection.load_session("ses_scripted")
+async def test_the_history_comes_back_in_order(connection):
+    history = await connection.load_session("ses_scripted")
     assert [type(event) for event in history] == [UserTextReplayed, TextReceived]
     assert [event.text for event in history] == ["hello", "hi"]
 

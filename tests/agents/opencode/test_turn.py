@@ -32,12 +32,8 @@ def of(kind, events):
 def test_a_reply_is_its_reasoning_its_text_and_what_the_session_then_holds():
     turn = new_turn("reply")
     events = told(turn, "reply")
-    assert [type(event) for event in events] == [
-        TitleChanged,
-        ReasoningReceived,
-        TextReceived,
-        UsageReported,
-    ]
+    kinds = [TitleChanged, ReasoningReceived, TextReceived, UsageReported]
+    assert [type(event) for event in events] == kinds
     assert (events[1].text, events[2].text) == ("hm", "hello there")
     assert (events[3].tokens_used, events[3].tokens_window) == (8176, WINDOW_TOKENS)
     assert events[3].tokens_read + events[3].tokens_written == 8176
@@ -54,6 +50,8 @@ def test_a_command_is_announced_once_and_its_end_has_its_output():
     assert [updates[0].status, updates[-1].status] == ["in_progress", "completed"]
     assert updates[0].arguments == {"command": "echo out", "description": "try"}
     assert updates[-1].text == "out\n"
+    (plan,) = of(PlanChanged, told(new_turn("plan"), "plan"))
+    assert plan.entries == (("a", "pending"),), "the to-do list"
 
 
 def test_a_childs_words_are_its_own_and_lie_between_its_start_and_its_end():
@@ -78,11 +76,6 @@ def test_a_childs_words_are_its_own_and_lie_between_its_start_and_its_end():
     assert returned[-1].status == "completed"
 
 
-def test_the_to_do_list_is_the_plan():
-    (plan,) = of(PlanChanged, told(new_turn("plan"), "plan"))
-    assert plan.entries == (("a", "pending"),)
-
-
 def test_an_error_ends_the_turn_with_what_it_means():
     turn = new_turn("refused")
     told(turn, "refused")
@@ -97,24 +90,20 @@ def early_error(turn):
     turn.take("session.error", {"sessionID": turn.session, "error": error})
 
 
-def test_an_error_before_the_prompt_begins_is_its_own_where_it_never_begins():
+def test_an_error_before_the_prompt_begins_is_its_own_only_where_it_never_begins():
     """As OpenCode 1.18.33 does with a definition it fails on: an error, and nothing after it."""
-    turn = new_turn("reply")
-    early_error(turn)
-    assert not turn.is_over, "it may be an earlier prompt's last word"
-    turn.end_unbegun()
-    assert turn.is_over
+    turn, begun = new_turn("reply"), new_turn("reply")
+    for each in (turn, begun):
+        early_error(each)
+        assert not each.is_over, "it may be an earlier prompt's last word"
+    told(begun, "reply")
+    for each in (turn, begun):
+        each.end_unbegun()
+        assert each.is_over
+    assert begun.failure is None
     assert turn.failure is not None
     assert turn.failure.outcome is Outcome.UNKNOWN
     assert "readonly property" in turn.failure.detail
-
-
-def test_an_error_before_the_prompt_begins_is_not_its_own_where_it_does_begin():
-    turn = new_turn("reply")
-    early_error(turn)
-    told(turn, "reply")
-    turn.end_unbegun()
-    assert (turn.is_over, turn.failure) == (True, None)
 
 
 def test_a_compaction_is_noted_and_its_summary_is_no_reply():
@@ -135,23 +124,17 @@ def test_a_long_retry_is_given_up_with_the_time_it_named():
     assert turn.given_up.reset_at_ms > NOW_MS
 
 
-def test_an_idle_after_an_abort_ends_a_turn_that_has_said_nothing():
-    turn = new_turn("reply")
-    (prompted, *_) = [e for e in RECORDED["reply"]["events"] if e["type"] == "message.updated"]
-    turn.take(prompted["type"], prompted["properties"])
-    turn.is_stopping = True
-    turn.take("session.status", {"sessionID": turn.session, "status": {"type": "idle"}})
-    assert turn.is_over
-
-
-@pytest.mark.parametrize("events", [(), ("message.updated",)])
-def test_an_idle_that_nothing_came_before_ends_nothing(events):
+@pytest.mark.parametrize(
+    ("kinds", "is_stopping"),
+    [((), False), (("message.updated",), False), (("message.updated",), True)],
+)
+def test_an_idle_that_nothing_came_before_ends_only_a_turn_that_was_aborted(kinds, is_stopping):
     turn = new_turn()
-    for event in [e for e in RECORDED["reply"]["events"] if e["type"] in events][:1]:
+    for event in [e for e in RECORDED["reply"]["events"] if e["type"] in kinds][:1]:
         turn.take(event["type"], event["properties"])
-    idle = {"sessionID": turn.session, "status": {"type": "idle"}}
-    assert turn.take("session.status", idle) == ()
-    assert not turn.is_over
+    turn.is_stopping = is_stopping
+    assert status(turn, "idle") == ()
+    assert turn.is_over is is_stopping
 
 
 def test_what_belongs_to_an_earlier_prompt_is_late():
@@ -161,12 +144,9 @@ def test_what_belongs_to_an_earlier_prompt_is_late():
     assert of(TextReceived, told(turn, "reply")) == []
     assert turn.late > 0
     assert not turn.is_over
-
-
-def test_another_sessions_words_are_late_and_never_this_ones():
-    turn = new_turn("child")
-    assert told(turn, "reply") == []
-    assert turn.late > 0
+    other = new_turn("child")
+    assert told(other, "reply") == [], "another session's words are never this one's"
+    assert other.late > 0
 
 
 def test_text_that_no_delta_brought_is_told_when_the_part_is_whole():
@@ -244,7 +224,7 @@ def test_words_of_a_user_that_look_like_the_end_of_a_sub_agent_end_none():
     assert turn.in_background == {"ses_child"}
 
 
-def test_a_sub_agent_that_stands_still_and_is_not_told_as_ended_ends_the_wait():
+def test_a_sub_agent_that_stands_still_or_is_stopped_ends_the_wait():
     turn = in_background()
     status(turn, "busy", "ses_child")
     assert (turn.has_silent_child, turn.end_silent()) == (False, ())
@@ -252,9 +232,6 @@ def test_a_sub_agent_that_stands_still_and_is_not_told_as_ended_ends_the_wait():
     assert turn.has_silent_child
     (ended,) = turn.end_silent()
     assert (ended.outcome, turn.is_over) == (Outcome.UNKNOWN, True)
-
-
-def test_a_stop_ends_the_sub_agents_in_the_background_as_cancelled():
     turn = in_background()
     turn.is_stopping = True
     (ended,) = turn.end_background()
@@ -294,26 +271,16 @@ def test_a_child_that_speaks_before_its_call_names_it_starts_there():
     assert family.called(task(), "ses_main") == ()
 
 
-def test_a_grandchild_is_of_the_family_and_its_parents_child():
+def test_a_grandchild_is_of_the_family_and_a_session_of_others_is_not():
     family = Family("ses_main")
     family.born({"id": "ses_child", "parentID": "ses_main"})
     family.born({"id": "ses_grandchild", "parentID": "ses_child"})
     assert family.speaks("ses_grandchild")[0].upstream_session_id == "ses_child"
-
-
-def test_a_session_of_others_is_let_be():
-    family = Family("ses_main")
     family.born({"id": "ses_other", "parentID": "ses_elsewhere"})
     family.born({"id": "ses_alone"})
     assert not family.has("ses_other")
     assert not family.has("ses_alone")
     assert family.speaks("ses_other") == ()
-
-
-def test_a_child_of_an_earlier_prompt_starts_again_when_it_is_given_work():
-    family = Family("ses_main")
-    assert family.called(task(), "ses_main")
-    assert family.has("ses_child")
 
 
 def test_a_child_ends_with_its_call_once():
@@ -330,16 +297,15 @@ def test_a_child_ends_with_its_call_once():
     assert family.returned(task(status="completed"), "ses_main") == ()
 
 
-def test_a_child_in_the_background_outlives_its_call():
+def test_a_child_in_the_background_outlives_its_call_and_may_be_named_in_the_output_alone():
     family = Family("ses_main")
-    family.called(task(), "ses_main")
+    assert family.called(task(), "ses_main")
+    assert family.has("ses_child"), "also one of an earlier prompt"
     running = task(status="completed", output='<task id="ses_child" state="running">')
     assert family.returned(running, "ses_main") == ()
-
-
-def test_a_child_may_be_named_in_the_output_alone():
-    family = Family("ses_main")
-    done = task(child="", status="completed", output='<task id="ses_late" state="completed">')
-    assert family.called(done, "ses_main")[0].child_upstream_session_id == "ses_late"
-    older = task(child="", status="completed", output="task_id: ses_older (for resuming)")
-    assert family.called(older, "ses_main")[0].child_upstream_session_id == "ses_older"
+    for output, child in (
+        ('<task id="ses_late" state="completed">', "ses_late"),
+        ("task_id: ses_older (for resuming)", "ses_older"),
+    ):
+        done = task(child="", status="completed", output=output)
+        assert family.called(done, "ses_main")[0].child_upstream_session_id == child

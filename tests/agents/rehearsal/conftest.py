@@ -10,49 +10,43 @@ import shutil
 import subprocess
 import sys
 import threading
-import tomllib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from upthread.core.events import (
-    QuestionAnswered,
-    QuestionsAsked,
-    RunEnded,
-    RunEvent,
-    RunParked,
-    RunStarted,
-    StepEnded,
-    StepStarted,
-)
-from upthread.core.roles.reports import Report, read_report
-from upthread.core.runs import pipeline
-from upthread.core.types import Outcome
+PATIENCE_S = 30.0
+"""How long the agent is waited for before a test fails."""
 
-ANSWER_TIMEOUT_S = 20.0
 REPOSITORY = Path(__file__).parents[3]
-SOURCE = str(REPOSITORY / "src")
-DEFAULTS = REPOSITORY / "src" / "upthread" / "defaults" / "upthread.toml"
+COMMAND = (sys.executable, "-P", "-m", "upthread.agents.rehearsal")
+"""Runs as -I would; PYTHONPATH is how the source of a worktree is found."""
+
+NOTICE = "This is a rehearsal: no model is behind it.\n\n"
 
 Json = dict[str, Any]
 
 
-class AgentError(Exception):
-    """The agent answered with an error."""
-
-    def __init__(self, error: Json) -> None:
-        super().__init__(str(error))
-        self.code = error["code"]
-        self.message = error["message"]
-        self.data = error.get("data")
-
-
 class AgentGoneError(Exception):
     """The agent closed its end."""
+
+
+def rehearse(*directives: str) -> str:
+    """Return a prompt that asks for directives."""
+    return " ".join(f"[[rehearse: {directive}]]" for directive in directives)
+
+
+def environment_of(home: Path, **more: str) -> dict[str, str]:
+    """Return the environment of an agent that keeps everything below a home."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": str(REPOSITORY / "src"),
+        "UPTHREAD_REHEARSAL_HOME": str(home / "sessions"),
+        "UPTHREAD_REHEARSAL_LOG": str(home / "log.jsonl"),
+        **more,
+    }
 
 
 class RehearsalProcess:
@@ -67,20 +61,12 @@ class RehearsalProcess:
         self._frames: queue.Queue[bytes] = queue.Queue()
         self._next_id = 100
         self._answers: dict[int, Json] = {}
-        # -P as -I would have it; PYTHONPATH is how a worktree's own source is found.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "upthread.agents.rehearsal"],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(home),
-                "PYTHONPATH": SOURCE,
-                "UPTHREAD_REHEARSAL_HOME": str(home / "sessions"),
-                "UPTHREAD_REHEARSAL_LOG": str(home / "log.jsonl"),
-                **environment,
-            },
+            env=environment_of(home, **environment),
         )
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -104,9 +90,9 @@ class RehearsalProcess:
     def notify(self, method: str, params: Json) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode())
 
-    def take(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Json | None:
+    def take(self) -> Json | None:
         """Read one frame, keep what it is, return it; None for a line that is no frame."""
-        line = self._frames.get(timeout=timeout_s)
+        line = self._frames.get(timeout=PATIENCE_S)
         if not line:
             raise AgentGoneError
         try:
@@ -131,15 +117,23 @@ class RehearsalProcess:
         self.write(json.dumps(answer).encode())
 
     def answer(self, request_id: int) -> Json:
+        """Return the result of a request."""
+        return self._answered(request_id)["result"]
+
+    def refusal(self, request_id: int) -> Json:
+        """Return the error that answers a request."""
+        return self._answered(request_id)["error"]
+
+    def _answered(self, request_id: int) -> Json:
         while request_id not in self._answers:
             self.take()
-        frame = self._answers.pop(request_id)
-        if "error" in frame:
-            raise AgentError(frame["error"])
-        return frame["result"]
+        return self._answers.pop(request_id)
 
     def request(self, method: str, **params: Any) -> Json:
         return self.answer(self.send(method, params))
+
+    def refused(self, method: str, **params: Any) -> Json:
+        return self.refusal(self.send(method, params))
 
     def new(self) -> str:
         return self.request("session/new", cwd=str(self.cwd), mcpServers=[])["sessionId"]
@@ -157,141 +151,63 @@ class RehearsalProcess:
     def prompt(self, session_id: str, text: str) -> str:
         return self.answer(self.send_prompt(session_id, text))["stopReason"]
 
+    def refused_prompt(self, session_id: str, text: str) -> Json:
+        return self.refusal(self.send_prompt(session_id, text))
+
+    def do(self, *directives: str) -> str:
+        """Carry directives out in a new session; return the reply without its notice."""
+        assert self.prompt(self.new(), rehearse(*directives)) == "end_turn"
+        return self.reply.removeprefix(NOTICE)
+
     def wait_for(self, is_wanted: Callable[[Json], bool]) -> Json:
-        """Read until an update comes that is wanted; return it."""
+        """Read until a wanted update comes; return it."""
         while True:
             for params in self.updates:
                 if is_wanted(params["update"]):
                     return params["update"]
             self.take()
 
+    def begin(self, session_id: str, *directives: str) -> int:
+        """Send a prompt of directives, and return its request once its first step was shown."""
+        request_id = self.send_prompt(session_id, rehearse(*directives))
+        self.wait_for(lambda update: update.get("status") != "pending")
+        return request_id
+
+    def cancel(self, session_id: str) -> None:
+        self.notify("session/cancel", {"sessionId": session_id})
+
     @property
     def reply(self) -> str:
-        return text_of(self.updates)
+        said = self.of_kind("agent_message_chunk")
+        return "".join(update["content"]["text"] for update in said)
 
     def of_kind(self, kind: str) -> list[Json]:
         found = [params["update"] for params in self.updates]
         return [update for update in found if update["sessionUpdate"] == kind]
 
     def wait_until_gone(self) -> int:
-        try:
+        with contextlib.suppress(AgentGoneError):
             while True:
                 self.take()
-        except AgentGoneError:
-            return self.process.wait(timeout=ANSWER_TIMEOUT_S)
+        return self.process.wait(timeout=PATIENCE_S)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            assert stream is not None
-        assert self.process.stdin is not None
-        if not self.process.stdin.closed:
+        with self.process:
+            assert self.process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
-
-
-def text_of(updates: list[Json], kind: str = "agent_message_chunk") -> str:
-    return "".join(
-        params["update"]["content"]["text"]
-        for params in updates
-        if params["update"]["sessionUpdate"] == kind
-    )
+            try:
+                self.process.wait(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
 
 
 Start = Callable[..., RehearsalProcess]
-
-
-class Passage:
-    """The shipped pipeline over the agent, which is killed after each step: only its sessions last.
-
-    `history` is (role, report) in the order they were handed in. `is_continuous` False gives each
-    step a new session, as agents do by themselves.
-    """
-
-    def __init__(
-        self,
-        start: Start,
-        *,
-        cwd: Path,
-        answers: Mapping[str, str],
-        is_continuous: bool = True,
-    ) -> None:
-        self._start = start
-        self._cwd = cwd
-        self._answers = answers
-        self._is_continuous = is_continuous
-        self.sessions: dict[str, str] = {}
-        self.history: list[tuple[str, Report]] = []
-        self.asked: Counter[str] = Counter()
-        shipped = tomllib.loads(DEFAULTS.read_text(encoding="utf-8"))["pipeline"]
-        self.events: list[RunEvent] = [
-            RunStarted(
-                specification=(cwd / "spec.md").read_text(encoding="utf-8"), pipeline=shipped
-            )
-        ]
-
-    def run(self) -> RunEnded | RunParked:
-        while True:
-            command = pipeline.next_command(pipeline.fold(self.events))
-            match command:
-                case pipeline.RunStep():
-                    self._step(command)
-                case pipeline.AskHuman(questions=questions, role=role):
-                    self.events.append(QuestionsAsked(role=role, questions=questions))
-                    for question in questions:
-                        answer = self._answers[question.question_id]
-                        self.events.append(
-                            QuestionAnswered(question_id=question.question_id, text=answer)
-                        )
-                case pipeline.Finish(status=status, evidence=evidence):
-                    return RunEnded(status=status, evidence=evidence)
-                case pipeline.Park(reason=reason, detail=detail, role=role):
-                    return RunParked(reason=reason, detail=detail, role=role)
-                case _:
-                    raise AssertionError(command)
-
-    def of(self, role: str) -> list[Report]:
-        return [report for name, report in self.history if name == role]
-
-    def _step(self, command: pipeline.RunStep) -> None:
-        role = command.step.role
-        turn_id = f"trn_{len(self.events)}"
-        self.events.append(StepStarted(role=role, turn_id=turn_id))
-        report = read_report(self._ask(role, command))
-        self.history.append((role, report))
-        self.asked.update(question.text for question in report.questions)
-        self.events.append(
-            StepEnded(
-                role=role,
-                turn_id=turn_id,
-                outcome=Outcome.OK,
-                report=msgspec.to_builtins(report),
-                input_digest=command.input_digest,
-            )
-        )
-
-    def _ask(self, role: str, command: pipeline.RunStep) -> str:
-        agent = self._start(cwd=self._cwd)
-        task = command.task
-        if self._is_continuous and role in self.sessions:
-            session_id = self.sessions[role]
-            agent.attach("resume", session_id)
-            context = task.news
-        else:
-            session_id = self.sessions[role] = agent.new()
-            context = f'<role name="{role}">\nYou are the {role}.\n</role>\n\n{task.everything}'
-        assert agent.prompt(session_id, f"{context}\n\n{task.text}") == "end_turn"
-        agent.kill()
-        return str(agent.reply)
 
 
 @pytest.fixture
@@ -325,9 +241,6 @@ def start(home: Path, project: Path) -> Iterator[Start]:
     yield begin
     for agent in started:
         agent.close()
-        for stream in (agent.process.stdout, agent.process.stderr):
-            assert stream is not None
-            stream.close()
 
 
 @pytest.fixture
@@ -343,11 +256,3 @@ def read_log(home: Path) -> Callable[[], list[Json]]:
         return [json.loads(line) for line in lines]
 
     return read
-
-
-@pytest.fixture
-def begin_passage(start: Start) -> Callable[..., Passage]:
-    def begin(cwd: Path, *, answers: Mapping[str, str], is_continuous: bool = True) -> Passage:
-        return Passage(start, cwd=cwd, answers=answers, is_continuous=is_continuous)
-
-    return begin

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from upthread.agents.rehearsal.history import History, Told, planned_ids, replay, sections_of
 from upthread.core.roles.reports import Report, Verdict, render
 from upthread.core.turns.prompt import continuation
@@ -74,12 +76,6 @@ def test_a_documents_own_title_ends_no_section() -> None:
     assert told.specification == "# Tool\n- R1 `a`: x"
 
 
-def test_an_empty_specification_does_not_swallow_what_follows() -> None:
-    told = Told(["# Specification\n\n# Answers\n- size: 3\n"])
-    assert told.specification == ""
-    assert told.answers(QUESTIONS) == {"size": "3"}
-
-
 def test_a_heading_in_a_fence_or_a_quote_is_no_section() -> None:
     prompt = "# Specification\n```\n# Answers\n```\n> # Answers\n"
     assert [section.title for section in sections_of(prompt)] == ["", "Specification"]
@@ -113,20 +109,26 @@ def test_rejections_are_those_of_the_role_and_all_of_them() -> None:
     assert "R5" not in evidence
 
 
-def test_answers_are_found_by_question_then_by_id() -> None:
-    told = Told(["# Answers\n- q7: Which colour: red, blue? → red → dark\n- size: how tall? → 3"])
-    assert told.answers(QUESTIONS) == {"colour": "red → dark", "size": "3"}
+REPORTED = Report(status="done", summary="- size: 5", decisions=("colour: red", "size: 3"))
+BRIEFING = "# Briefing\n## Decisions already made\n- size: 4 (large) (clarifier)\n- other: x"
 
 
-def test_answers_are_also_told_by_decisions_and_briefings_and_the_last_counts() -> None:
-    report = render("clarifier", Report(status="done", decisions=("colour: red", "size: 3")))
-    briefing = "# Briefing\n## Decisions already made\n- size: 4 (large) (clarifier)\n- other: x"
-    assert Told([report, briefing]).answers(QUESTIONS) == {"colour": "red", "size": "4 (large)"}
-
-
-def test_a_summary_is_no_answer() -> None:
-    report = render("clarifier", Report(status="done", summary="- size: 3"))
-    assert Told([report]).answers(QUESTIONS) == {}
+@pytest.mark.parametrize(
+    ("prompts", "answers"),
+    [
+        (["# Specification\n\n# Answers\n- size: 3\n"], {"size": "3"}),
+        (
+            ["# Answers\n- q7: Which colour: red, blue? → red → dark\n- size: how tall? → 3"],
+            {"colour": "red → dark", "size": "3"},
+        ),
+        ([render("clarifier", REPORTED), BRIEFING], {"colour": "red", "size": "4 (large)"}),
+        ([render("clarifier", Report(status="done", summary="- size: 3"))], {}),
+    ],
+)
+def test_answers_are_read_by_question_or_id_from_answers_decisions_and_briefings(prompts, answers):
+    told = Told(prompts)
+    assert told.answers(QUESTIONS) == answers
+    assert told.specification == ""
 
 
 def test_news_are_what_stands_outside_of_the_known_sections() -> None:

@@ -1,40 +1,31 @@
+"""The methods of ACP as the rehearsal agent answers them."""
+
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from tests.agents.rehearsal.conftest import rehearse
+from tests.support.sets import EXTENDED
 
-Agent = Any
-Start = Any
 UNKNOWN = "ses_000000000000000000000000"
+ATTACHING = ("load", "resume", "fork", "close", "prompt")
 
 
-def _failure(call: Any) -> Any:
-    with pytest.raises(Exception) as failed:
-        call()
-    assert type(failed.value).__name__ == "AgentError", repr(failed.value)
-    return failed.value
-
-
-def test_the_handshake_tells_name_version_and_capabilities(agent: Agent) -> None:
+def test_the_handshake_names_version_and_capabilities(agent):
     answer = agent.request("initialize", protocolVersion=1, clientCapabilities={})
-    assert answer["protocolVersion"] == 1
-    assert answer["agentInfo"]["name"] == "rehearsal"
+    assert (answer["protocolVersion"], answer["agentInfo"]["name"]) == (1, "rehearsal")
     assert answer["agentCapabilities"]["loadSession"] is True
-    assert set(answer["agentCapabilities"]["sessionCapabilities"]) == {
-        "resume", "list", "fork", "close",
-    }  # fmt: skip
+    names = {"resume", "list", "fork", "close"}
+    assert set(answer["agentCapabilities"]["sessionCapabilities"]) == names
 
 
-def test_what_it_says_is_valid_by_the_published_schema(agent: Agent) -> None:
+@EXTENDED
+def test_what_it_sends_is_valid_by_the_published_schema(agent):
     from acp import schema
 
     schema.InitializeResponse.model_validate(agent.request("initialize", protocolVersion=1))
-    session_id = agent.new()
-    agent.prompt(
-        session_id,
-        "[[rehearse: think a]] [[rehearse: plan a|b]] [[rehearse: usage 1 2]] [[rehearse: say a]] "
-        "[[rehearse: read a]] [[rehearse: write a b]] [[rehearse: execute python -c pass]]",
+    agent.do(
+        *("think a", "plan a|b", "usage 1 2", "say a", "read a", "write a b"),
+        "execute python -c pass",
     )
     assert len(agent.updates) > 12
     for params in agent.updates:
@@ -44,107 +35,80 @@ def test_what_it_says_is_valid_by_the_published_schema(agent: Agent) -> None:
     schema.ListSessionsResponse.model_validate(agent.request("session/list"))
 
 
-def test_a_killed_agent_remembers_on_resume(start: Start) -> None:
+def test_a_killed_agent_remembers_on_resume_and_replays_all_on_load(start):
     first = start()
     session_id = first.new()
-    first.prompt(session_id, "the word is KIWI")
+    first.prompt(session_id, rehearse("write a.txt new", "say done"))
+    told = list(first.updates)
     first.kill()
     second = start()
     assert second.attach("resume", session_id) == {}
     assert second.updates == []
-    second.prompt(session_id, "which word?")
-    assert second.reply == 'I remember 1 earlier prompts: "the word is KIWI" (rehearsal)'
-
-
-def test_load_replays_everything_before_it_answers(start: Start) -> None:
-    first = start()
-    session_id = first.new()
-    first.prompt(session_id, "[[rehearse: write a.txt new]] [[rehearse: say done]]")
-    told = list(first.updates)
-    first.kill()
-    second = start()
     second.attach("load", session_id)
     user, *replayed = second.updates
     assert user["update"]["sessionUpdate"] == "user_message_chunk"
     assert user["update"]["content"]["text"].startswith("[[rehearse: write a.txt")
     assert replayed == told
     assert {params["sessionId"] for params in second.updates} == {session_id}
+    second.prompt(session_id, "what did I say?")
+    assert second.reply.startswith('I remember 1 earlier prompts: "[[rehearse: write')
 
 
-def test_a_session_remembers_nothing_of_another(agent: Agent) -> None:
-    agent.prompt(agent.new(), "first")
-    agent.prompt(agent.new(), "second")
-    assert "I remember 0 earlier prompts (rehearsal)" in agent.reply
-
-
-@pytest.mark.parametrize("verb", ["load", "resume", "fork", "close", "prompt"])
 @pytest.mark.parametrize("session_id", [UNKNOWN, "../../etc/passwd", "no-such-session"])
-def test_unknown_session_is_refused_not_silently_new(
-    agent: Agent, verb: str, session_id: str
-) -> None:
-    error = _failure(
-        lambda: agent.request(f"session/{verb}", sessionId=session_id, cwd="/", prompt=[])
-    )
-    assert (error.code, error.data) == (-32002, {"sessionId": session_id})
+def test_unknown_session_is_refused_not_silently_new(agent, session_id):
+    for verb in ATTACHING:
+        error = agent.refused(f"session/{verb}", sessionId=session_id, cwd="/", prompt=[])
+        assert (error["code"], error["data"]) == (-32002, {"sessionId": session_id})
     assert agent.request("session/list")["sessions"] == []
 
 
-@pytest.mark.parametrize("verb", ["load", "resume", "fork", "close", "prompt"])
-def test_opaque_errors_say_nothing_and_the_list_tells(start: Start, verb: str) -> None:
+def test_opaque_errors_say_nothing_and_the_list_tells(start):
     agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="opaque_errors")
     known = agent.new()
-    error = _failure(
-        lambda: agent.request(f"session/{verb}", sessionId=UNKNOWN, cwd="/", prompt=[])
-    )
-    assert (error.code, error.message.lower(), error.data) == (-32603, "internal error", None)
+    for verb in ATTACHING:
+        error = agent.refused(f"session/{verb}", sessionId=UNKNOWN, cwd="/", prompt=[])
+        assert error == {"code": -32603, "message": "Internal error"}
     assert [one["sessionId"] for one in agent.request("session/list")["sessions"]] == [known]
 
 
 @pytest.mark.parametrize("name", ["load", "resume", "list", "fork", "close"])
-def test_a_capability_switched_off_is_neither_told_nor_there(start: Start, name: str) -> None:
-    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES=f"no_{name}")
-    told = agent.request("initialize", protocolVersion=1)["agentCapabilities"]
-    assert name not in told["sessionCapabilities"]
-    assert told["loadSession"] is (name != "load")
-    session_id = agent.new()
-    error = _failure(
-        lambda: agent.request(f"session/{name}", sessionId=session_id, cwd=str(agent.cwd))
-    )
-    assert error.code == -32601
+def test_a_capability_switched_off_is_neither_announced_nor_there(start, name):
+    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES=f"no_{name}, protocol_version=99")
+    answer = agent.request("initialize", protocolVersion=1)
+    assert answer["protocolVersion"] == 99
+    assert name not in answer["agentCapabilities"]["sessionCapabilities"]
+    assert answer["agentCapabilities"]["loadSession"] is (name != "load")
+    error = agent.refused(f"session/{name}", sessionId=agent.new(), cwd=str(agent.cwd))
+    assert error["code"] == -32601
 
 
-def test_another_protocol_version_is_answered_on_request(start: Start) -> None:
-    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="protocol_version=99")
-    assert agent.request("initialize", protocolVersion=1)["protocolVersion"] == 99
-
-
-def test_a_session_of_an_earlier_process_must_be_attached_first(start: Start) -> None:
+def test_a_session_of_an_earlier_process_must_be_attached_first(start):
     first = start()
     session_id = first.new()
     first.close()
-    error = _failure(lambda: start().prompt(session_id, "hello"))
-    assert error.code == -32602
-    assert "session/resume" in error.message
+    error = start().refused_prompt(session_id, "hello")
+    assert error["code"] == -32602
+    assert "session/resume" in error["message"]
 
 
-def test_a_closed_session_is_kept_and_can_be_resumed(agent: Agent) -> None:
+def test_a_closed_session_is_kept_and_can_be_resumed(agent):
     session_id = agent.new()
     agent.prompt(session_id, "one")
     agent.request("session/close", sessionId=session_id)
-    assert _failure(lambda: agent.prompt(session_id, "two")).code == -32602
+    assert agent.refused_prompt(session_id, "two")["code"] == -32602
     agent.attach("resume", session_id)
     agent.prompt(session_id, "three")
     assert "I remember 1 earlier prompts" in agent.reply
 
 
-def test_closing_a_session_cancels_its_turn(agent: Agent) -> None:
+def test_closing_a_session_cancels_its_turn(agent):
     session_id = agent.new()
-    running = agent.send_prompt(session_id, "[[rehearse: hang]]")
+    running = agent.send_prompt(session_id, rehearse("hang"))
     agent.request("session/close", sessionId=session_id)
     assert agent.answer(running)["stopReason"] == "cancelled"
 
 
-def test_a_fork_remembers_and_its_origin_does_not_hear_of_it(agent: Agent) -> None:
+def test_sessions_remember_what_is_theirs_and_a_fork_what_its_origin_held(agent):
     origin = agent.new()
     agent.prompt(origin, "one")
     fork = agent.attach("fork", origin)["sessionId"]
@@ -153,35 +117,28 @@ def test_a_fork_remembers_and_its_origin_does_not_hear_of_it(agent: Agent) -> No
     assert '1 earlier prompts: "one"' in agent.reply
     agent.prompt(origin, "three")
     assert '1 earlier prompts: "one"' in agent.reply
+    agent.prompt(agent.new(), "four")
+    assert "I remember 0 earlier prompts (rehearsal)" in agent.reply
 
 
-def test_two_sessions_work_at_once_in_one_process(agent: Agent) -> None:
+def test_two_sessions_work_at_once_and_a_running_one_takes_no_second_prompt(agent):
     slow, quick = agent.new(), agent.new()
-    running = agent.send_prompt(slow, "[[rehearse: hang]]")
+    running = agent.send_prompt(slow, rehearse("hang"))
     assert agent.prompt(quick, "hello") == "end_turn"
-    agent.notify("session/cancel", {"sessionId": slow})
+    error = agent.refused_prompt(slow, "me too")
+    assert error["code"] == -32600
+    assert slow in error["message"]
+    agent.cancel(slow)
     assert agent.answer(running)["stopReason"] == "cancelled"
 
 
-def test_a_second_prompt_in_a_running_session_is_refused(agent: Agent) -> None:
-    session_id = agent.new()
-    running = agent.send_prompt(session_id, "[[rehearse: hang]]")
-    error = _failure(lambda: agent.prompt(session_id, "me too"))
-    assert error.code == -32600
-    assert session_id in error.message
-    agent.notify("session/cancel", {"sessionId": session_id})
-    assert agent.answer(running)["stopReason"] == "cancelled"
-
-
-def test_a_session_lost_while_attached_is_unknown_at_the_next_prompt(
-    agent: Agent, home: Any
-) -> None:
+def test_a_session_lost_while_attached_is_unknown_at_the_next_prompt(agent, home):
     session_id = agent.new()
     (home / "sessions" / f"{session_id}.jsonl").unlink()
-    assert _failure(lambda: agent.prompt(session_id, "hello")).code == -32002
+    assert agent.refused_prompt(session_id, "hello")["code"] == -32002
 
 
-def test_all_text_of_a_prompt_is_heard(agent: Agent) -> None:
+def test_all_text_of_a_prompt_is_read(agent):
     session_id = agent.new()
     blocks = [
         {"type": "text", "text": "one"},
@@ -194,14 +151,13 @@ def test_all_text_of_a_prompt_is_heard(agent: Agent) -> None:
     assert agent.updates[0]["update"]["content"]["text"] == "one\n\ntwo"
 
 
-def test_the_log_counts_what_was_asked_of_the_agent(agent: Agent, read_log: Any) -> None:
+def test_the_log_counts_what_was_asked_of_the_agent(agent, read_log):
     session_id = agent.new()
     agent.prompt(session_id, "héllo")
     agent.attach("load", session_id)
     agent.attach("resume", session_id)
-    assert [line["event"] for line in read_log()] == [
-        "session_new", "prompt", "reply", "session_load", "session_resume",
-    ]  # fmt: skip
+    events = [line["event"] for line in read_log()]
+    assert events == ["session_new", "prompt", "reply", "session_load", "session_resume"]
     prompt = read_log()[1]
     assert (prompt["bytes"], prompt["text"], prompt["session_id"]) == (6, "héllo", session_id)
     assert prompt["pid"] == agent.process.pid

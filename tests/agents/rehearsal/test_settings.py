@@ -42,20 +42,11 @@ def test_an_unknown_capability_word_is_refused_by_name(word: str) -> None:
     assert "no_resume" in str(refused.value)
 
 
-def test_events_are_appended_to_a_private_file(tmp_path: Path) -> None:
+def test_events_are_appended_to_a_private_file_long_texts_cut_and_odd_ones_kept(tmp_path):
     path = tmp_path / "log.jsonl"
-    for number in (1, 2):
-        EventLog(path).write("prompt", session_id="ses_a", role="", bytes=number)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["bytes"] for line in lines] == [1, 2]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_long_text_is_cut_and_an_odd_one_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
+    EventLog(path).write("prompt", session_id="ses_a", role="", bytes=1)
     EventLog(path).write("prompt", session_id="ses_a", text="\ud83d" * (TEXT_CHARACTERS_MAX + 1))
-    assert json.loads(path.read_text())["text"] == "\ud83d" * TEXT_CHARACTERS_MAX
-
-
-def test_size_is_in_bytes_of_utf_8() -> None:
-    assert (size_of("é"), size_of("\ud83d"), size_of("")) == (2, 3, 0)
+    first, second = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (first["bytes"], second["text"]) == (1, "\ud83d" * TEXT_CHARACTERS_MAX)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (size_of("é"), size_of("\ud83d"), size_of("")) == (2, 3, 0), "in bytes of UTF-8"

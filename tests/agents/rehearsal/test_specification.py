@@ -29,12 +29,10 @@ def test_the_example_is_read_whole() -> None:
     assert list(specification.open_questions) == ["opening", "stranger"]
     assert specification.check == (("python", "-I", "check.py"),)
     assert all(one.block and "easy to" not in one.what for one in specification.requirements)
-
-
-def test_a_block_is_taken_without_its_indentation() -> None:
-    block = parse_specification(GREETER).requirements[2].block
-    assert block.startswith("def greet_all(")
+    block = specification.requirements[2].block
+    assert block.startswith("def greet_all("), "without its indentation"
     assert "\n    return [" in block
+    assert parse_specification("Please build something nice.").requirements == ()
 
 
 def test_answers_take_the_place_of_what_stands_for_them() -> None:
@@ -43,11 +41,8 @@ def test_answers_take_the_place_of_what_stands_for_them() -> None:
     filled, missing = specification.filled_in(block, {"opening": r"Hi\1"})
     assert r'OPENING = "Hi\1"' in filled
     assert missing == ["stranger"]
-
-
-def test_angle_brackets_that_name_no_question_are_code() -> None:
-    specification = parse_specification("- R1 `a.html`: x\n```html\n<body>\n```")
-    assert specification.filled_in("<body>", {"body": "x"}) == ("<body>", [])
+    page = parse_specification("- R1 `a.html`: x\n```html\n<body>\n```")
+    assert page.filled_in("<body>", {"body": "x"}) == ("<body>", []), "it names no question"
 
 
 def test_a_block_is_held_whatever_the_answer_unless_the_answer_is_known() -> None:
@@ -85,10 +80,6 @@ def test_commands_of_a_release_are_read_like_those_of_the_check() -> None:
     assert parse_specification(GREETER).release == ()
 
 
-def test_prose_alone_is_no_specification() -> None:
-    assert parse_specification("Please build something nice.").requirements == ()
-
-
 TEXT = """\
 # Title
 - one `a.py`
@@ -121,8 +112,5 @@ def test_a_fence_is_closed_only_by_its_own_kind() -> None:
     lines = list(lines_of("````md\n```\ncode\n```\n````\nprose"))
     assert [line.is_code for line in lines] == [True] * 5 + [False]
     assert [line.is_fence for line in lines] == [True, False, False, False, True, False]
-
-
-def test_the_indentation_shared_is_taken_off() -> None:
     assert dedented(["  def a():", "", "      return 1"]) == "def a():\n\n    return 1"
     assert dedented([]) == ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.messages import stored
 
 from upthread.core.context.prior_context import (
     MESSAGE_CHARACTERS_MAX,
@@ -29,7 +30,6 @@ from upthread.core.context.prior_context import (
 )
 from upthread.core.types import (
     ContextPart,
-    ConversationId,
     Message,
     Part,
     ReasoningPart,
@@ -45,15 +45,8 @@ USER, ASSISTANT = Speaker.USER, Speaker.ASSISTANT
 
 
 def message_of(seq: int, speaker: Speaker, turn: str = "trn_1", *parts: Part) -> Message:
-    return Message(
-        conversation_id=ConversationId("con_1"),
-        seq=seq,
-        speaker=speaker,
-        turn_id=TurnId(turn),
-        upstream_session_id=None,
-        recorded_at_ms=0,
-        parts=parts or (TextPart(text=f"text {seq}"),),
-    )
+    said = parts or (TextPart(text=f"text {seq}"),)
+    return stored(*said, seq=seq, speaker=speaker, turn=turn)
 
 
 def turn(number: int, steps: int, *, first_seq: int) -> list[Message]:
@@ -169,15 +162,7 @@ TOOL = Speaker.TOOL
 def message(
     seq: int, speaker: Speaker, text: str, *, at_ms: int = 0, turn: str = "trn_1"
 ) -> Message:
-    return Message(
-        conversation_id=ConversationId("con_1"),
-        seq=seq,
-        speaker=speaker,
-        turn_id=TurnId(turn),
-        upstream_session_id=None,
-        recorded_at_ms=at_ms,
-        parts=(TextPart(text=text),),
-    )
+    return stored(TextPart(text=text), seq=seq, speaker=speaker, turn=turn, at_ms=at_ms)
 
 
 def alternating(count: int) -> list[Message]:
@@ -307,7 +292,6 @@ def test_a_reply_whose_prompt_was_not_kept_is_told():
 LENGTHS = st.integers(0, 5_000)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, max_size=16)), max_size=30),
     st.booleans(),
@@ -351,16 +335,7 @@ def test_half_a_reply_blanks_tools_and_context_are_left_out():
     assert texts_of(prior_context(told, was_interrupted=True)) == ["ask"]
     assert texts_of(prior_context(told)) == ["ask", "answer\n\nand more"]
     parts = (ContextPart(text="briefing"), ReasoningPart(text="hm"), TextPart(text="said"))
-    with_context = Message(
-        conversation_id=ConversationId("con_1"),
-        seq=1,
-        speaker=USER,
-        turn_id=TurnId("trn_1"),
-        upstream_session_id=None,
-        recorded_at_ms=0,
-        parts=parts,
-    )
-    assert texts_of(prior_context([with_context])) == ["said"]
+    assert texts_of(prior_context([stored(*parts, speaker=USER)])) == ["said"]
 
 
 def test_of_each_turn_that_was_cut_off_it_is_said_that_nothing_answered_it():
@@ -428,7 +403,7 @@ def test_no_content_can_end_the_block(texts):
     ends_once_and_at_the_end(texts)
 
 
-def test_ten_thousand_contents_made_to_end_the_block_do_not():
+def test_contents_made_to_end_the_block_do_not():
     chance = random.Random(42)
     pieces = [
         "[end of prior context ",
@@ -436,7 +411,7 @@ def test_ten_thousand_contents_made_to_end_the_block_do_not():
         *("abc", "abcx", "abcxx", "x", "]", "\n", "\r", "\x85", "\u2028", "> ", " ", "\ud800"),
         "Go on with the conversation from here.",
     ]
-    for _ in range(10_000):
+    for _ in range(1_000):
         texts = ["".join(chance.choices(pieces, k=chance.randint(1, 12))) for _ in range(2)]
         ends_once_and_at_the_end(texts)
 

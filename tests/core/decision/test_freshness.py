@@ -116,14 +116,10 @@ def moved(was: Surroundings | None, here: Surroundings, *gone_now: str) -> Fresh
     return freshness(known=[], now=[], was=was, here=here, places_gone=frozenset(gone_now))
 
 
-def test_nothing_moved_is_nothing_to_tell():
-    assert moved(HERE, replace(HERE, at_ms=99)) == Freshness()
-    assert moved(None, HERE) == Freshness()
-
-
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
+        ({"at_ms": 99}, Freshness()),
         ({"branch": "x"}, Freshness(branch=Shift(was="main", now="x"))),
         ({"branch": None}, Freshness(branch=Shift(was="main", now=None))),
         ({"commit": "bad"}, Freshness(commit=Shift(was="c0ffee", now="bad"))),
@@ -145,7 +141,8 @@ def test_each_thing_that_moved_is_told(changes, found):
     assert moved(HERE, replace(HERE, **changes)) == found
 
 
-def test_after_a_turn_git_could_not_judge_nothing_is_said_of_branch_and_commit():
+def test_where_nothing_was_known_before_nothing_is_said_of_it():
+    assert moved(None, HERE) == Freshness()
     was = replace(HERE, branch=None, commit=None, git_fault="fatal")
     assert moved(was, HERE) == Freshness()
 

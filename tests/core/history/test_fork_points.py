@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.history.histories import call, result, text
+from tests.core.messages import stored
 
 from upthread.core.history.fork_points import (
     CHILD_ELSEWHERE,
@@ -18,10 +19,8 @@ from upthread.core.turns.effects import effects_of
 from upthread.core.types import (
     ConversationId,
     ErasedPart,
-    Message,
     Speaker,
     ToolResultPart,
-    TurnId,
     UnknownPart,
 )
 from upthread.errors import UsageError
@@ -29,15 +28,7 @@ from upthread.errors import UsageError
 
 def messages(*spoken: tuple):
     return tuple(
-        Message(
-            conversation_id=ConversationId("con_1"),
-            seq=seq,
-            speaker=Speaker(speaker),
-            turn_id=TurnId("trn_1"),
-            upstream_session_id=None,
-            recorded_at_ms=0,
-            parts=(part,),
-        )
+        stored(part, seq=seq, speaker=Speaker(speaker))
         for seq, (speaker, part) in enumerate(spoken, start=1)
     )
 

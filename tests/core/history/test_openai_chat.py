@@ -59,14 +59,16 @@ def test_a_valid_history_breaks_no_rule(kept):
     assert violations(OPENAI_CHAT_RULES, {"messages": kept}) == ()
 
 
-def test_a_tool_message_at_the_very_beginning_answers_nothing():
-    found = violations(OPENAI_CHAT_RULES, {"messages": [answer(), USER]})
-    assert [(each.message, each.rule) for each in found] == [(0, "answers_have_their_call")]
-
-
-def test_arguments_that_are_no_text_are_found():
-    body = {"messages": [USER, calls(call(arguments={})), answer()]}
-    assert [v.rule for v in violations(OPENAI_CHAT_RULES, body)] == ["arguments_are_json_text"]
+@pytest.mark.parametrize(
+    ("messages", "where", "rule"),
+    [
+        ([answer(), USER], 0, "answers_have_their_call"),
+        ([USER, calls(call(arguments={})), answer()], 1, "arguments_are_json_text"),
+    ],
+)
+def test_what_stands_at_the_beginning_or_is_no_text_is_found_too(messages, where, rule):
+    found = violations(OPENAI_CHAT_RULES, {"messages": messages})
+    assert [(each.message, each.rule) for each in found] == [(where, rule)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
-from tests.support.thoroughness import IS_THOROUGH
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
@@ -41,8 +41,8 @@ from upthread.testing.rehearsal_model.history_rules import (
     apply_rules,
 )
 
-SEEDS_IN_CI = 5_000
-SEEDS_TRIED = SEEDS_IN_CI if IS_THOROUGH else 800
+SEEDS_TRIED = 150
+SEEDS_IN_CI = 1_500
 SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
 SOAK_SHARES = 8
 """So that several processes have a share each."""
@@ -124,12 +124,17 @@ def failures(given: History, rules=None, *, are_ours_asked: bool = True) -> list
 
 
 @pytest.mark.timeout(300)
-def test_any_damaged_history_is_valid_for_every_provider_after_repair():
-    for seed in range(SEEDS_TRIED):
+@pytest.mark.parametrize(
+    "seeds",
+    [range(SEEDS_TRIED), pytest.param(range(SEEDS_TRIED, SEEDS_IN_CI), marks=EXTENDED)],
+    ids=str,
+)
+def test_any_damaged_history_is_valid_for_every_provider_after_repair(seeds):
+    for seed in seeds:
         assert failures(Histories(seed).damaged()) == [], seed
 
 
-@pytest.mark.soak
+@SOAK
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("share", range(SOAK_SHARES))
 def test_a_million_damaged_histories_are_valid_after_repair(share, capsys):
@@ -144,7 +149,7 @@ def test_a_million_damaged_histories_are_valid_after_repair(share, capsys):
 
 
 def test_valid_histories_are_left_as_they_are():
-    for seed in range(500):
+    for seed in range(SEEDS_TRIED):
         valid = History(messages=tuple(Histories(seed).valid()))
         repaired = repair(valid)
         assert {change.rule for change in repaired.changes} <= {
@@ -174,15 +179,11 @@ EXAMPLES: dict[str, History] = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_each_rule_of_repair_is_needed(name):
+def test_each_rule_of_repair_is_needed_and_says_what_it_changed(name):
     """The mutation table: without the rule its example is no longer made valid."""
     without = {other: rule for other, rule in RULES.items() if other != name}
     assert failures(EXAMPLES[name]) == []
     assert failures(EXAMPLES[name], without) != []
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_each_rule_says_what_it_changed(name):
     repaired = repair(EXAMPLES[name])
     assert name in {change.rule for change in repaired.changes}
     assert all(change.place and change.what for change in repaired.changes)
@@ -294,7 +295,7 @@ def test_pieces_of_one_text_are_joined_as_they_were_and_neighbours_as_paragraphs
 
 
 def test_equal_histories_are_repaired_equally():
-    for seed in range(200):
+    for seed in range(SEEDS_TRIED):
         assert repair(Histories(seed).damaged()) == repair(Histories(seed).damaged())
 
 

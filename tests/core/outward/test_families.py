@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import pytest
 
@@ -107,6 +108,7 @@ cat <(git push origin main)
 """
 
 
+@cache
 def actions(command):
     return actions_of_call("", {"command": command})
 
@@ -131,13 +133,8 @@ WORDINGS = [
 ]
 
 
-def test_there_are_enough_wordings():
-    assert len(set(WORDINGS)) >= 200
-
-
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_a_push_is_the_same_however_it_is_worded(wording):
-    assert may_be(wording, PUSH)
+def test_a_push_is_the_same_however_it_is_worded():
+    assert [wording for wording in WORDINGS if not may_be(wording, PUSH)] == []
 
 
 BRANCHES = ("dev", "release/1", "v2", "main2", "feature/x", "gh-pages", "hotfix", "mains", "Main")
@@ -173,13 +170,8 @@ NOT_THE_SAME = [
 ]
 
 
-def test_there_are_enough_that_differ():
-    assert len(set(NOT_THE_SAME)) >= 200
-
-
-@pytest.mark.parametrize("other", NOT_THE_SAME)
-def test_another_action_is_not_taken_for_the_push(other):
-    assert not may_be(other, PUSH)
+def test_another_action_is_not_taken_for_the_push():
+    assert [other for other in NOT_THE_SAME if may_be(other, PUSH)] == []
 
 
 def test_actions_of_one_family_on_other_things_are_not_the_same():

@@ -267,9 +267,8 @@ def test_what_a_line_runs_is_looked_into(line):
     assert "cannot be told" not in why(line)
 
 
-@pytest.mark.parametrize("line", lines(MENTIONS))
-def test_what_mentions_a_held_action_may_be_it(line):
-    assert "mentions `" in why(line)
+def test_what_mentions_a_held_action_may_be_it():
+    assert [line for line in lines(MENTIONS) if "mentions `" not in why(line)] == []
 
 
 @pytest.mark.parametrize("line", lines(CANNOT_BE_TOLD))
@@ -277,9 +276,8 @@ def test_what_cannot_be_told_is_asked_about(line):
     assert why(line).endswith("of which cannot be told what it does")
 
 
-@pytest.mark.parametrize("line", lines(EVERYDAY))
-def test_everyday_work_goes_on_while_a_push_is_held(line):
-    assert why(line) == ""
+def test_everyday_work_goes_on_while_a_push_is_held():
+    assert [line for line in lines(EVERYDAY) if why(line)] == []
 
 
 @pytest.mark.parametrize(

@@ -79,14 +79,12 @@ def test_a_pair_is_the_base64_of_a_user_and_a_password():
 REDACTOR = Redactor(b"k" * 32)
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in FORMS if form.family in WRITTEN], ids=lambda form: form.name
-)
-def test_a_password_is_found_as_people_write_it_down(form):
-    sample = sample_of(form, seed=7)
-    redacted = REDACTOR.redact(sample.text)
-    assert [secret for secret in sample.secrets if secret in redacted] == []
-    assert redacted[:4] in (sample.text[:4], "[red")
+def test_a_password_is_found_as_people_write_it_down():
+    for form in (form for form in FORMS if form.family in WRITTEN):
+        sample = sample_of(form, seed=7)
+        redacted = REDACTOR.redact(sample.text)
+        assert [secret for secret in sample.secrets if secret in redacted] == [], form.name
+        assert redacted[:4] in (sample.text[:4], "[red"), form.name
 
 
 def test_every_context_is_an_expression():

@@ -10,7 +10,7 @@ from tests.support.secret_corpus import (
 )
 from tests.support.secret_corpus.forms import ENCODED, PRIVATE_KEYS
 from tests.support.secret_corpus.recall import kept_of
-from tests.support.thoroughness import IS_THOROUGH
+from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.core.redaction.redactor import Redactor
 
@@ -25,9 +25,13 @@ def test_there_are_three_hundred_plain_forms_and_sixty_channels():
     assert len({channel.name for channel in CHANNELS}) == len(CHANNELS) >= 60
 
 
-@pytest.fixture(scope="module")
-def found():
-    return recall_by_family(one_channel_in=1 if IS_THOROUGH else 4)
+@pytest.fixture(
+    scope="module",
+    params=[20, pytest.param(4, marks=EXTENDED), pytest.param(1, marks=SOAK)],
+    ids=lambda number: f"one channel in {number}",
+)
+def found(request):
+    return recall_by_family(one_channel_in=request.param)
 
 
 def test_of_plain_forms_at_least_97_in_100_are_found_and_of_no_family_fewer_than_90(found):
@@ -36,7 +40,8 @@ def test_of_plain_forms_at_least_97_in_100_are_found_and_of_no_family_fewer_than
 
 
 @pytest.mark.parametrize(
-    "form", [form for form in FORMS if form.family == PRIVATE_KEYS], ids=lambda form: form.name
+    "form",
+    spread([form for form in FORMS if form.family == PRIVATE_KEYS], name=lambda form: form.name),
 )
 def test_a_private_key_is_kept_nowhere_whatever_the_channel(form):
     assert list(kept_of(form, REDACTOR)) == []

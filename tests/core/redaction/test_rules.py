@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import product
 
 import pytest
 from tests.core.redaction.secrets_of import FAMILIES, IN_CONTEXT
@@ -20,13 +21,11 @@ from upthread.errors import ConfigError
 REDACTOR = Redactor(b"k" * 32)
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in SAMPLES if form.family in TOKENS], ids=lambda form: form.name
-)
-def test_a_token_is_found_by_its_form_alone(form):
-    for seed in range(5):
+def test_a_token_is_found_by_its_form_alone():
+    for form, seed in product((form for form in SAMPLES if form.family in TOKENS), range(2)):
         sample = sample_of(form, seed=seed)
-        assert sample.secrets[0][4:] not in REDACTOR.redact(f"it is {sample.text}, they say")
+        redacted = REDACTOR.redact(f"it is {sample.text}, they say")
+        assert sample.secrets[0][4:] not in redacted, form.name
 
 
 def test_every_form_is_an_expression_and_named_by_a_family_a_placeholder_can_hold():
@@ -60,7 +59,7 @@ def test_what_the_secret_is_in_an_expression_is_told_without_compiling_it():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_secret_with_a_form_of_its_own_is_found_wherever_it_stands(family):
-    for seed in range(20):
+    for seed in range(8):
         secret = FAMILIES[family](random.Random(seed))
         for text in (
             secret,

@@ -48,18 +48,13 @@ NONE = [
 ]
 
 
-@pytest.mark.parametrize("way", [*WAYS, *BY_CODE])
-def test_a_file_is_read_in_whatever_way(way):
-    assert [name.removeprefix("./") for name in files_read(way)] == ["a.py"]
+def test_a_file_is_read_in_whatever_way():
+    for way in (*WAYS, *BY_CODE):
+        assert [name.removeprefix("./") for name in files_read(way)] == ["a.py"], way
 
 
-def test_there_are_forty_ways():
-    assert len(set(WAYS)) >= 40
-
-
-@pytest.mark.parametrize("line", NONE)
-def test_what_reads_no_file_by_name_reads_none(line):
-    assert "a.py" not in files_read(line)
+def test_what_reads_no_file_by_name_reads_none():
+    assert [line for line in NONE if "a.py" in files_read(line)] == []
 
 
 @pytest.mark.parametrize(
@@ -120,14 +115,12 @@ def is_a_py(name: str) -> bool:
     return name.removeprefix("./") == "a.py"
 
 
-@pytest.mark.parametrize("line", KNOWN)
-def test_it_is_known_what_a_line_reads_where_its_words_tell_all_of_it(line):
-    assert is_reading_known(line, is_a_py)
+def test_it_is_known_what_a_line_reads_where_its_words_tell_all_of_it():
+    assert [line for line in KNOWN if not is_reading_known(line, is_a_py)] == []
 
 
-@pytest.mark.parametrize("line", NOT_KNOWN)
-def test_what_only_running_a_line_would_tell_is_said_to_be_not_known(line):
-    assert not is_reading_known(line, is_a_py)
+def test_what_only_running_a_line_would_tell_is_said_to_be_not_known():
+    assert [line for line in NOT_KNOWN if is_reading_known(line, is_a_py)] == []
 
 
 def test_of_a_line_that_names_too_many_it_is_not_known():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.messages import stored
 
 from upthread.core.outward.calls import actions_of_call
 from upthread.core.turns.effects import (
@@ -17,7 +18,6 @@ from upthread.core.turns.effects import (
 from upthread.core.types import (
     PERMISSION,
     ContextPart,
-    ConversationId,
     Message,
     Part,
     ReasoningPart,
@@ -25,7 +25,6 @@ from upthread.core.types import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    TurnId,
     UnknownPart,
 )
 
@@ -33,15 +32,7 @@ from upthread.core.types import (
 def message(
     seq: int, *parts: Part, speaker: Speaker = Speaker.ASSISTANT, turn: str = "trn_1"
 ) -> Message:
-    return Message(
-        conversation_id=ConversationId("con_1"),
-        seq=seq,
-        speaker=speaker,
-        turn_id=TurnId(turn),
-        upstream_session_id=None,
-        recorded_at_ms=0,
-        parts=parts,
-    )
+    return stored(*parts, seq=seq, speaker=speaker, turn=turn)
 
 
 ENDED = (TextPart(text="So it went."),)

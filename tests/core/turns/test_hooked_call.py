@@ -1,5 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.messages import stored
 
 from upthread.core.events import (
     AgentEvent,
@@ -22,7 +23,6 @@ from upthread.core.turns.hooked_call import (
 )
 from upthread.core.types import (
     ContextPart,
-    ConversationId,
     ErasedPart,
     Message,
     Outcome,
@@ -37,8 +37,14 @@ OWN = UpstreamSessionId("ses_own")
 CHILD = UpstreamSessionId("ses_child")
 
 
-def last_turn(events, known, *, redact, **sought) -> StoredTurn | None:
+def turn_in(events, known=(), *, redact=str, **sought) -> StoredTurn | None:
     return turn_of(events, Sought(recorded=tuple(known), redact=redact, **sought))
+
+
+def last_turn(events, known=(), **sought) -> StoredTurn:
+    turn = turn_in(events, known, **sought)
+    assert turn is not None
+    return turn
 
 
 def asked(text: str) -> AgentEvent:
@@ -50,15 +56,7 @@ def said(text: str, session: UpstreamSessionId = OWN) -> AgentEvent:
 
 
 def recorded(*parts: Part, speaker: Speaker = Speaker.USER) -> Message:
-    return Message(
-        conversation_id=ConversationId("con"),
-        seq=1,
-        speaker=speaker,
-        turn_id=TurnId("trn"),
-        upstream_session_id=OWN,
-        recorded_at_ms=0,
-        parts=parts,
-    )
+    return stored(*parts, speaker=speaker, session=OWN)
 
 
 def text(words: str) -> Message:
@@ -66,27 +64,25 @@ def text(words: str) -> Message:
 
 
 def test_the_last_prompt_and_what_followed_it_is_the_turn():
-    turn = last_turn([asked("One."), said("1"), asked("Two."), said("2")], (), redact=str)
-    assert turn is not None
+    turn = last_turn([asked("One."), said("1"), asked("Two."), said("2")])
     assert turn.prompt == "Two."
     assert turn.events == (said("2"),)
 
 
 def test_a_session_that_was_asked_nothing_has_no_turn():
-    assert last_turn([said("hello")], (), redact=str) is None
+    assert turn_in([said("hello")]) is None
 
 
 def test_what_was_put_before_the_prompt_is_no_part_of_it():
-    turn = last_turn([asked("# Briefing\n\nGo on.")], (), redact=str, context="# Briefing")
-    assert turn is not None
+    turn = last_turn([asked("# Briefing\n\nGo on.")], context="# Briefing")
     assert turn.prompt == "Go on."
 
 
 def test_a_prompt_that_is_recorded_already_is_not_taken_in_again():
     events = [asked("One."), said("1")]
-    assert last_turn(events, [text("One.")], redact=str) is None
+    assert turn_in(events, [text("One.")]) is None
     context = recorded(ContextPart(text="# Briefing"), TextPart(text="Go on."))
-    assert last_turn([asked("# Briefing\n\nGo on.")], [context], redact=str) is None
+    assert turn_in([asked("# Briefing\n\nGo on.")], [context]) is None
 
 
 def test_one_that_lost_its_secrets_when_it_was_recorded_is_known_again():
@@ -94,61 +90,55 @@ def test_one_that_lost_its_secrets_when_it_was_recorded_is_known_again():
         return words.replace("hunter2", "[redacted]")
 
     events = [asked("Use hunter2.")]
-    assert last_turn(events, [text("Use [redacted].")], redact=redact) is None
-    assert last_turn(events, [text("Use [redacted].")], redact=str) is not None
+    assert turn_in(events, [text("Use [redacted].")], redact=redact) is None
+    assert turn_in(events, [text("Use [redacted].")]) is not None
 
 
 def test_of_a_prompt_that_was_not_kept_the_count_alone_tells():
     erased = recorded(ErasedPart(kind="text"))
-    assert last_turn([asked("One.")], [erased], redact=str) is None
-    assert last_turn([asked("One."), asked("Two.")], [erased], redact=str) is not None
+    assert turn_in([asked("One.")], [erased]) is None
+    assert turn_in([asked("One."), asked("Two.")], [erased]) is not None
 
 
 def test_the_same_words_said_again_are_a_new_turn():
-    assert last_turn([asked("Go on."), asked("Go on.")], [text("Go on.")], redact=str) is not None
+    assert turn_in([asked("Go on."), asked("Go on.")], [text("Go on.")]) is not None
 
 
 def test_another_prompt_is_a_new_turn_after_a_compaction_took_the_earlier_ones():
     known = [text("One."), text("Two."), recorded(TextPart(text="2"), speaker=Speaker.ASSISTANT)]
-    assert last_turn([asked("Three.")], known, redact=str) is not None
+    assert turn_in([asked("Three.")], known) is not None
 
 
 def test_a_turn_that_others_followed_in_its_session_is_its_own_and_ends_where_they_begin():
     events = [asked("One."), said("1"), asked("Two."), said("2")]
-    turn = last_turn(events, (), redact=str, later=1, answered=1)
-    assert turn is not None
+    turn = last_turn(events, later=1, answered=1)
     assert (turn.prompt, turn.events) == ("One.", (said("1"),))
 
 
 def test_the_first_prompt_is_that_of_the_call_the_session_was_begun_for():
     events = [asked("One."), said("1"), asked("By hand."), said("2")]
-    first = last_turn(events, (), redact=str, is_first=True)
-    last = last_turn(events, (), redact=str)
-    assert first is not None
-    assert last is not None
+    first = last_turn(events, is_first=True)
+    last = last_turn(events)
     assert (first.prompt, last.prompt) == ("One.", "By hand.")
 
 
 def test_a_prompt_that_never_arrived_is_not_taken_for_the_one_that_followed():
-    assert last_turn([asked("Two."), said("2")], (), redact=str, later=1, answered=1) is None
+    assert turn_in([asked("Two."), said("2")], later=1, answered=1) is None
 
 
 def test_of_a_prompt_that_was_kept_the_words_tell():
     events = [asked("One."), said("1"), asked("# Briefing\n\nTwo."), said("2"), asked("Three.")]
     two = TextPart(text="Two.")
-    turn = last_turn(events, (), redact=str, asked=two, context="# Briefing", later=1)
-    assert turn is not None
+    turn = last_turn(events, asked=two, context="# Briefing", later=1)
     assert (turn.prompt, turn.events) == ("Two.", (said("2"),))
-    assert last_turn(events, (), redact=str, asked=TextPart(text="Four.")) is None
-    erased = last_turn(events, (), redact=str, asked=ErasedPart(kind="text"))
-    assert erased is not None
+    assert turn_in(events, asked=TextPart(text="Four.")) is None
+    erased = last_turn(events, asked=ErasedPart(kind="text"))
     assert erased.prompt == "Three."
 
 
 def test_what_a_compaction_left_of_the_recorded_prompts_is_known_by_the_last_one():
     known = [text("One."), text("Two."), text("Three.")]
-    turn = last_turn([asked("Three."), asked("Four.")], known, redact=str)
-    assert turn is not None
+    turn = last_turn([asked("Three."), asked("Four.")], known)
     assert turn.prompt == "Four."
 
 
@@ -170,18 +160,15 @@ def test_a_session_is_unheard_of_that_got_no_prompt_but_those_on_record():
 
 
 def test_a_turn_tells_what_its_session_held_at_its_end():
-    turn = last_turn([asked("One."), held(1), said("1"), held(2)], (), redact=str)
-    assert turn is not None
+    turn = last_turn([asked("One."), held(1), said("1"), held(2)])
     assert turn.usage == held(2)
-    unknown = last_turn([asked("One.")], (), redact=str)
-    assert unknown is not None
+    unknown = last_turn([asked("One.")])
     assert unknown.usage is None
 
 
 def test_a_store_that_is_behind_gets_the_reply_and_nothing_stays_open_that_was_answered():
     done, open_ = call("c1", status="completed"), call("c2", status="in_progress")
-    turn = last_turn([asked("One."), said("I "), *done, *open_], (), redact=str)
-    assert turn is not None
+    turn = last_turn([asked("One."), said("I "), *done, *open_])
     answered = turn.ended_with("It is made.", str, is_answered=True)
     assert answered.events == (said("I "), *done, said("It is made."))
     failed = turn.ended_with("Aborted.", str, is_answered=False)
@@ -204,8 +191,7 @@ def test_what_a_sub_agents_own_sub_agents_said_is_left_to_their_sessions():
         ChildEnded(upstream_session_id=OWN, child_upstream_session_id=CHILD, outcome=Outcome.OK),
         said("mine"),
     ]
-    turn = last_turn(events, (), redact=str)
-    assert turn is not None
+    turn = last_turn(events)
     ended = ToolCallUpdated(upstream_session_id=OWN, call_id="c", status="completed")
     assert turn.events == (ended, said("mine"))
 

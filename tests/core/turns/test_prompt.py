@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upthread.core.decision.freshness import ChangedFile, Freshness, Shift, change_lines
 from upthread.core.decision.handshake import (
-    DECISIONS,
     FIRST,
     RESUME,
     RESUME_WITH_REPLAY,
@@ -21,7 +18,6 @@ from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import (
     EFFECTS_DONE_HEADING,
     EFFECTS_HEADING,
-    NEW_SESSION_DECISIONS,
     Task,
     context_for,
     continuation,
@@ -61,13 +57,9 @@ def test_a_prompt_without_the_prefix_is_left_as_it_is(text: str):
 
 @pytest.mark.parametrize("decision", [FIRST, START_FRESH, RESUME_WITH_REPLAY])
 def test_a_new_session_is_told_who_it_is_where_things_stand_and_everything(decision: str):
-    context = context_for(role=PLANNER, task=TASK, decision=decision, past="# Briefing")
-    assert context == '<role name="planner">\nYou plan.\n</role>\n\n# Briefing\n\nall there is'
-
-
-def test_half_of_a_character_is_not_sent():
-    context = context_for(role=PLANNER, task=TASK, decision=RESUME_WITH_REPLAY, past="a\ud83dz")
-    assert "a\ufffdz" in context
+    context = context_for(role=PLANNER, task=TASK, decision=decision, past="a\ud83dz")
+    whole = '<role name="planner">\nYou plan.\n</role>\n\na\ufffdz\n\nall there is'
+    assert context == whole, "half of a character is not sent"
 
 
 @pytest.mark.parametrize("decision", [RESUME, RESUME_WITH_UPDATE])
@@ -90,11 +82,6 @@ def test_a_bare_prompt_has_no_context():
 
 def test_a_role_without_instructions_has_no_block():
     assert role_block(Role(name="x")) == ""
-
-
-def test_decisions_that_need_a_new_session_are_decisions():
-    assert set(DECISIONS) > NEW_SESSION_DECISIONS
-    assert all(DECISIONS[decision][0].startswith("new") for decision in NEW_SESSION_DECISIONS)
 
 
 def test_a_continuation_quotes_the_prompt_line_by_line():
@@ -168,12 +155,6 @@ def test_new_instructions_are_told_whole():
 
 def test_nothing_new_is_nothing_told():
     assert render_update(Freshness(commit=Shift(was="a", now="b")), role=STEPWISE) == ""
-
-
-def test_files_beyond_those_listed_are_counted():
-    assert change_lines(replace(CHANGED, changed_count=9))[-1] == (
-        "and 7 more of the files you had read"
-    )
 
 
 def test_a_long_path_keeps_its_end():

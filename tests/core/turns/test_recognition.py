@@ -1,5 +1,7 @@
 """What an agent's history says of a prompt; every doubtful case is undecidable, never a guess."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,17 +60,63 @@ def judged(
 # --- is it there? ------------------------------------------------------------------------------
 
 
-def test_an_empty_new_session_does_not_have_it():
-    assert judged() is ABSENT
+FAILED = "Look at it.\nThen say."
+PERSONS = user("a person's words")
+EARLIER = (user("earlier"), agent("yes"))
+ANSWERED = (user(PROMPT), agent(REPORT))
+TWICE = (user(PROMPT), agent("limit"), user(PROMPT), agent(REPORT))
+REDACTED = "use [redacted:jwt:01234567] for it"
+IS_IT_THERE: dict[str, tuple[tuple[AgentEvent, ...], dict[str, Any], Recognition]] = {
+    "a new session is empty": ((), {}, ABSENT),
+    "it holds exactly what was known": (EARLIER, {"before": 1}, ABSENT),
+    "the last prompt is ours by its text": ((user(PROMPT),), {}, INCOMPLETE),
+    "and so it is after others": ((*EARLIER, user(PROMPT)), {"before": 1}, INCOMPLETE),
+    "its words were cut": ((user(PROMPT[:30]),), {}, UNDECIDABLE),
+    "its words were changed": ((user(PROMPT.upper()),), {}, UNDECIDABLE),
+    "chunks are one message": ((user(PROMPT[:9]), user(PROMPT[9:])), {}, INCOMPLETE),
+    "chunks under one id": ((user(PROMPT[:9], "m1"), user(PROMPT[9:], "m1")), {}, INCOMPLETE),
+    "ids of their own": ((user("earlier", "m1"), user(PROMPT, "m2")), {"before": 1}, INCOMPLETE),
+    # No ids and nothing between them: an unanswered prompt and ours, run together.
+    "one message, or two": ((user("earlier"), user(PROMPT)), {"before": 1}, UNDECIDABLE),
+    "one message by its id, whatever it is made of": (
+        (user(FAILED, "m1"), user(PROMPT, "m1")),
+        {"before": 1, "earlier": (FAILED,)},
+        UNDECIDABLE,
+    ),
+    "a person's prompt after it": ((user(PROMPT), agent("ok"), PERSONS), {}, UNDECIDABLE),
+    "a person's prompt in its place": ((PERSONS, agent("ok")), {}, UNDECIDABLE),
+    "a person's prompt before it": ((PERSONS, agent("ok"), user(PROMPT)), {}, INCOMPLETE),
+    "the same of an answered turn": ((*ANSWERED, user(PROMPT)), {"before": 1}, INCOMPLETE),
+    "another came after": ((*ANSWERED, user("another"), agent("ok")), {"before": 2}, ABSENT),
+    # The same prompt, answered last time; or ours, in a history that lost its beginning.
+    "it ends in our words": (ANSWERED, {"before": 1}, UNDECIDABLE),
+    "all was lost": ((), {"before": 1}, UNDECIDABLE),
+    "a part is left": ((user("third"), agent("ok")), {"before": 3}, UNDECIDABLE),
+    "a part and it": ((user("third"), agent("ok"), user(PROMPT)), {"before": 3}, UNDECIDABLE),
+    "one that failed": ((user("failed"),), {"earlier": ("failed",)}, ABSENT),
+    "one that failed, then it": (
+        (user("failed"), user(PROMPT, "m2")),
+        {"earlier": ("failed",)},
+        INCOMPLETE,
+    ),
+    "one that failed, then a stranger's": (
+        (user("failed"), user("strange", "m2")),
+        {"earlier": ("failed",)},
+        UNDECIDABLE,
+    ),
+    "the same words failed": (ANSWERED, {"earlier": (PROMPT,)}, UNDECIDABLE),
+    "the same words failed once": (TWICE, {"earlier": (PROMPT,)}, COMPLETE),
+    "the same words failed twice": (TWICE, {"earlier": (PROMPT, PROMPT)}, UNDECIDABLE),
+    "a blank prompt": ((user("anything"),), {"sent": " \n"}, UNDECIDABLE),
+    "a blank prompt, nothing there": ((), {"sent": " \n"}, UNDECIDABLE),
+    "not kept whole, never called absent": ((), {"sent": REDACTED}, UNDECIDABLE),
+    "not kept whole": ((user(REDACTED), agent(REPORT)), {"sent": REDACTED}, COMPLETE),
+}
 
 
-def test_a_session_that_holds_exactly_what_was_known_does_not_have_it():
-    assert judged(user("earlier"), agent("yes"), before=1) is ABSENT
-
-
-def test_the_last_prompt_is_ours_by_its_text():
-    assert judged(user(PROMPT)) is INCOMPLETE
-    assert judged(user("earlier"), agent("yes"), user(PROMPT), before=1) is INCOMPLETE
+@pytest.mark.parametrize(("history", "known", "expected"), IS_IT_THERE.values(), ids=IS_IT_THERE)
+def test_a_prompt_is_there_or_not_or_cannot_be_told(history, known, expected):
+    assert judged(*history, **known) is expected
 
 
 @pytest.mark.parametrize(
@@ -89,28 +137,6 @@ def test_a_prompt_that_the_agent_altered_around_its_words_is_recognised(arrived:
 @pytest.mark.parametrize("arrived", ["let's go on", "go on, then", "ergo on"])
 def test_a_short_prompt_is_not_found_inside_another_ones_words(arrived: str):
     assert judged(user(arrived), sent="go on") is UNDECIDABLE
-
-
-def test_a_prompt_whose_words_were_cut_or_changed_cannot_be_told():
-    assert judged(user(PROMPT[:30])) is UNDECIDABLE
-    assert judged(user(PROMPT.upper())) is UNDECIDABLE
-
-
-def test_chunks_of_one_message_are_one_message():
-    assert judged(user(PROMPT[:9]), user(PROMPT[9:])) is INCOMPLETE
-    assert judged(user(PROMPT[:9], "m1"), user(PROMPT[9:], "m1")) is INCOMPLETE
-
-
-def test_messages_with_ids_of_their_own_are_not_joined():
-    assert judged(user("earlier", "m1"), user(PROMPT, "m2"), before=1) is INCOMPLETE
-
-
-def test_messages_that_might_be_one_or_two_are_never_called_absent():
-    # No ids and nothing between them: an unanswered prompt and ours, run together.
-    assert judged(user("earlier"), user(PROMPT), before=1) is UNDECIDABLE
-
-
-FAILED = "Look at it.\nThen say."
 
 
 def test_prompts_that_run_together_are_told_apart_by_all_of_their_words():
@@ -148,64 +174,6 @@ def test_what_may_be_read_in_more_ways_or_in_none_is_not_told_apart(
     sent = "go" if together[0] == "go" else PROMPT
     history = [user(text) for text in together]
     assert judged(*history, sent=sent, before=1, earlier=earlier) is UNDECIDABLE
-
-
-def test_one_message_by_its_id_is_one_whatever_it_is_made_of():
-    history = (user(FAILED, "m1"), user(PROMPT, "m1"))
-    assert judged(*history, before=1, earlier=(FAILED,)) is UNDECIDABLE
-
-
-def test_a_prompt_that_somebody_else_sent_after_it_makes_it_undecidable():
-    assert judged(user(PROMPT), agent("ok"), user("a person's words")) is UNDECIDABLE
-
-
-def test_somebody_elses_prompt_in_place_of_ours_is_undecidable():
-    assert judged(user("a person's words"), agent("ok")) is UNDECIDABLE
-
-
-def test_somebody_elses_prompt_before_ours_does_no_harm():
-    assert judged(user("a person's words"), agent("ok"), user(PROMPT)) is INCOMPLETE
-
-
-def test_the_same_prompt_of_an_answered_turn_is_not_ours():
-    again = [user(PROMPT), agent(REPORT)]
-    assert judged(*again, user(PROMPT), before=1) is INCOMPLETE
-    assert judged(*again, user("another"), agent("ok"), before=2) is ABSENT
-
-
-def test_a_history_that_ends_in_our_words_never_lacks_them():
-    # The same prompt, answered last time; or ours, in a history that lost its beginning.
-    assert judged(user(PROMPT), agent(REPORT), before=1) is UNDECIDABLE
-
-
-def test_a_part_of_a_history_tells_nothing():
-    assert judged(before=1) is UNDECIDABLE
-    assert judged(user("third"), agent("ok"), before=3) is UNDECIDABLE
-    assert judged(user("third"), agent("ok"), user(PROMPT), before=3) is UNDECIDABLE
-
-
-def test_a_prompt_that_failed_earlier_is_nobody_elses():
-    assert judged(user("failed"), earlier=("failed",)) is ABSENT
-    assert judged(user("failed"), user(PROMPT, "m2"), earlier=("failed",)) is INCOMPLETE
-    assert judged(user("failed"), user("strange", "m2"), earlier=("failed",)) is UNDECIDABLE
-
-
-def test_the_same_words_of_a_failed_turn_are_not_taken_for_ours():
-    assert judged(user(PROMPT), agent(REPORT), earlier=(PROMPT,)) is UNDECIDABLE
-    twice = [user(PROMPT), agent("limit"), user(PROMPT), agent(REPORT)]
-    assert judged(*twice, earlier=(PROMPT,)) is COMPLETE
-    assert judged(*twice, earlier=(PROMPT, PROMPT)) is UNDECIDABLE
-
-
-def test_a_blank_prompt_cannot_be_told_from_any_other():
-    assert judged(user("anything"), sent=" \n") is UNDECIDABLE
-    assert judged(sent=" \n") is UNDECIDABLE
-
-
-def test_a_prompt_that_was_not_kept_whole_is_never_called_absent():
-    redacted = "use [redacted:jwt:01234567] for it"
-    assert judged(sent=redacted) is UNDECIDABLE
-    assert judged(user(redacted), agent(REPORT), sent=redacted) is COMPLETE
 
 
 def test_what_a_child_was_asked_is_not_the_users():

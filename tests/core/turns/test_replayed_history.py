@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.messages import stored
 
 from upthread.core.events import (
     AgentEvent,
@@ -39,7 +40,6 @@ from upthread.core.turns.replayed_history import (
 from upthread.core.types import (
     PERMISSION,
     ContextPart,
-    ConversationId,
     ErasedPart,
     Message,
     Part,
@@ -48,7 +48,6 @@ from upthread.core.types import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    TurnId,
     UnknownPart,
     UpstreamSessionId,
 )
@@ -86,15 +85,7 @@ def session(*prompts: str) -> list[AgentEvent]:
 
 
 def message(speaker: Speaker, *parts: Part, of: UpstreamSessionId = SESSION) -> Message:
-    return Message(
-        conversation_id=ConversationId("con_1"),
-        seq=1,
-        speaker=speaker,
-        turn_id=TurnId("trn_1"),
-        upstream_session_id=of,
-        recorded_at_ms=0,
-        parts=parts,
-    )
+    return stored(*parts, speaker=speaker, session=of)
 
 
 def record(*prompts: str, of: UpstreamSessionId = SESSION) -> list[Message]:
@@ -117,11 +108,14 @@ def of(history: Sequence[AgentEvent], recorded: Sequence[Message]) -> Lacked:
 
 
 @given(known=PROMPTS.filter(bool), missing=PROMPTS)
-def test_what_follows_a_record_that_is_whole_is_lacking_all_of_it(
+def test_what_follows_a_record_is_lacking_whether_its_prompts_were_kept_or_only_counted(
     known: list[str], missing: list[str]
 ) -> None:
     found = of(session(*known, *missing), record(*known))
     assert (prompts_lacking(found), found.fault) == (missing, "")
+    erased = ErasedPart(kind="text", digest=b"", size_bytes=1)
+    counted = [message(Speaker.USER, erased) for _ in known]
+    assert prompts_lacking(of(session(*known, *missing), counted)) == missing
 
 
 @given(recorded=PROMPTS, arrived=st.data())
@@ -140,15 +134,6 @@ def test_prompts_of_earlier_sessions_are_in_nobodys_way(
 ) -> None:
     whole = [*record(*earlier, of=EARLIER), *record(*recorded)]
     assert of(session(*recorded), whole) == NOTHING_LACKED
-
-
-@given(known=PROMPTS.filter(bool), missing=PROMPTS)
-def test_of_prompts_that_were_not_kept_their_number_tells(
-    known: list[str], missing: list[str]
-) -> None:
-    erased = ErasedPart(kind="text", digest=b"", size_bytes=1)
-    recorded = [message(Speaker.USER, erased) for _ in known]
-    assert prompts_lacking(of(session(*known, *missing), recorded)) == missing
 
 
 def test_a_prompt_that_the_agent_added_lines_to_is_the_same() -> None:
@@ -224,15 +209,7 @@ ANSWER = ToolResultPart(call_id="c1", status="completed", text="out")
 
 
 def recorded_as(*parts: Part, speaker: Speaker = Speaker.ASSISTANT) -> Message:
-    return Message(
-        conversation_id=ConversationId("con"),
-        seq=1,
-        speaker=speaker,
-        turn_id=TurnId("trn"),
-        upstream_session_id=OWN,
-        recorded_at_ms=0,
-        parts=parts,
-    )
+    return stored(*parts, speaker=speaker, session=OWN)
 
 
 def text(said: str, session: UpstreamSessionId = OWN) -> AgentEvent:

@@ -16,7 +16,6 @@ from upthread.core.types import (
     ConversationId,
     Durability,
     Part,
-    ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -25,7 +24,6 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 
-CHILD = ConversationId("con_child")
 CALL = ToolCallPart(call_id="c1", title="Run", tool_kind="execute", arguments={"command": "ls"})
 
 
@@ -101,19 +99,6 @@ def test_the_half_of_a_secret_waits_for_the_rest():
     assert [part.text for *_, part in written(sheet)] == [  # type: ignore[union-attr]
         "first line\nthe ",
         "password is: hunter2 and ghp_0123",
-    ]
-
-
-def test_reasoning_and_text_are_told_apart_in_order():
-    sheet, stream = opened()
-    stream.think("hm")
-    stream.say(text("a"))
-    stream.think("mm")
-    stream.close()
-    assert written(sheet) == [
-        (2, 0, "assistant", ReasoningPart(text="hm")),
-        (2, 1, "assistant", TextPart(text="a")),
-        (2, 2, "assistant", ReasoningPart(text="mm")),
     ]
 
 
@@ -254,15 +239,6 @@ def test_a_call_recorded_before_gets_its_result_and_is_not_recorded_again():
     ]
 
 
-def test_a_result_refers_to_the_child_it_came_from():
-    sheet, stream = opened()
-    stream.update(updated(status="in_progress"), child=CHILD)
-    stream.update(updated(status="completed", text="done"))
-    assert written(sheet)[1][3] == ToolResultPart(
-        call_id="c1", status="completed", text="done", child_conversation_id=CHILD
-    )
-
-
 def test_a_note_joins_the_message_that_is_open():
     sheet, stream = opened()
     plan = UnknownPart(kind="plan", raw=[])
@@ -323,12 +299,6 @@ def test_an_intent_is_recorded_synced_as_what_will_happen_before_its_result():
     assert result.parts == (ToolResultPart(call_id="c1", status="completed", text="done"),)
 
 
-def test_an_intent_nobody_announced_is_recorded_as_it_was_asked_for():
-    sheet, stream = opened()
-    stream.intend(CALL)
-    assert [part for *_, part in written(sheet)] == [CALL]
-
-
 def test_an_intent_tells_what_its_call_runs_without_saying_so():
     sheet, stream = opened()
     stream.announce(announced())
@@ -373,14 +343,6 @@ def test_a_session_that_suddenly_holds_far_less_was_compacted(held, was_compacte
     for tokens in held:
         stream.hold(tokens)
     assert stream.was_compacted is was_compacted
-
-
-def test_a_report_after_a_call_begins_a_line():
-    _, stream = opened()
-    stream.say(text("I look."))
-    stream.announce(announced())
-    stream.say(text("```upthread\n{}\n```"))
-    assert stream.reply == f"I look.{PARAGRAPH}```upthread\n{{}}\n```"
 
 
 def test_a_reply_has_paragraphs_only_where_something_came_between():

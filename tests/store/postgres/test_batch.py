@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.default_turn import commits_of, open_place, prepare_turn, record_turn
+from tests.support.default_turn import open_place, prepare_turn, record_turn
 
-from upthread.core.commands import RecordExamined
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.types import TextPart, UpstreamSessionId
+from upthread.core.types import TextPart
 from upthread.store.postgres import batch
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.remembered import Memory
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, TURN
-
-
-def examined(*, first_ordinal):
-    return RecordExamined(
-        conversation_id=CONVERSATION,
-        turn_id=TURN,
-        first_ordinal=first_ordinal,
-        upstream_session_id=UpstreamSessionId("ses_a"),
-        files=(ExaminedFile(path="src/a.py", how="read", state="missing"),) * 2,
-        recorded_at_ms=9_000,
-    )
+from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 
 
 @pytest.fixture
@@ -66,17 +53,6 @@ def forgetful(monkeypatch):
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_batch_waits_once_before_it_commits_whatever_it_holds(store, counted):
-    place = open_place(store, "spec-42")
-    lease = store.acquire_lease("spec-42", HOLDER)
-    for writes in commits_of(place, prepare_turn(place, 1)):
-        counted.clear()
-        store.commit(writes, fences=[samples.fence(lease)])
-        assert counted.count("wait") == 1
-        assert counted.index("wait") < counted.index("INSERT")
-
-
-@pytest.mark.usefixtures("forgetful")
 def test_one_part_costs_seven_statements_and_one_wait(store, counted):
     store.commit(samples.home())
     lease = store.acquire_lease("spec-42", HOLDER)
@@ -86,19 +62,6 @@ def test_one_part_costs_seven_statements_and_one_wait(store, counted):
         *("BEGIN", "SELECT", "SELECT", "SELECT", "SELECT", "wait"),  # lease, lock, tail, turn
         *("INSERT", "COMMIT"),
     ]
-
-
-@pytest.mark.usefixtures("forgetful")
-def test_files_in_new_places_are_sent_without_asking_what_is_there(store, counted):
-    store.commit(samples.home())
-    for number in range(3):
-        counted.clear()
-        store.commit([examined(first_ordinal=2 * number)])
-        assert counted.count("wait") == 1
-    counted.clear()
-    store.commit([examined(first_ordinal=3)])
-    assert counted.count("wait") == 2
-    assert "INSERT" not in counted
 
 
 def test_a_turn_of_a_process_that_goes_on_is_one_statement_a_commit(store, counted):
@@ -134,3 +97,20 @@ def test_much_is_sent_by_the_megabyte(store, counted):
         "COMMIT",
     ]
     assert store.message_count(CONVERSATION) == 10
+
+
+def test_of_a_long_conversation_only_what_is_needed_is_read(store, monkeypatch):
+    store.commit(samples.home())
+    store.commit([samples.said(seq) for seq in range(1, 1_001)])
+    read = []
+    whole = type(store)._read
+
+    def counted(self, query, *values: object):
+        rows = whole(self, query, *values)
+        read.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(type(store), "_read", counted)
+    found = store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=20)
+    assert [message.seq for message in found] == list(range(981, 1_001))
+    assert sum(read) <= 100

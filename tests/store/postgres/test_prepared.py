@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import psycopg
 import pytest
 from psycopg import errors
 
-from upthread.store.postgres import PostgresStore, prepared
+from upthread.store.postgres import prepared
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.server import Server
-from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.samples import CONVERSATION
 
 ECHO = b"SELECT $1::bytea, $2::bigint, $3::bytea, $4::integer"
 
@@ -45,19 +42,13 @@ def test_what_is_sent_comes_back(connection, values):
     assert cursor.fetchall() == [values]
 
 
-def test_a_statement_is_prepared_once_for_each_kind_of_values(connection):
+def test_a_statement_is_prepared_once_for_each_kind_of_values_and_a_list_never(connection):
     statements = Prepared(connection, is_allowed=True)
+    assert statements.rows(b"SELECT unnest($1::bytea[])", ([b"a", b"b"],)) == [(b"a",), (b"b",)]
     for number in range(5):
         statements.rows(ECHO, (b"a", number, None, 1))
         statements.rows(ECHO, (b"a", number, b"b", 1))
     assert len(names_on(connection)) == 2
-
-
-def test_a_list_and_what_is_not_to_be_prepared_are_left_to_the_driver(connection):
-    statements = Prepared(connection, is_allowed=True)
-    assert statements.rows(b"SELECT unnest($1::bytea[])", ([b"a", b"b"],)) == [(b"a",), (b"b",)]
-    assert Prepared(connection, is_allowed=False).rows(b"SELECT $1::bigint", (7,)) == [(7,)]
-    assert names_on(connection) == set()
 
 
 def test_no_more_are_prepared_than_stated(connection, monkeypatch):
@@ -86,19 +77,6 @@ def test_errors_are_the_drivers_and_leave_the_connection_usable(connection):
         with pytest.raises(errors.UndefinedTable):
             statements.send(b"SELECT $1::bigint FROM nowhere", (0,))
     assert statements.rows(b"SELECT 1 / $1::bigint", (1,)) == [(1,)]
-
-
-def test_a_connection_that_was_cut_is_opened_again(address):
-    store = PostgresStore(address)
-    store.commit([*samples.home(), samples.said(1)])
-    assert store.message_count(CONVERSATION) == 1
-    with psycopg.connect(address, autocommit=True) as other:
-        other.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE application_name = 'upthread' AND datname = current_database()"
-        )
-    assert store.message_count(CONVERSATION) == 1
-    store.close()
 
 
 def test_a_statement_prepared_after_the_server_forgot_all_is_in_nobodys_way(connection):

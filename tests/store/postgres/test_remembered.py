@@ -6,13 +6,13 @@ machine in tests/store go both.
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from tests.support.default_turn import open_place, prepare_turn, record_turn
 
 from upthread.core.commands import RecordAct, RecordExamined
 from upthread.core.decision.examined import ExaminedFile
@@ -122,6 +122,7 @@ def test_a_connection_that_was_cut_is_no_reason_to_write_twice(store, address, w
             " WHERE application_name = 'upthread' AND datname = current_database()"
         )
     ways.clear()
+    assert store.message_count(CONVERSATION) == 1
     store.commit([samples.said(2)])
     assert ways[-1] == "looked up"
     assert store.message_count(CONVERSATION) == 2
@@ -136,9 +137,9 @@ def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, 
         first.execute("SELECT 1 FROM upthread.conversation FOR NO KEY UPDATE")
         late = threading.Thread(target=store.commit, args=([samples.said(2)],))
         late.start()
-        until_s = time.monotonic() + 20
-        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted"
-        while watch.execute(waiting).fetchone() is None and time.monotonic() < until_s:
+        deadline_s = time.monotonic() + 60
+        while watch.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is None:
+            assert time.monotonic() < deadline_s
             time.sleep(0.01)
         first.execute(
             "INSERT INTO upthread.part SELECT conversation_id, 2, 0, speaker, turn_id,"
@@ -201,43 +202,24 @@ def test_what_is_large_is_sent_bit_by_bit(store, ways, monkeypatch, limit):
     assert store.verify(CONVERSATION) is None
 
 
-def test_no_more_is_remembered_than_stated(store, monkeypatch):
-    monkeypatch.setattr(remembered, "REMEMBERED_MAX", 2)
-    places = [open_place(store, f"spec-{number}") for number in range(4)]
-    for number, place in itertools.product(range(3), places):
-        record_turn(store, place, prepare_turn(place, number))
-    known = store._memory._known
-    assert [len(each) for each in (known.tails, known.turns, known.runs)] == [2, 2, 0]
-    assert all(store.verify(place.conversation.conversation_id) is None for place in places)
-
-
 def test_many_writers_of_one_conversation_leave_one_chain(address):
     """Each believes to know its end, and most are wrong."""
     first = PostgresStore(address)
     first.commit([*samples.home(), samples.said(1)])
-    written, errors = [], []
+    written = []
 
     def write(name):
         store = PostgresStore(address)
-        for number in range(40):
+        for number in range(20):
             seq = store.message_count(CONVERSATION) + 1
-            try:
+            with contextlib.suppress(ConflictError):
                 store.commit([samples.said(seq, text(f"{name} {number}"))])
                 written.append(f"{name} {number}")
-                follow = samples.said(seq, text("more"), first_ordinal=1)
-                store.commit([follow])
-            except ConflictError:
-                continue
-            except Exception as error:  # noqa: BLE001  # carried to the test
-                errors.append(error)
+                store.commit([samples.said(seq, text("more"), first_ordinal=1)])
         store.close()
 
-    writers = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
-    assert errors == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, "abcd"))
     found = [message.parts[0].text for message in first.messages(CONVERSATION, after_seq=1)]
     assert sorted(found) == sorted(written)
     assert first.verify(CONVERSATION) is None

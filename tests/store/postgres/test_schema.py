@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 from tests.support.postgres_server import database_at, drop_database_at
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.core.commands import EnqueueTransition
 from upthread.errors import StoreError
@@ -17,8 +18,7 @@ from upthread.store.sql.statements import read_migrations
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 
-PROCESSES = 8
-OPENINGS = 20
+PROCESSES = 4
 VERSION = len(read_migrations("postgres"))
 
 OPEN = """
@@ -86,7 +86,9 @@ def test_a_newer_schema_is_not_migrated(address):
         migrate(address)
 
 
-def test_eight_processes_open_a_database_that_has_no_schema_yet_twenty_times(tmp_path):
+@EXTENDED
+@pytest.mark.parametrize("openings", [pytest.param(2, id="twice"), pytest.param(20, marks=SOAK)])
+def test_processes_open_at_once_a_database_that_has_no_schema_yet(tmp_path, openings):
     """Schema and tables made at one moment by many clash in PostgreSQL itself."""
     command = [sys.executable, "-c", OPEN]
     opening = [
@@ -101,7 +103,7 @@ def test_eight_processes_open_a_database_that_has_no_schema_yet_twenty_times(tmp
     ]
     for process in opening:
         assert process.stdout.readline() == "ready\n", process.stderr.read()
-    for number in range(OPENINGS):
+    for number in range(openings):
         place = tmp_path / str(number)
         address = database_at(place)
         for process in opening:

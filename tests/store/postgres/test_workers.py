@@ -74,11 +74,14 @@ def table(address):
     table.close()
 
 
+def due_at(*, run_seq, **more):
+    return EnqueueTransition(run_id=samples.RUN, run_seq=run_seq, due_at_ms=10, **more)
+
+
 @pytest.fixture
 def run_under_way(store):
     """A run with a transition, and its job."""
-    due = EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10)
-    store.commit([*samples.home(), samples.run(), samples.moved(1), due])
+    store.commit([*samples.home(), samples.run(), samples.moved(1), due_at(run_seq=1)])
     return samples.RUN
 
 
@@ -142,13 +145,8 @@ def test_a_transition_that_is_due_later_is_no_lost_one_and_comes_in_its_time(
     assert queue.fetch(queue.register()) is not None
 
 
-def test_the_same_commit_again_makes_no_second_job(store, queue, run_under_way):
-    due = EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10)
-    store.commit([samples.moved(1), due])
-    assert queue.jobs() == [("1:1", "todo")]
-
-
-def test_two_runs_have_a_job_each_in_the_queues_they_name(store, queue, run_under_way):
+def test_two_runs_have_a_job_each_and_the_same_commit_makes_no_second(store, queue, run_under_way):
+    store.commit([samples.moved(1), due_at(run_seq=1)])
     other = RunId("run_two")
     due = EnqueueTransition(run_id=other, run_seq=0, due_at_ms=1, queue="upthread.elsewhere")
     store.commit([samples.run(other), due])
@@ -157,14 +155,7 @@ def test_two_runs_have_a_job_each_in_the_queues_they_name(store, queue, run_unde
 
 def test_a_worker_that_takes_a_new_place_is_known_once(table, queue):
     first, second = queue.register(), queue.register()
-    said = Registration(
-        process=HOLDER,
-        version="1",
-        agents={"opencode": "9"},
-        queues=("upthread",),
-        concurrency=2,
-        registered_at_ms=5,
-    )
+    said = registration("upthread")
     table.register(first, said)
     table.register(second, said, before=first)
     (known,) = table.workers()
@@ -179,25 +170,25 @@ def test_a_job_names_a_run_that_can_be_read(table, run_under_way):
     assert table.run_of(99) is None
 
 
+def registration(*queues: str):
+    return Registration(
+        process=HOLDER,
+        version="1",
+        agents={"opencode": "9"},
+        queues=queues,
+        concurrency=2,
+        registered_at_ms=5,
+    )
+
+
 def test_a_job_waits_for_the_host_of_its_session_and_then_goes_anywhere(store, table, queue):
     here = queue_of(samples.PROJECT, agent="opencode", host="build-3")
-    due = EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10, queue=here)
-    store.commit([*samples.home(), samples.run(), samples.moved(1), due])
+    store.commit([*samples.home(), samples.run(), samples.moved(1), due_at(run_seq=1, queue=here)])
+    assert recover(table).freed == 0, "a worker may start anew"
     worker = queue.register()
-    said = Registration(
-        process=HOLDER, version="", agents={}, queues=(here,), concurrency=1, registered_at_ms=5
-    )
-    table.register(worker, said)
+    table.register(worker, registration(here))
     queue.age_jobs()
     assert recover(table).freed == 0, "its worker lives"
     queue.fall_silent(worker)
     assert recover(table).freed == 1
     assert queue.queues() == [queue_of(samples.PROJECT, agent="opencode")]
-
-
-def test_a_worker_may_start_anew_before_its_jobs_go_elsewhere(store, table, queue):
-    here = queue_of(samples.PROJECT, agent="opencode", host="build-3")
-    due = EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10, queue=here)
-    store.commit([*samples.home(), samples.run(), samples.moved(1), due])
-    assert recover(table).freed == 0
-    assert queue.queues() == [here]

@@ -6,9 +6,7 @@ import pytest
 
 from upthread.core.types import Fence, Holder, TextPart
 from upthread.errors import ConflictError, FencedError
-from upthread.store.sql.batch import NO_PART
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.batch import ROWS_MAX, Left
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
@@ -85,24 +83,3 @@ def test_what_a_commit_that_failed_has_said_is_forgotten(pair):
     one.commit([samples.said(2)])
     assert one.verify(CONVERSATION) is None
     assert one.message_count(CONVERSATION) == 2
-
-
-def test_it_is_bounded():
-    left = Left()
-    left.begin(1)
-    left.tails.update(dict.fromkeys(range(ROWS_MAX + 1), NO_PART))
-    left.committed(1)
-    left.begin(1)
-    assert left.tails == {}
-
-
-def test_it_holds_for_one_data_version_alone():
-    left = Left()
-    left.begin(1)
-    left.held.add(("conversation", 1))
-    left.committed(2)
-    left.begin(2)
-    assert left.held == {("conversation", 1)}
-    # Begun and not committed: nothing of it is to be believed.
-    left.begin(2)
-    assert left.held == set()

@@ -1,9 +1,11 @@
-"""What the turn costs that figures are given for, in things that can be counted."""
+"""The costs of the measured turn, counted: syncs, statements, bytes, steps of the engine."""
 
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
 
+import apsw
 import pytest
 from tests.support.default_turn import (
     CHARACTERS,
@@ -13,15 +15,20 @@ from tests.support.default_turn import (
     prepare_turn,
     record_turn,
 )
+from tests.support.sets import EXTENDED
 from tests.support.sqlite_faults import faulty_file_system
 
+from upthread.core.commands import OpenLink
 from upthread.core.types import Durability
 from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
 
 TURNS = 40
 STATEMENTS_MAX = 27  # 5 commits: 10; 2 for `synchronous`; 15 for writes
 LOG_BYTES_MAX = 116_000  # 27 pages of 4 kB
 TEXT_BYTES = sum(CHARACTERS)
+SAID_IN_A_TURN = 4
+"""Messages of a turn that are the user's or the assistant's."""
 
 
 @pytest.fixture
@@ -37,8 +44,38 @@ def store(tmp_path, disk):
     store.close()
 
 
-def test_it_is_five_commits_of_which_the_last_is_synced(store):
-    place = open_place(store, "spec-42")
+@pytest.fixture
+def place(store):
+    return open_place(store, "spec-42")
+
+
+@contextmanager
+def statements_of(store):
+    """Collect the statements that a store executes."""
+    found = []
+    connection = store.database.connection
+    connection.set_exec_trace(lambda _cursor, statement, _bindings: found.append(statement) or True)
+    yield found
+    connection.set_exec_trace(None)
+
+
+def assert_reads_indexes_alone(store, statement, values, *, scan="SCAN"):
+    plan = store.database.connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+    assert not [row for row in plan if scan in row[3] or "TEMP B-TREE" in row[3]], plan
+
+
+def record_turns(store, place, numbers):
+    for number in numbers:
+        record_turn(store, place, prepare_turn(place, number))
+
+
+def prior(store, place, *, more=()):
+    sessions = (place.link.upstream_session_id, *more)
+    owner = place.conversation.conversation_id
+    return store.prior_messages(owner, upstream_session_ids=sessions, newest=20)
+
+
+def test_a_turn_is_five_commits_of_which_the_last_is_synced(place):
     commits = [
         max(write.durability for write in writes)
         for writes in commits_of(place, prepare_turn(place, 1))
@@ -46,10 +83,8 @@ def test_it_is_five_commits_of_which_the_last_is_synced(store):
     assert commits == [Durability.PROCESS] * 4 + [Durability.SYNCED]
 
 
-def test_it_is_six_messages_of_eight_parts(store):
-    place = open_place(store, "spec-42")
-    record_turn(store, place, prepare_turn(place, 1))
-    record_turn(store, place, prepare_turn(place, 2))
+def test_a_turn_is_six_messages_of_eight_parts(store, place):
+    record_turns(store, place, (1, 2))
     conversation_id = place.conversation.conversation_id
     messages = store.messages(conversation_id)
     assert len(messages) == 2 * MESSAGES == place.next_seq - 1
@@ -57,78 +92,114 @@ def test_it_is_six_messages_of_eight_parts(store):
     assert store.verify(conversation_id) is None
 
 
-def test_a_turn_costs_one_sync_whatever_came_before(store, disk):
-    place = open_place(store, "spec-42")
-    store.database.connection.pragma("wal_autocheckpoint", 0)
-    for number in range(TURNS):
-        before = disk.log_syncs
-        record_turn(store, place, prepare_turn(place, number))
-        assert disk.log_syncs - before == 1
-
-
-def test_a_turn_writes_so_many_bytes_whatever_came_before(store, disk):
-    place = open_place(store, "spec-42")
+def test_a_turn_costs_one_sync_and_so_many_bytes_whatever_came_before(store, place, disk):
     store.database.connection.pragma("wal_autocheckpoint", 0)
     written = []
     for number in range(TURNS):
-        before = disk.written_bytes
+        before = disk.written_bytes, disk.log_syncs
         record_turn(store, place, prepare_turn(place, number))
-        written.append(disk.written_bytes - before)
+        written.append(disk.written_bytes - before[0])
+        assert disk.log_syncs - before[1] == 1
     half = TURNS // 2
     assert sum(written) / TURNS < LOG_BYTES_MAX
     assert sum(written[half:]) < 1.1 * sum(written[:half])
 
 
-def test_the_database_grows_by_little_more_than_the_text(store):
-    place = open_place(store, "spec-42")
-    record_turn(store, place, prepare_turn(place, 0))
+def test_a_synced_batch_that_was_there_already_is_synced_again(store, place, disk):
+    """Its writer may have died between writing and syncing."""
+    batches = list(commits_of(place, prepare_turn(place, 1)))
+    for batch in batches:
+        store.commit(batch)
+    before = disk.log_syncs
+    store.commit(batches[-1])
+    assert disk.log_syncs - before == 1
+    store.commit(batches[0])
+    assert disk.log_syncs - before == 1
+
+
+def test_a_new_link_is_synced_at_once(store, disk):
+    store.commit(samples.home())
+    before = disk.log_syncs
+    store.commit([OpenLink(link=samples.link(2, "ses_b"))])
+    assert disk.log_syncs - before == 1
+
+
+def test_the_database_grows_by_little_more_than_the_text(store, place):
+    record_turns(store, place, [0])
     before = store.database.connection.pragma("page_count")
-    for number in range(1, TURNS + 1):
-        record_turn(store, place, prepare_turn(place, number))
+    record_turns(store, place, range(1, TURNS + 1))
     grown = (store.database.connection.pragma("page_count") - before) * 4096
     # Whole pages: raw rows of the same text take 1.3, and a seal is 32 bytes a row.
     assert grown < 1.41 * TURNS * TEXT_BYTES
 
 
-def test_a_turn_takes_so_many_statements_whatever_came_before(store):
-    place = open_place(store, "spec-42")
+def test_a_turn_takes_so_many_statements_whatever_came_before(store, place):
     counts = []
     for number in range(TURNS):
-        statements = []
-        store.database.connection.set_exec_trace(
-            lambda _cursor, statement, _bindings, found=statements: found.append(statement) or True
-        )
-        record_turn(store, place, prepare_turn(place, number))
+        with statements_of(store) as statements:
+            record_turn(store, place, prepare_turn(place, number))
         counts.append(len(statements))
     assert max(counts[1:]) <= STATEMENTS_MAX
     assert len(set(counts[1:])) == 1
 
 
-def test_a_turn_takes_so_many_steps_of_the_engine_whatever_came_before(store):
-    """A statement that looks at all that is there is still one statement."""
-    place = open_place(store, "spec-42")
+@pytest.mark.parametrize("turns", [100, pytest.param(1_000, marks=EXTENDED)])
+def test_a_turn_takes_so_many_steps_of_the_engine_whatever_came_before(store, place, turns):
+    """A statement that looks at all rows is still one statement."""
     steps = []
-    for number in range(1_000):
+    record_turns(store, place, range(3))
+    for numbers in (range(3, turns - 1), range(turns - 1, turns)):
+        first, *rest = numbers
         count = itertools.count()
-        if number in {3, 999}:
-            store.database.connection.set_progress_handler(lambda count=count: next(count) < 0, 1)
-        record_turn(store, place, prepare_turn(place, number))
+        store.database.connection.set_progress_handler(lambda count=count: next(count) < 0, 1)
+        record_turns(store, place, [first])
         store.database.connection.set_progress_handler(None)
         steps.append(next(count))
-    assert steps[3] > 100
-    assert steps[999] < 1.05 * steps[3]
+        record_turns(store, place, rest)
+    assert steps[0] > 100
+    assert steps[1] < 1.05 * steps[0]
 
 
-def test_to_read_a_long_conversation_takes_few_statements(store, tmp_path):
-    place = open_place(store, "spec-42")
-    for number in range(TURNS):
-        record_turn(store, place, prepare_turn(place, number))
+def test_a_long_conversation_and_its_tail_are_read_in_few_statements(store, place, tmp_path):
+    record_turns(store, place, range(TURNS))
+    owner = place.conversation.conversation_id
     again = SqliteStore(tmp_path / "store.db")
-    statements = []
-    again.database.connection.set_exec_trace(
-        lambda _cursor, statement, _bindings: statements.append(statement) or True
-    )
-    assert len(again.messages(place.conversation.conversation_id)) == TURNS * MESSAGES
+    with statements_of(again) as statements:
+        assert len(again.messages(owner)) == TURNS * MESSAGES
     # Its row, its parts, the names of its turns and of its upstream session.
     assert len(statements) == 4
+    with statements_of(again) as statements:
+        again.messages(owner, newest=20)
+    (statement,) = statements
+    assert_reads_indexes_alone(again, statement, (1, 0, 20))
     again.close()
+
+
+def test_resolve_is_one_statement_on_indexes_alone(store, place):
+    with statements_of(store) as statements:
+        assert store.resolve(place.conversation.key) is not None
+    (statement,) = statements
+    assert_reads_indexes_alone(store, statement, ("", "", "", 1))
+
+
+def test_prior_messages_are_one_range_scan_however_long_the_chain(store, place):
+    record_turns(store, place, range(TURNS))
+    connection = store.database.connection
+    more = [f"ses_{number}" for number in range(15)]
+
+    def pages_read(**chain):
+        before = connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0]
+        assert len(prior(store, place, **chain)) == 20 * SAID_IN_A_TURN
+        return connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0] - before
+
+    pages_read(more=more)
+    with statements_of(store) as statements:
+        assert pages_read() == pages_read(more=more)
+    # The empty statement ends the first, which reads the newest first and not all.
+    assert statements == [statements[0], ""] * 2
+    assert_reads_indexes_alone(store, statements[0], (1, 10_000), scan="SCAN p")
+    short = pages_read()
+    record_turns(store, place, range(TURNS, 5 * TURNS))
+    rows = 8 * 20  # of twenty turns; a row's page is a level deeper in a larger tree
+    pages_read()
+    assert pages_read() <= short + rows + 8

@@ -93,41 +93,44 @@ def test_a_symlinked_file_is_refused_and_its_target_left_alone(tmp_path, name, t
     assert not (tmp_path / "missing").exists()
 
 
-def test_a_directory_in_place_of_the_file_is_refused(tmp_path):
-    (tmp_path / "store.db").mkdir()
-    with pytest.raises(StoreError, match="is not a file"):
-        SqliteStore(tmp_path / "store.db")
+def in_place_of_the_file(path):
+    path.mkdir(parents=True)
 
 
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path):
-    (tmp_path / "state").write_text("")
-    with pytest.raises(StoreError, match="is not a directory"):
-        SqliteStore(tmp_path / "state" / "store.db")
+def in_place_of_the_directory(path):
+    path.parent.write_text("")
 
 
-def test_a_directory_everybody_may_write_to_is_refused(tmp_path):
-    directory = tmp_path / "open"
-    directory.mkdir()
-    directory.chmod(0o777)
-    with pytest.raises(StoreError, match="written by everybody"):
-        SqliteStore(directory / "store.db")
+def open_to_everybody(path):
+    path.parent.mkdir()
+    path.parent.chmod(0o777)
 
 
-@needs_root
-def test_a_foreign_directory_is_refused_even_to_root(tmp_path):
-    directory = tmp_path / "theirs"
-    directory.mkdir(mode=0o700)
-    os.chown(directory, NOBODY, NOBODY)
-    with pytest.raises(StoreError, match=f"belongs to user {NOBODY}"):
-        SqliteStore(directory / "store.db")
+def foreign_directory(path):
+    path.parent.mkdir(mode=0o700)
+    os.chown(path.parent, NOBODY, NOBODY)
 
 
-@needs_root
-def test_a_foreign_file_is_refused_even_to_root(tmp_path):
-    SqliteStore(tmp_path / "store.db").close()
-    os.chown(tmp_path / "store.db", NOBODY, NOBODY)
-    with pytest.raises(StoreError, match=f"belongs to user {NOBODY}"):
-        SqliteStore(tmp_path / "store.db")
+def foreign_file(path):
+    SqliteStore(path).close()
+    os.chown(path, NOBODY, NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (in_place_of_the_file, "is not a file"),
+        (in_place_of_the_directory, "is not a directory"),
+        (open_to_everybody, "written by everybody"),
+        pytest.param(foreign_directory, f"belongs to user {NOBODY}", marks=needs_root),
+        pytest.param(foreign_file, f"belongs to user {NOBODY}", marks=needs_root),
+    ],
+)
+def test_a_place_that_is_not_ours_alone_is_refused_even_to_root(tmp_path, made, told):
+    path = tmp_path / "state" / "store.db"
+    made(path)
+    with pytest.raises(StoreError, match=told):
+        SqliteStore(path)
 
 
 @pytest.fixture

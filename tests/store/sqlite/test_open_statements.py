@@ -1,81 +1,68 @@
-"""Whatever a store has read, it can write, also after another process has: no read stays open.
+"""A store can write whatever it has read, also after another process has: no read stays open.
 
 Before, the third of the turns of one process failed with `database is locked` beside others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from tests.support.default_turn import Place, open_place, prepare_turn, record_turn
+from tests.support.default_turn import open_place, prepare_turn, record_turn
 
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import first_of
 
 TURNS = 30
+DAMAGE = "UPDATE part SET content = x'00' WHERE id = (SELECT min(id) FROM part)"
 
 
-class Both:
-    """A store in which much was said, opened anew, and another one that writes meanwhile."""
-
-    def __init__(self, path: Path) -> None:
-        first = SqliteStore(path)
-        self.place = open_place(first, "spec-42")
-        for number in range(TURNS):
-            record_turn(first, self.place, prepare_turn(self.place, number))
-        first.close()
-        self.store, self.other = SqliteStore(path), SqliteStore(path)
-        self._turns = 0
-
-    def other_writes_then_we(self) -> None:
-        self._turns += 1
-        theirs = open_place(self.other, f"their-{self._turns}")
-        record_turn(self.other, theirs, prepare_turn(theirs, self._turns))
-        record_turn(self.store, self.place, prepare_turn(self.place, TURNS + self._turns))
-
-    def close(self) -> None:
-        self.store.close()
-        self.other.close()
-
-
-@pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
-    both = Both(tmp_path / "store.db")
-    yield both
-    both.close()
-
-
-@pytest.mark.parametrize("newest", [1, 20, 1_000])
-def test_after_the_newest_that_was_said(both, newest):
-    place = both.place
-    said = both.store.prior_messages(
+def read_prior(store, place, newest):
+    assert store.prior_messages(
         place.conversation.conversation_id,
         upstream_session_ids=(place.link.upstream_session_id,),
         newest=newest,
     )
-    assert said
-    both.other_writes_then_we()
 
 
-def test_after_a_check_that_ends_at_the_first_that_is_damaged(both):
-    conversation_id = both.place.conversation.conversation_id
-    with both.other.database.transaction(is_synced=True) as connection:
-        connection.execute("UPDATE part SET content = x'00' WHERE id = (SELECT min(id) FROM part)")
-    assert both.store.verify(conversation_id) == 1
-    both.other_writes_then_we()
+def find_the_first_damage(store, place):
+    with store.database.transaction(is_synced=True) as connection:
+        connection.execute(DAMAGE)
+    assert store.verify(place.conversation.conversation_id) == 1
 
 
-def test_after_a_row_that_was_read_while_something_else_was(both):
-    connection = both.store.database.connection
+def read_a_row_of_two(store, _place):
+    connection = store.database.connection
     rows = connection.execute("SELECT id FROM part")
     connection.execute("SELECT 1").fetchall()
     assert first_of(rows) is not None
-    both.other_writes_then_we()
 
 
-def test_after_a_write_under_several_leases(both: Both):
-    second: Place = open_place(both.store, "spec-43")
-    both.store.commit((), fences=(both.place.fence, second.fence, both.place.fence))
-    both.other_writes_then_we()
+def write_under_several_leases(store, place):
+    second = open_place(store, "spec-43")
+    store.commit((), fences=(place.fence, second.fence, place.fence))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        *(
+            pytest.param(lambda *both, newest=newest: read_prior(*both, newest), id=f"{newest}")
+            for newest in (1, 20, 1_000)
+        ),
+        find_the_first_damage,
+        read_a_row_of_two,
+        write_under_several_leases,
+    ],
+)
+def test_another_process_and_then_this_one_write_after_it(tmp_path, work):
+    path = tmp_path / "store.db"
+    first = SqliteStore(path)
+    place = open_place(first, "spec-42")
+    for number in range(TURNS):
+        record_turn(first, place, prepare_turn(place, number))
+    first.close()
+    store, other = SqliteStore(path), SqliteStore(path)
+    work(store, place)
+    record_turn(other, theirs := open_place(other, "their"), prepare_turn(theirs, 1))
+    record_turn(store, place, prepare_turn(place, TURNS + 1))
+    store.close()
+    other.close()

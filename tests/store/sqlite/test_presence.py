@@ -81,10 +81,12 @@ def test_a_file_cut_short_is_noticed_while_its_log_is_there(path, tmp_path):
     refused(path, "is cut short")
 
 
-@pytest.mark.parametrize("content", [b"not a database\n" * 400, bytes(8192)])
+@pytest.mark.parametrize(
+    "content", [b"not a database\n" * 400, bytes(8192), b"SQLite format 3\0" * 300]
+)
 def test_a_file_of_something_else_is_refused(path, content):
     path.write_bytes(content)
-    refused(path, "not a database")
+    refused(path, "not a database|holds nothing|is cut short|malformed")
 
 
 def test_the_database_of_another_program_is_refused_with_what_to_do_next(path):

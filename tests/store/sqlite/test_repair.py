@@ -59,8 +59,9 @@ def said(store, conversation_id=CONVERSATION):
     return [message.text for message in store.messages(conversation_id)]
 
 
-def test_a_lost_conversation_has_its_id_and_address_from_an_index(path):
-    done, store = salvaged_without(path, "conversation")
+def test_a_lost_conversation_and_turn_have_their_ids_from_an_index(path):
+    done, store = salvaged_without(path, "conversation", "turn")
+    assert {message.turn_id for message in store.messages(CONVERSATION)} == {TURN}
     found = store.conversation(CONVERSATION)
     assert (found.key.address, found.base_name) == (f"{WORKSTREAM}/planner", "Kael")
     assert (said(store), done.lost) == (SAID, ())
@@ -74,13 +75,6 @@ def test_a_conversation_of_which_no_name_is_left_gets_one(path):
     (found,) = store.conversations(PROJECT, "salvaged")
     assert said(store, found.conversation_id) == SAID
     assert all(not each.is_lost for each in done.lost)
-    store.close()
-
-
-def test_a_lost_turn_has_its_id_from_an_index(path):
-    done, store = salvaged_without(path, "turn")
-    assert {message.turn_id for message in store.messages(CONVERSATION)} == {TURN}
-    assert (said(store), done.lost) == (SAID, ())
     store.close()
 
 

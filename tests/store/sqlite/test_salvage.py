@@ -14,6 +14,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.sets import EXTENDED
 
 from upthread.core.commands import (
     EnqueueTransition,
@@ -36,7 +37,6 @@ from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.chain_repair import LOST
 from upthread.store.sqlite.pages import PAGE_BYTES
-from upthread.store.sqlite.row_types import COLUMNS
 from upthread.store.sqlite.salvage import salvage
 from upthread.testing.store_conformance import copies, samples
 
@@ -150,6 +150,7 @@ def texts_of(messages) -> set[str]:
     return {part.text for part in parts if isinstance(part, TextPart)}
 
 
+@EXTENDED
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), is_zeroed=st.booleans())
 def test_every_undamaged_message_survives_one_percent_of_pages(
@@ -179,6 +180,7 @@ def test_every_undamaged_message_survives_one_percent_of_pages(
     assert not {each.name for each in place.iterdir()} - {"damaged.db", "new.db"}
 
 
+@EXTENDED
 def test_a_sound_database_is_salvaged_whole(record, tmp_path):
     path, key, texts, _ = record
     before = path.read_bytes()
@@ -215,6 +217,7 @@ def test_a_text_that_was_changed_is_lost_and_said(tmp_path):
     assert texts_of(kept(tmp_path / "new.db", None)) == {f"message {n}" for n in (1, 2, 4, 5)}
 
 
+@EXTENDED
 def test_what_was_under_way_is_parked_and_what_had_ended_stays(record, tmp_path):
     path, key, _, _ = record
     salvage(path, tmp_path / "new.db", key=key, now_ms=NOW_MS)
@@ -232,22 +235,6 @@ def test_nothing_is_made_of_what_is_not_ours(tmp_path):
     (tmp_path / "new.db").write_text("mine")
     with pytest.raises(UsageError, match="is there already"):
         salvage(tmp_path / "list.db", tmp_path / "new.db", key=None, now_ms=NOW_MS)
-
-
-def test_every_table_has_its_shape(tmp_path):
-    """A column that is added to a table has to be added to its shape."""
-    store = SqliteStore(tmp_path / "store.db")
-    tables = {
-        row[0]
-        for row in store.database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        if not row[0].startswith("sqlite_")
-    }
-    columns = {
-        table: len(store.database.rows(f"PRAGMA table_info({table})")) - 1 for table in tables
-    }
-    store.close()
-    of_the_moment = {"schema_migration", "lease", "sync_mark"}
-    assert {table: columns[table] for table in tables - of_the_moment} == COLUMNS
 
 
 def test_every_row_of_every_table_is_salvaged(tmp_path):

@@ -13,18 +13,40 @@ import time
 import pytest
 
 from upthread.errors import StoreError
-from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite import SqliteStore, write_queue
 from upthread.store.sqlite.files import QUEUE_SUFFIX
 from upthread.store.sqlite.write_queue import WriteQueue
 from upthread.testing.store_conformance import samples
 
+WAIT_S = 0.3
 HOLD = """
-import fcntl, os, sys, time
+import fcntl, os, sys
 descriptor = os.open(sys.argv[1], os.O_RDWR)
 fcntl.flock(descriptor, fcntl.LOCK_EX)
 print("held", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
+
+
+class Clock:
+    """A clock that stands still, except when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.slept_s = 0.0
+
+    def monotonic(self):
+        return self.slept_s
+
+    def sleep(self, seconds):
+        self.slept_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of the queue."""
+    clock = Clock()
+    monkeypatch.setattr(write_queue, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -34,7 +56,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(path):
-    store = SqliteStore(path, busy_timeout_s=0.3)
+    store = SqliteStore(path, busy_timeout_s=WAIT_S)
     yield store
     store.close()
 
@@ -42,46 +64,46 @@ def store(path):
 @pytest.fixture
 def holder(path, store):  # after the store, which makes the file
     queue = path.with_name(path.name + QUEUE_SUFFIX)
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-c", HOLD, str(queue)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    command = [sys.executable, "-I", "-c", HOLD, str(queue)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
 
 
-def test_a_writer_waits_for_its_turn(path):
+def test_a_writer_waits_for_its_turn(path, monkeypatch):
     first, second = WriteQueue(path, wait_s=30), WriteQueue(path, wait_s=30)
+    is_waiting, sleep = threading.Event(), time.sleep
+
+    def sleep_and_say_so(seconds):
+        is_waiting.set()
+        sleep(seconds)
+
+    monkeypatch.setattr(write_queue.time, "sleep", sleep_and_say_so)
     first.enter()
     waiting = threading.Thread(target=second.enter)
     waiting.start()
-    waiting.join(0.1)
+    assert is_waiting.wait(30)
     assert waiting.is_alive()
     first.leave()
-    waiting.join(1)
+    waiting.join(30)
     assert not waiting.is_alive()
     for each in (first, second):
         each.close()
 
 
-def test_a_holder_that_stands_still_costs_a_wait_and_no_write(store, holder):
+def test_a_holder_that_stands_still_is_waited_for_once_and_stops_no_write(store, holder, clock):
     holder.send_signal(signal.SIGSTOP)
-    started_s = time.monotonic()
     store.commit(samples.home())
-    assert 0.3 <= time.monotonic() - started_s < 5
-    holder.send_signal(signal.SIGCONT)
     assert store.conversation(samples.CONVERSATION) is not None
-
-
-def test_a_queue_that_stood_still_is_waited_for_once_and_not_by_each_write(store, holder):
-    store.commit(samples.home())
-    started_s = time.monotonic()
+    waited_s = clock.slept_s
+    assert waited_s >= WAIT_S
     for _ in range(5):
         store.commit(samples.home())
-    assert time.monotonic() - started_s < 0.3
-    assert holder.poll() is None, "it holds the queue still"
+    assert clock.slept_s == waited_s
+    assert holder.poll() is None, "it still holds the queue"
 
 
 def test_a_holder_that_is_killed_stops_nobody(store, holder):
@@ -118,25 +140,24 @@ def test_a_link_in_place_of_the_file_is_not_followed(tmp_path):
     assert not aim.exists()
 
 
-def test_a_failed_write_lets_the_next_one_in(path, store):
-    other = SqliteStore(path, busy_timeout_s=0.3)
+def test_a_failed_write_lets_the_next_one_in(path, store, clock):
+    other = SqliteStore(path, busy_timeout_s=WAIT_S)
     with pytest.raises(StoreError), store.database.transaction(is_synced=False) as connection:
         connection.execute("INSERT INTO sync_mark (id, touched) VALUES (1, 0)")
-    started_s = time.monotonic()
     other.commit(samples.home())
-    assert time.monotonic() - started_s < 0.3
+    assert clock.slept_s == 0
     other.close()
 
 
-def test_a_child_that_was_forked_meanwhile_does_not_keep_the_turn(path):
-    queue, next_one = WriteQueue(path, wait_s=30), WriteQueue(path, wait_s=0.3)
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_turn(path, clock):
+    queue, next_one = WriteQueue(path, wait_s=30), WriteQueue(path, wait_s=WAIT_S)
     queue.enter()
     child = os.fork()
     if not child:
-        time.sleep(5)
-        os._exit(0)
+        signal.pause()
     queue.leave()
     next_one.enter()
+    assert clock.slept_s == 0
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     for each in (queue, next_one):

@@ -40,8 +40,9 @@ async def hold_to_measured(
         write_measured(directory, _with(kept, agent, trial.version, case, seen))
         return
     assert kept is not None, f"{agent.name} was never measured: {WRITE_VARIABLE}=1"
-    assert trial.version == kept.version, f"measured was {kept.version}: {WRITE_VARIABLE}=1"
-    assert seen == kept.cases.get(case.name), f"{agent.name}, {case.what}"
+    if "UPTHREAD_TEST_AGENTS" not in os.environ:  # otherwise newer agents are tried
+        assert trial.version == kept.version, f"measured was {kept.version}: {WRITE_VARIABLE}=1"
+    assert seen == kept.cases.get(case.name), f"{agent.name}, {case.what}: {seen}"
 
 
 def _with(

@@ -31,9 +31,11 @@ class HostileClone:
     `careless` are shell lines, each of which sets a canary off there: so it is proved that the
     canary can be run at all. Empty where upthread alone could be made to run one, and where the
     attack is to hang, to grow, to leak or to write elsewhere. `within` is the folder to work in.
+    `group` is the module that builds it, for example `roles`.
     """
 
     name: str
+    group: str
     attacks: str
     build: Builder
     careless: tuple[str, ...] = ()
@@ -57,7 +59,12 @@ def hostile_clone(
         name = builder.__name__
         assert name not in _CLONES, f"two hostile clones are called {name}"
         _CLONES[name] = HostileClone(
-            name=name, attacks=attacks, build=build, careless=careless, within=within
+            name=name,
+            group=builder.__module__.rpartition(".")[2],
+            attacks=attacks,
+            build=build,
+            careless=careless,
+            within=within,
         )
         return builder
 
@@ -101,6 +108,14 @@ def configure(directory: Path, text: str) -> None:
     """Add to the repository's own configuration, as an agent that may edit does."""
     with (directory / ".git" / "config").open("a", encoding="utf-8") as config:
         config.write(text)
+
+
+def setting(key: str, value: str) -> str:
+    """Return a setting as a configuration has it, for example of `core.fsmonitor`."""
+    section, _, rest = key.partition(".")
+    middle, dot, name = rest.rpartition(".")
+    head = f'[{section} "{middle}"]' if dot else f"[{section}]"
+    return f"{head}\n\t{name} = {value}\n"
 
 
 def write(path: Path, text: str) -> None:

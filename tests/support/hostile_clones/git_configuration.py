@@ -13,6 +13,7 @@ from tests.support.hostile_clones.clone import (
     configure,
     git,
     hostile_clone,
+    setting,
     write,
 )
 
@@ -21,8 +22,61 @@ HOOKS = (
     *("pre-auto-gc", "pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit"),
     *("reference-transaction", "fsmonitor-watchman", "push-to-checkout", "pre-push"),
 )
+PROGRAM_KEYS = (
+    "alias.config",
+    "alias.ls-tree",
+    "alias.rev-list",
+    "alias.rev-parse",
+    "alias.status",
+    "browser.x.cmd",
+    "core.alternaterefscommand",
+    "core.askpass",
+    "core.editor",
+    "core.fsmonitor",
+    "core.gitproxy",
+    "core.pager",
+    "core.sshcommand",
+    "credential.helper",
+    "diff.external",
+    "diff.x.command",
+    "diff.x.textconv",
+    "difftool.x.cmd",
+    "filter.x.clean",
+    "filter.x.process",
+    "filter.x.smudge",
+    "filter.lfs.clean",
+    "filter.lfs.process",
+    "filter.lfs.smudge",
+    "gpg.program",
+    "gpg.ssh.defaultkeycommand",
+    "gpg.ssh.program",
+    "hook.x.command",
+    "interactive.difffilter",
+    "merge.x.driver",
+    "mergetool.x.cmd",
+    "pager.ls-tree",
+    "pager.status",
+    "remote.origin.receivepack",
+    "remote.origin.uploadpack",
+    "sendemail.tocmd",
+    "sequence.editor",
+    "submodule.sub.update",
+    "tar.x.command",
+    "uploadpack.packobjectshook",
+)
+"""Settings whose value is, or becomes, a command."""
 STATUS = "git status"
 CHECKOUT = "git worktree add ../careless"
+
+
+@hostile_clone("every setting that may hold a command names a program", careless=(STATUS,))
+def every_program(directory: Path, canary: Canary) -> None:
+    program = canary.command("every_program")
+    for key in PROGRAM_KEYS:
+        configure(directory, setting(key, f"!{program}") + setting(key, program))
+    configure(directory, '[hook "x"]\n\tevent = post-checkout\n')
+    write(directory / ".gitattributes", "*.py filter=x diff=x merge=x\n*.md filter=lfs\n")
+    change_a_file(directory)
 
 
 @hostile_clone("core.fsmonitor names a program that `git status` runs", careless=(STATUS,))
@@ -36,12 +90,6 @@ def fsmonitor_of_a_worktree(directory: Path, canary: Canary) -> None:
     configure(directory, "[extensions]\n\tworktreeConfig = true\n")
     program = canary.command("fsmonitor_of_a_worktree")
     write(directory / ".git" / "config.worktree", f'[core]\n\tfsmonitor = "{program}"\n')
-
-
-@hostile_clone("core.fsmonitor is a shell line with the clone's own script", careless=(STATUS,))
-def fsmonitor_in_the_tree(directory: Path, canary: Canary) -> None:
-    canary.put(directory / "tools" / "watch", "fsmonitor_in_the_tree")
-    configure(directory, "[core]\n\tfsmonitor = ./tools/watch; true\n\tfsmonitorHookVersion = 2\n")
 
 
 @hostile_clone("core.hooksPath leads to hooks in the tree", careless=(CHECKOUT,))
@@ -64,14 +112,6 @@ def clean_filter(directory: Path, canary: Canary) -> None:
     for place in (directory / ".gitattributes", directory / ".git" / "info" / "attributes"):
         write(place, "* filter=x\n")
     change_a_file(directory)
-
-
-@hostile_clone("a clean filter for files that only were touched", careless=(STATUS,))
-def clean_filter_of_touched_files(directory: Path, canary: Canary) -> None:
-    program = canary.command("clean_filter_of_touched_files")
-    configure(directory, f'[filter "x"]\n\tclean = "{program} %f"\n\trequired = true\n')
-    write(directory / ".git" / "info" / "attributes", "*.py filter=x\n")
-    (directory / "greeter.py").touch()
 
 
 @hostile_clone("a filter process, by .git/info/attributes", careless=(STATUS,))
@@ -115,64 +155,6 @@ def configuration_included_where(directory: Path, canary: Canary) -> None:
     write(directory / "docs" / "style.ini", f'[core]\n\tfsmonitor = "{program}"\n')
     for condition in ("gitdir:**", "onbranch:main"):
         configure(directory, f'[includeIf "{condition}"]\n\tpath = ../docs/style.ini\n')
-
-
-@hostile_clone("an external diff and textconv", careless=("git diff",))
-def external_diff(directory: Path, canary: Canary) -> None:
-    program = canary.command("external_diff")
-    configure(directory, f'[diff]\n\texternal = "{program}"\n')
-    configure(directory, f'[diff "x"]\n\ttextconv = "{program}"\n\tcommand = "{program}"\n')
-    write(directory / ".gitattributes", "* diff=x\n")
-    change_a_file(directory)
-
-
-@hostile_clone(
-    "a merge driver",
-    careless=("git merge other",),
-)
-def merge_driver(directory: Path, canary: Canary) -> None:
-    git(directory, "checkout", "-qb", "other")
-    write(directory / "README.md", "# Theirs\n")
-    git(directory, "commit", "-qam", "theirs")
-    git(directory, "checkout", "-q", "main")
-    write(directory / "README.md", "# Ours\n")
-    git(directory, "commit", "-qam", "ours")
-    configure(directory, "[user]\n\tname = x\n\temail = x@example.invalid\n")
-    configure(directory, f'[merge "x"]\n\tdriver = "{canary.command("merge_driver")} %A %B"\n')
-    write(directory / ".git" / "info" / "attributes", "* merge=x\n")
-
-
-@hostile_clone(
-    "pager, editor, askpass and credential helper",
-    careless=("git var GIT_EDITOR | sh -s; $(git config core.editor)",),
-)
-def pager_and_editor(directory: Path, canary: Canary) -> None:
-    program = canary.command("pager_and_editor")
-    for name in ("pager", "editor", "askPass"):
-        configure(directory, f'[core]\n\t{name} = "{program}"\n')
-    for name in ("status", "log", "config", "rev-list", "worktree", "ls-tree", "diff"):
-        configure(directory, f'[pager]\n\t{name} = "{program}"\n')
-    configure(directory, f'[sequence]\n\teditor = "{program}"\n')
-    configure(directory, f'[credential]\n\thelper = "!{program}"\n')
-    configure(directory, f'[interactive]\n\tdiffFilter = "{program}"\n')
-
-
-@hostile_clone("a program that makes and checks signatures", careless=("git commit -m x -a",))
-def signing_program(directory: Path, canary: Canary) -> None:
-    program = canary.command("signing_program")
-    configure(directory, f'[gpg]\n\tprogram = "{program}"\n')
-    configure(directory, f'[gpg "ssh"]\n\tprogram = "{program}"\n')
-    configure(directory, "[commit]\n\tgpgSign = true\n[tag]\n\tgpgSign = true\n")
-    configure(directory, "[log]\n\tshowSignature = true\n[user]\n\tsigningKey = key\n")
-    configure(directory, "\tname = x\n\temail = x@example.invalid\n")
-    change_a_file(directory)
-
-
-@hostile_clone("aliases for every verb of git that is not built in", careless=("git st",))
-def aliases(directory: Path, canary: Canary) -> None:
-    program = canary.command("aliases")
-    for name in ("st", "rev-parse", "rev-list", "status", "worktree", "hash-object", "cat-file"):
-        configure(directory, f'[alias]\n\t{name} = "!{program}"\n')
 
 
 @hostile_clone(

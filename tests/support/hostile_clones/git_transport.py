@@ -72,13 +72,6 @@ def missing_blob(directory: Path, canary: Canary) -> None:
     (directory / "greeter.py").write_text("print('other')\n")
 
 
-@hostile_clone("core.gitProxy, for git:// in a partial clone", careless=(LOOK,))
-def proxy_command(directory: Path, canary: Canary) -> None:
-    _partial(directory, "\turl = git://example.invalid/x.git\n")
-    configure(directory, f'[core]\n\tgitProxy = "{canary.command("proxy_command")}"\n')
-    _without(directory, "HEAD~1")
-
-
 @hostile_clone("url.*.insteadOf turns a harmless remote into ext::", careless=(LOOK,))
 def rewritten_remote(directory: Path, canary: Canary) -> None:
     program = canary.command("rewritten_remote")

@@ -102,25 +102,6 @@ def python_environment(directory: Path, canary: Canary) -> None:
     write(directory / "evil.pth", "import upthread\n")
 
 
-@hostile_clone(
-    "what tools of Python read: conftest, setup, plug-ins, .env",
-    careless=(f"{sys.executable} setup.py",),
-)
-def python_tools(directory: Path, canary: Canary) -> None:
-    for name in ("conftest", "setup", "noxfile", "tasks", "manage", "evil_plugin", "plugin"):
-        write(directory / f"{name}.py", canary.module("python_tools"))
-    program = canary.command("python_tools")
-    write(directory / "pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p evil_plugin"\n')
-    write(directory / "setup.cfg", "[mypy]\nplugins = evil_plugin\n")
-    write(directory / "evil.egg-info" / "entry_points.txt", "[upthread]\nx = evil_plugin\n")
-    write(
-        directory / ".env",
-        f"PYTHONPATH=.\nPYTHONSTARTUP=setup.py\nEDITOR={program}\nUPTHREAD_HOME=.\n"
-        f"UPTHREAD_DB=evil.db\nGIT_SSH_COMMAND={program}\nPAGER={program}\n",
-    )
-    write(directory / ".envrc", f"{program}\n")
-
-
 @hostile_clone("forged bytecode beside harmless sources", careless=(PYTHON,))
 def python_bytecode(directory: Path, canary: Canary) -> None:
     code = marshal.dumps(compile(canary.module("python_bytecode"), "upthread.py", "exec"))

@@ -1,19 +1,13 @@
-"""`upthread …` as a process to be killed: the program itself, its output in a file.
-
-Warm, it is forked from a server that has everything imported, and begins to work at once; cold, it
-is started as a person starts it.
-"""
+"""`upthread …` as a process to be killed: the program itself, its output in a file."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tests.support.warm_process import Invocation, Warm
 
@@ -23,20 +17,12 @@ ENDS_WITHIN_S = 60.0
 Json = dict[str, Any]
 
 
-class Started(Protocol):
-    """What the two ways to start a process have in common."""
-
-    pid: int
-
-    def exit_code(self, within_s: float) -> int | None: ...
-
-
 class Command:
     """One invocation, running or ended."""
 
-    def __init__(self, invocation: Invocation, *, is_cold: bool = False) -> None:
+    def __init__(self, invocation: Invocation) -> None:
         self.invocation = invocation
-        self._started: Started = (_Cold if is_cold else Warm)(invocation)
+        self._started = Warm(invocation)
         self.pid = self._started.pid
 
     @property
@@ -56,7 +42,7 @@ class Command:
 
     @property
     def lines(self) -> list[Json]:
-        """The whole lines it has written: what somebody who looks has been told."""
+        """The whole lines that the process has written so far."""
         whole, _, _torn = Path(self.invocation.output).read_bytes().rpartition(b"\n")
         return [json.loads(line) for line in whole.splitlines()]
 
@@ -80,37 +66,15 @@ class Command:
         assert self.exit_code is not None
 
 
-class _Cold:
-    def __init__(self, invocation: Invocation) -> None:
-        with (
-            Path(invocation.output).open("wb") as out,
-            Path(invocation.errors).open("wb") as errors,
-        ):
-            self._popen = subprocess.Popen(
-                [sys.executable, "-m", "upthread", *invocation.words],
-                cwd=invocation.directory,
-                env=invocation.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=errors,
-            )
-        self.pid = self._popen.pid
-
-    def exit_code(self, within_s: float) -> int | None:
-        with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(within_s)
-        return self._popen.returncode
-
-
 def _children_of(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     for entry in PROC.iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):
                 stat = (entry / "stat").read_text()
                 if int(stat[stat.rindex(")") + 2 :].split()[1]) == pid:
-                    found.append(int(entry.name))
-    return found
+                    children.append(int(entry.name))
+    return children
 
 
 def _leads_session(pid: int) -> bool:

@@ -68,19 +68,31 @@ class Ended:
     evidence: Json
 
 
+def take_release(world: World, oracle: Oracle) -> Path:
+    """Put the greeter with a release in place of the project; return its specification."""
+    world.take_example()
+    specification = world.project / "spec.md"
+    specification.write_text(specification.read_text() + RELEASE)
+    shutil.copy(Path(__file__).with_name("deploy.py"), world.project)
+    (world.project / "oracle-port").write_text(str(oracle.port))
+    return specification
+
+
 class Passage:
     """One passage in a world of its own."""
 
-    def __init__(self, world: World, oracle: Oracle, plan: Plan, *, is_cold: bool = False) -> None:
+    def __init__(self, world: World, oracle: Oracle, plan: Plan) -> None:
         self._world = world
         self._oracle = oracle
         self._plan = plan
-        self._is_cold = is_cold
         self._killer = Killer(plan.kills, oracle.journal)
         self._answer_kill_s = plan.answer_kill_s
         self._numbers = count(1)
         self._going_on = count()
-        self._specification = self._take_example()
+        self._specification = take_release(world, oracle)
+        world.environment["UPTHREAD_REHEARSAL_LOG"] = str(oracle.journal)
+        world.environment["UPTHREAD_REHEARSAL_PACE_MS"] = str(PACE_MS)
+        world.environment["UPTHREAD_REHEARSAL_CAPABILITIES"] = plan.agent
 
     def play(self) -> Ended:
         """Take the run to its end and have it judged. AssertionError when it never ends."""
@@ -90,18 +102,6 @@ class Passage:
                 return self._ended(seen)
             self._act(seen)
         raise AssertionError(f"the run does not end; seed {self._plan.seed}: {self._look()}")
-
-    def _take_example(self) -> Path:
-        world = self._world
-        world.take_example()
-        specification = world.project / "spec.md"
-        specification.write_text(specification.read_text() + RELEASE)
-        shutil.copy(Path(__file__).with_name("deploy.py"), world.project)
-        (world.project / "oracle-port").write_text(str(self._oracle.port))
-        world.environment["UPTHREAD_REHEARSAL_LOG"] = str(self._oracle.journal)
-        world.environment["UPTHREAD_REHEARSAL_PACE_MS"] = str(PACE_MS)
-        world.environment["UPTHREAD_REHEARSAL_CAPABILITIES"] = self._plan.agent
-        return specification
 
     # --- what a person does ----------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Passage:
             environment=self._environment(words[0]),
             output=str(self._world.directory / f"command-{next(self._numbers)}"),
         )
-        return Command(invocation, is_cold=self._is_cold)
+        return Command(invocation)
 
     def _environment(self, verb: str) -> dict[str, str]:
         """What the world's processes are found by is a mark of agents: a person has none."""

@@ -7,7 +7,6 @@ judges what came of it, by what the agents and the world saw. Nobody carries a s
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ import anyio
 import psycopg
 from tests.support.laboratory.command import Command, Invocation, Json
 from tests.support.laboratory.oracle_process import Oracle
-from tests.support.laboratory.passage import ANSWERS, PACE_MS, RELEASE, STEPS, WORKSTREAM
+from tests.support.laboratory.passage import ANSWERS, PACE_MS, STEPS, WORKSTREAM, take_release
 from tests.support.laboratory.plan import NO_LOAD
 from tests.support.trusting import agree
 from tests.support.world import World
@@ -28,13 +27,18 @@ import upthread
 from upthread.core.runs.pipeline import RunView
 from upthread.core.turns.effects import Settlement
 from upthread.errors import LeaseHeldError
+from upthread.runtime.lease import LeaseTimes
 
-LOOKS_EVERY_S: Final = 0.5
-"""How often a person looks how things stand. Twenty who look more often are half of the load."""
+LOOKS_EVERY_S: Final = 0.2
+"""How often a person reads the status. Twenty who read it more often are half of the load."""
+
+LEASE_TIMES: Final = LeaseTimes(heartbeat_s=0.2, stale_after_s=1.5)
+"""Shorter than the usual ones, so that no test waits for a silent worker to become stale."""
 
 LEASE_LOOKS_EVERY_S: Final = 0.05
 TRIES_AGAIN_S: Final = 0.1
-ENDS_WITHIN_S: Final = 20.0
+PLAYS_WITHIN_S: Final = 150.0
+TAKEN_OVER_WITHIN_S: Final = 60.0
 
 HOLDERS: Final = """
 SELECT convert_from(name, 'UTF8'), pid, token FROM upthread.lease
@@ -58,13 +62,7 @@ class Passage:
         self.oracle = Oracle(directory / "journal.jsonl")
         self.world = World(directory, content=str(directory))
         self.world.environment["UPTHREAD_DB"] = address
-        self.world.take_example()
-        specification = self.world.project / "spec.md"
-        specification.write_text(specification.read_text() + RELEASE)
-        self.specification = specification.read_text()
-        deploy = Path(__file__).with_name("deploy.py")
-        shutil.copy(deploy, self.world.project)
-        (self.world.project / "oracle-port").write_text(str(self.oracle.port))
+        self.specification = take_release(self.world, self.oracle).read_text()
         # What the agent is told stands with the project: workers serve many of them.
         settings = {
             "UPTHREAD_REHEARSAL_LOG": self.oracle.journal,
@@ -77,14 +75,17 @@ class Passage:
             file.write(f"[agents.rehearsal.environment]\n{lines}")
         agree(self.world.project, Path(self.world.environment["UPTHREAD_HOME"]))
 
-    async def play(self, *, until_s: float) -> None:
-        """Be the person until the run is approved. AssertionError when it is not in time."""
+    async def play(self, within_s: float = PLAYS_WITHIN_S) -> None:
+        """Be the person until the run is approved. TimeoutError when it is not in time."""
+        with anyio.fail_after(within_s):
+            await self._play()
+
+    async def _play(self) -> None:
         async with upthread.open_project(
             self.world.project, environment=self.world.environment
         ) as project:
             view = await leave(project, self.specification)
             while view.ended is None:
-                assert time.monotonic() < until_s, f"{self.world.directory}: {view.status} {view}"
                 await anyio.sleep(LOOKS_EVERY_S)
                 view = (await project.show(WORKSTREAM)).run
                 for question in view.open_questions:
@@ -157,14 +158,15 @@ class Workers:
         for command in (*self.running, *self.ended):
             command.close()
 
-    def start(self, *words: str, is_cold: bool = False, **environment: str) -> Command:
+    def start(self, *words: str, **environment: str) -> Command:
         invocation = Invocation(
             words=("worker", *map(str, self._projects), "--agent", "rehearsal", "--json", *words),
             directory=str(self._projects[0]),
             environment={**self._environment, **environment},
             output=str(self._directory / f"worker-{next(self._numbers)}"),
+            lease_times=LEASE_TIMES,
         )
-        command = Command(invocation, is_cold=is_cold)
+        command = Command(invocation)
         self.running.append(command)
         return command
 
@@ -229,19 +231,20 @@ async def until(look: Callable[[], object], *, within_s: float = 30.0) -> None:
         await anyio.sleep(0.02)
 
 
-async def taken_over_after_s(
-    observer: Observer, lost: dict[str, int], since_s: float
-) -> list[float]:
-    """Return how long after a moment another held each run that was lost and is under way."""
-    missing, took_s = dict(lost), list[float]()
-    while missing:
-        seen, due = observer.holders(), observer.under_way()
-        for name, token in list(missing.items()):
-            if name not in due:
-                del missing[name]
-            elif seen.get(name, (0, token))[1] != token:
-                del missing[name]
-                took_s.append(time.monotonic() - since_s)
-        assert time.monotonic() - since_s < ENDS_WITHIN_S, f"nobody takes over: {missing}"
-        await anyio.sleep(LEASE_LOOKS_EVERY_S)
-    return took_s
+async def taken_over(observer: Observer, lost: dict[str, int]) -> int:
+    """Wait until another worker holds each lost run that is under way; return how many there were.
+
+    `lost` are the tokens of the lost worker, by the lease's name.
+    """
+    missing, count = dict(lost), 0
+    with anyio.fail_after(TAKEN_OVER_WITHIN_S):
+        while missing:
+            seen, due = observer.holders(), observer.under_way()
+            for name, token in list(missing.items()):
+                if name not in due:
+                    del missing[name]
+                elif seen.get(name, (0, token))[1] != token:
+                    del missing[name]
+                    count += 1
+            await anyio.sleep(LEASE_LOOKS_EVERY_S)
+    return count

@@ -141,8 +141,6 @@ def live(tmp_path_factory, make_upthread):
     one("why", "why", "p/validator")
     one("audit", "audit", "p")
     one("savings", "savings", "w")
-    words = ("[[rehearse: tokens 9 1]] [[rehearse: say a]]", "[[rehearse: say b]]", "--yes")
-    one("compare", "compare", "planner", *words, "--agent", "rehearsal", "--tokens-max", "900")
     one("savings", "savings", "--prices", "read=1,cached=1,cache_written=1,written=1")
     one("audit", "audit", "w")
     receiver = Receiver()

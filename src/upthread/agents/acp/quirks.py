@@ -111,7 +111,7 @@ QUIRKS: Final = (
     Quirk(
         name="claude-code",
         recognised_by=r"(?i)\bclaude\b",
-        versions_seen="claude-agent-acp 0.100.0",
+        versions_seen="claude-agent-acp 0.101.0",
         # No words of its errors: it passes Claude Code's own kinds on, in `data.errorKind`.
         # A sub-agent that goes on in the background would answer after its turn.
         environment={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},

@@ -44,9 +44,8 @@ CONTEXT_FULL: Final = "prompt is too long: 210000 tokens > 200000 maximum"
 
 def read_conversation(body: _json.JsonObject) -> Conversation:
     """Return what the request shows the model."""
-    said = tuple(
-        item for message in _json.objects_in(body.get("messages")) for item in _said(message)
-    )
+    messages = _json.objects_in(body.get("messages"))
+    said = tuple(item for message in messages for item in _said(message))
     tools = tuple(
         OfferedTool(
             name=_json.as_text(tool.get("name")),
@@ -56,12 +55,16 @@ def read_conversation(body: _json.JsonObject) -> Conversation:
         )
         for tool in _json.objects_in(body.get("tools"))
     )
-    system = "\n".join(_json.as_text(block.get("text")) for block in _blocks(body.get("system")))
+    later = [message.get("content") for message in messages if message.get("role") == "system"]
+    instructions = [block for content in (body.get("system"), *later) for block in _blocks(content)]
+    system = "\n".join(_json.as_text(block.get("text")) for block in instructions)
     return Conversation(system=system, said=said, tools=tools)
 
 
 def _said(message: _json.JsonObject) -> Iterator[Said]:
     """A user message after an interrupted call comes joined to that call's result."""
+    if message.get("role") == "system":
+        return
     blocks = _blocks(message.get("content"))
     texts = [_json.as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
     if message.get("role") == "assistant":

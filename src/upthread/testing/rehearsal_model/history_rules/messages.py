@@ -2,6 +2,8 @@
 
 Sources: https://docs.anthropic.com/en/api/messages, its pages on tool use, extended thinking and
 errors; error texts as quoted in anthropics/claude-code and anthropics/anthropic-sdk-python issues.
+The rules about `system` messages are those of "Mid-conversation system messages" in its guide, read
+2026-11; their error texts are answers of claude-opus-5-5 that users published in 2026-10.
 Neighbouring messages of one role are joined first, as the API does; a position is that of the
 first of them.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
 from upthread.core.lazy_dataclass import dataclass
@@ -24,6 +27,14 @@ from upthread.testing.rehearsal_model.history_rules._rule import (
 
 _ID: Final = regex(r"[a-zA-Z0-9_-]+")
 _THINKING: Final = ("thinking", "redacted_thinking")
+_TAKES_SYSTEM_MESSAGES: Final = regex(
+    r"claude-(opus-(4-8|5|5-5)|sonnet-5-5|(fable|mythos)-(5|5-1))(-\d{8})?(\[1m\])?"
+)
+"""The models that the guide names. A newer model is refused until it is added here."""
+_SYSTEM_BLOCKS: Final = ("text", "tool_addition", "tool_removal")
+_DIRECTIVE_HINT: Final = (
+    "; the directive-only form (content: [] with output_config) is accepted at any position"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +56,58 @@ def there_is_a_message(body: _json.JsonObject) -> Iterator[Found]:
         yield Found(None, "messages: at least one message is required")
 
 
-def roles_are_user_and_assistant(body: _json.JsonObject) -> Iterator[Found]:
-    """Roles are `user` and `assistant`; the system prompt is a field of its own (API reference)."""
+def roles_are_known(body: _json.JsonObject) -> Iterator[Found]:
+    """Roles are `user` and `assistant`; current models take `system` too (API reference, guide)."""
+    takes_system = _TAKES_SYSTEM_MESSAGES.fullmatch(_json.as_text(body.get("model")))
     for index, message in enumerate(_json.objects_in(body.get("messages"))):
-        if _json.as_text(message.get("role")) not in {"user", "assistant"}:
+        role = _json.as_text(message.get("role"))
+        if role == "system" and not takes_system:
+            yield Found(index, "role 'system' is not supported on this model")
+        elif role not in {"user", "assistant", "system"}:
             yield Found(index, f"messages.{index}.role: Input should be 'user' or 'assistant'")
+
+
+def system_messages_have_content(body: _json.JsonObject) -> Iterator[Found]:
+    """A `system` message holds text or changes of tools, or nothing beside a directive (guide)."""
+    for index, message in enumerate(_json.objects_in(body.get("messages"))):
+        if message.get("role") != "system" or _is_directive(message):
+            continue
+        if not message.get("content"):
+            yield Found(index, f"messages.{index}: system content must contain at least one block")
+        elif any(block.get("type") not in _SYSTEM_BLOCKS for block in _blocks(message)):
+            yield Found(
+                index,
+                f"messages.{index}: role 'system' supports text, tool_addition, and tool_removal "
+                "blocks only",
+            )
+
+
+def system_messages_follow_the_user(body: _json.JsonObject) -> Iterator[Found]:
+    """A group of `system` messages stands between the user and the answer, or last (guide).
+
+    A server tool's result at the end of an answer is as good as the user.
+    """
+    messages = _json.objects_in(body.get("messages"))
+    by_role = groupby(enumerate(messages), key=lambda item: item[1].get("role"))
+    for group in [list(items) for role, items in by_role if role == "system"]:
+        first, last = group[0][0], group[-1][0]
+        if all(_is_directive(message) for _index, message in group):
+            continue
+        if first == 0:
+            what = "use the top-level 'system' parameter for the initial system prompt"
+            yield Found(0, f"messages.0: {what}{_DIRECTIVE_HINT}")
+        elif not _may_precede_system(messages[first - 1]):
+            yield Found(
+                first,
+                f"messages.{first}: role 'system' must follow a 'user' message or an 'assistant' "
+                f"message ending in a server tool result{_DIRECTIVE_HINT}",
+            )
+        elif any(each.get("role") != "assistant" for each in messages[last + 1 : last + 2]):
+            yield Found(
+                last,
+                f"messages.{last}: role 'system' must precede an 'assistant' message or end the "
+                f"array{_DIRECTIVE_HINT}",
+            )
 
 
 def first_message_is_the_users(body: _json.JsonObject) -> Iterator[Found]:
@@ -170,7 +228,8 @@ def content_is_not_empty(body: _json.JsonObject) -> Iterator[Found]:
     messages = _json.objects_in(body.get("messages"))
     for index, message in enumerate(messages):
         is_last_answer = index == len(messages) - 1 and message.get("role") == "assistant"
-        if message.get("content") in (None, []) and not is_last_answer:
+        may_be_empty = is_last_answer or message.get("role") == "system"
+        if message.get("content") in (None, []) and not may_be_empty:
             yield Found(
                 index,
                 f"messages.{index}: all messages must have non-empty content except for the "
@@ -275,7 +334,9 @@ def text_is_unicode(body: _json.JsonObject) -> Iterator[Found]:
 MESSAGES_RULES: Final[tuple[Rule, ...]] = (
     there_is_a_message,
     text_is_unicode,
-    roles_are_user_and_assistant,
+    roles_are_known,
+    system_messages_have_content,
+    system_messages_follow_the_user,
     first_message_is_the_users,
     tool_results_come_first,
     each_tool_use_is_answered_next,
@@ -300,11 +361,26 @@ def _turns(body: _json.JsonObject) -> list[_Turn]:
     turns: list[_Turn] = []
     for index, message in enumerate(_json.objects_in(body.get("messages"))):
         role = _json.as_text(message.get("role"))
+        if _is_directive(message):
+            continue  # The model sees nothing of it, so that its neighbours are joined.
         if turns and turns[-1].role == role:
             turns[-1].blocks.extend(_blocks(message))
         else:
             turns.append(_Turn(index, role, _blocks(message)))
     return turns
+
+
+def _is_directive(message: _json.JsonObject) -> bool:
+    """Return whether a `system` message has no content and only sets how the model works."""
+    is_empty = message.get("role") == "system" and message.get("content") == []
+    return is_empty and "output_config" in message
+
+
+def _may_precede_system(message: _json.JsonObject) -> bool:
+    if message.get("role") == "assistant":
+        kinds = [_json.as_text(block.get("type")) for block in _blocks(message)]
+        return bool(kinds) and kinds[-1].endswith("_tool_result")
+    return message.get("role") == "user"
 
 
 def _blocks(message: _json.JsonObject) -> list[_json.JsonObject]:

@@ -1,0 +1,168 @@
+"""The promise itself, on the real agents: the same session, whatever was killed in between."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.live.agents import ADDRESS, AGENTS, WAYS
+from tests.live.asked import last_request, session_of, user_texts
+from tests.live.shell import agents_left, kill_tree, only, processes_with, wait_until
+from tests.support.sets import EXTENDED, SOAK, spread
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+SPECIFICATION = "# Export\n\n- R{}: write `export.txt`\n"
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_role_is_resumed_and_after_its_session_was_lost_its_history_is_replayed(
+    name, shell, model
+):
+    first = shell.tell("Remember KIWI-42.")
+    session = first["upstream_session_id"]
+    assert first["outcome"] == "ok"
+    second = shell.tell("What was it?")
+    assert (second["decision"], second["upstream_session_id"]) == ("resume", session)
+    assert session_of(model.model_requests[-1]) == session
+    assert "KIWI-42" in last_request(model)
+    assert shell.one("id", ADDRESS)["upstream_session_id"] == session
+
+    AGENTS[name].delete_session(shell.home, session)
+    third = shell.tell("What was it, again?")
+    assert (third["decision"], third["reasons"][0]) == ("resume_with_replay", "missing")
+    assert (third["outcome"], third["upstream_session_id"] == session) == ("ok", False)
+    assert "KIWI-42" in last_request(model)
+    chain = shell.one("show", "spec-42")["roles"][0]["chain"]
+    assert [link["ended_because"] for link in chain] == ["missing", None]
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
+def test_after_a_kill_of_agent_and_upthread_the_next_turn_holds_the_earlier_history(
+    name, shell, model
+):
+    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
+    kill_tree(shell.start_call(f"Wait a while.\n\n{AGENTS[name].command('sleep 60')}"))
+    told = shell.tell("What was it?")
+    assert told["upstream_session_id"] == session
+    assert "interrupted" in told["reasons"]
+    assert "KIWI-42" in last_request(model)
+    assert "Wait a while." in last_request(model)
+
+
+def is_written(home: Path, text: str) -> bool:
+    """Whether Claude Code has a text in a transcript: it asks the model first, and then writes."""
+    files = (home / ".claude").rglob("*.jsonl")
+    return any(text in file.read_text() for file in files)
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+def test_an_interrupted_turn_continues_in_the_same_session(name, shell, model):
+    running = shell.start("tell", ADDRESS, "Think long.\n\n[[HANG]]")
+    wait_until(lambda: model.model_requests, "request to the model")
+    if name == "claude-code":
+        wait_until(lambda: is_written(shell.home, "Think long."), "prompt in the transcript")
+    kill_tree(running)
+    told = shell.tell("--continue")
+    assert (told["outcome"], told["recognition"]) == ("ok", "incomplete")
+    prompts = [text for text in user_texts(model) if "Think long.\n\n[[HANG]]" in text]
+    assert len(prompts) == 1, "the prompt is not sent again: one continuation is sent"
+    assert "interrupted" in user_texts(model)[-1]
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["codex"])
+def test_a_kill_of_upthread_alone_ends_the_agent_and_its_running_command(name, shell):
+    """The agent's pipes close with upthread. `test_nothing_left` does the same with OpenCode."""
+    running = shell.start_call(f"Wait a while.\n\n{AGENTS[name].command('sleep 60')}")
+    lines = " ".join(processes_with(str(shell.home)).values())
+    assert "app-server" in lines
+    assert "sleep" in lines
+    running.kill()
+    running.communicate()
+    assert agents_left(shell.home.parent) == []
+
+
+@pytest.mark.parametrize(
+    "name", spread([way for way in WAYS if "asking" in way], first=0, extended=["codex, asking"])
+)
+def test_without_a_person_to_ask_the_turn_is_parked_and_nothing_is_done(name, shell):
+    (shell.own / "config.toml").unlink()
+    told = shell.tell(f"Do it.\n\n{WAYS[name].command('touch x')}", exit_code=4)
+    assert told["parked"]["reason"] == "permission"
+    assert not (shell.project / "x").exists()
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
+def test_the_pipeline_runs_to_approved_in_new_processes(name, shell, model):
+    (shell.project / "spec.md").write_text(SPECIFICATION.format(1))
+    lines = shell.lines("run", "spec-42", "--spec", "spec.md", exit_code=4)
+    shell.lines("answer", "spec-42", only(lines, "waiting")["questions"][0]["id"], "Yes.")
+    assert only(shell.lines("run", "spec-42"), "result")["status"] == "approved"
+    roles = shell.one("show", "spec-42")["roles"]
+    links = {link["upstream_session_id"] for role in roles for link in role["chain"]}
+    assert links == {session_of(request) for request in model.model_requests}
+    chains = {role["role"]: len(role["chain"]) for role in roles}
+    assert chains["clarifier"] == chains["planner"] == chains["constructor"] == 1
+
+
+@SOAK
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("name", ["opencode"])
+def test_iterations_keep_one_session_for_each_of_five_resuming_roles(name, shell, model):
+    for iteration in range(1, 8):
+        (shell.project / "spec.md").write_text(SPECIFICATION.format(iteration))
+        run = ("run", "spec-42", "--continuity", "resume")
+        lines = shell.lines(*run, "--spec", "spec.md", exit_code=None)
+        waiting = [line for line in lines if line.get("type") == "waiting"]
+        for question in [question for line in waiting for question in line["questions"]]:
+            shell.lines("answer", "spec-42", question["id"], "Yes.", exit_code=None)
+            lines = shell.lines(*run)
+        assert only(lines, "result")["status"] == "approved", iteration
+    audit = shell.one("audit", "spec-42", "--format", "json")
+    chains = {each["role"]: each["chain"] for each in audit["conversations"]}
+    assert {role: len(chain) for role, chain in chains.items()} == dict.fromkeys(
+        ("clarifier", "planner", "auditor", "constructor", "validator"), 1
+    )
+    sessions = {request.session_id for request in model.model_requests}
+    assert sessions == {chain[0]["upstream_session_id"] for chain in chains.values()}
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
+def test_after_a_rate_limit_a_deadline_and_a_lost_session_the_first_turn_is_replayed(
+    name, shell, model
+):
+    """The field notes' conversation. OpenCode retries by itself, so the deadline is upthread's."""
+    session = shell.tell("We agreed on KIWI-42.")["upstream_session_id"]
+    settings = shell.project / "upthread.toml"
+    settings.write_text("prompt_timeout_s = 12\n")
+    limit = "What did we agree on? [[FAIL 429 retry-after=600 rate limit reached]]"
+    parked = shell.tell(limit, exit_code=4)["parked"]
+    assert parked["reason"] in {"timed_out", "rate_limited"}
+    settings.unlink()
+    assert shell.one("id", ADDRESS)["upstream_session_id"] == session
+
+    AGENTS[name].delete_session(shell.home, session)
+    third = shell.tell("And now?")
+    assert (third["decision"], third["reasons"][0]) == ("resume_with_replay", "missing")
+    assert "We agreed on KIWI-42." in last_request(model)
+    assert "What did we agree on?" in last_request(model)
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["codex"])
+def test_a_sub_agents_work_is_recorded_as_its_own_to_its_end(name, shell):
+    """Codex ends the parent's turn before the sub-agent's, and nothing of it is lost."""
+    agent = AGENTS[name]
+    child = agent.delegation(f"{agent.command('sleep 1; echo child-at-work')} [[SAY child says]]")
+    shell.tell(f"Delegate.\n\n{child} [[SAY parent says]]")
+    audit = shell.one("audit", "spec-42", "--format", "json")["conversations"]
+    by_role = {each["role"]: json.dumps(each) for each in audit}
+    assert set(by_role) == {"planner", agent.sub_agent}
+    assert "child-at-work" in by_role[agent.sub_agent]
+    assert "child says" in by_role[agent.sub_agent]
+    assert "parent says" in by_role["planner"]
+    parent = next(each for each in audit if each["role"] == "planner")
+    assert parent["turns"][0]["quarantined"] == []

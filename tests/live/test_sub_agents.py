@@ -1,0 +1,201 @@
+"""The sub-agents of the real agents: what we keep of each is what the agent's own store holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.agents import ADDRESS, AGENTS, RealAgent, shell_of
+from tests.live.kept import Said, assert_valid, messages_of, ours, words
+from tests.live.opencode import database_of
+from tests.live.shell import Shell, agents_left, kill_tree, wait_until
+from tests.support.sets import EXTENDED, SOAK, spread
+
+from upthread.agent_stores.base import VendorHistory
+from upthread.agents.claude_code.connection import OPENING_WORDS
+from upthread.agents.claude_code.histories import find_histories, read_transcript
+from upthread.agents.opencode.histories import read_histories
+from upthread.testing.rehearsal_model import RehearsalModel
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+OVER_ACP = "opencode over ACP"
+NAMES = ("claude-code", "opencode", OVER_ACP)
+CLAUDE_AND_ACP = ["claude-code", OVER_ACP]
+IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """upthread with one agent, and what the agent's own store holds beside our record."""
+
+    name: str
+    agent: RealAgent
+    shell: Shell
+
+    def theirs(self) -> dict[str, VendorHistory]:
+        """Return the agent's own histories by the session ids that we know."""
+        if self.agent.name == "opencode":
+            read = read_histories(database_of(self.shell.home))
+            return {each.session_id: each for each in read}
+        transcripts = map(read_transcript, find_histories(self.shell.home / ".claude"))
+        return {_known_as(each): each for each in transcripts}
+
+    def children(self) -> list[Any]:
+        """Return the conversations of sub-agents in our record."""
+        return [each for each in ours(self.shell).values() if each["parent_conversation_id"]]
+
+    def assert_same(self) -> None:
+        """Every session of theirs has its conversation here, with the same words and no others."""
+        stored, kept = self.theirs(), ours(self.shell)
+        assert kept.keys() == stored.keys()
+        for session, history in stored.items():
+            said = [each for each in words(history.history) if OPENING_WORDS not in each[1]]
+            assert words(messages_of(kept[session])) == said, session
+            parent = kept[session]["parent_conversation_id"]
+            above = kept[history.parent_session_id]["conversation_id"] if parent else None
+            assert parent == above
+            assert_valid(messages_of(kept[session]))
+
+
+def _known_as(history: VendorHistory) -> str:
+    if history.parent_session_id is None:
+        return history.session_id
+    return f"{history.parent_session_id}:subagent:{history.session_id.removeprefix('agent-')}"
+
+
+@pytest.fixture
+def desk(name: str, request, model: RehearsalModel, tmp_path: Path) -> Iterator[Desk]:
+    agent = AGENTS["claude-code" if name == "claude-code" else "opencode"]
+    binary = request.getfixturevalue(agent.fixture)
+    shell = shell_of(agent, binary, model, tmp_path)
+    if name == OVER_ACP:
+        command = json.dumps([str(binary), "acp"])
+        shell.configure(f'agent = "oc"\n[agents.oc]\ncommand = {command}\n')
+    yield Desk(name, agent, shell)
+    assert agents_left(tmp_path) == []
+
+
+def said_by(conversation: Any, speaker: str) -> list[str]:
+    said: Said = words(messages_of(conversation))
+    return [text for who, text in said if who == speaker]
+
+
+@pytest.mark.parametrize("name", spread(NAMES, first=0))
+def test_sub_agents_are_kept_whole_and_apart_in_conversations_of_their_own(desk):
+    look = desk.agent.command("pwd")
+    first, second = f"One. {look} [[SAY one says]]", "Two. [[SAY two says]]"
+    steps = [desk.agent.delegation(each) for each in (first, second)]
+    desk.shell.tell(f"{' '.join(steps)} {look} [[SAY both are done]]")
+    desk.assert_same()
+    parent, one, two = ours(desk.shell).values()
+    assert parent["turns"][0]["quarantined"] == []
+    assert (one["role"], two["role"]) == (desk.agent.sub_agent, desk.agent.sub_agent)
+    prompts = {said_by(each, "user")[0]: said_by(each, "assistant") for each in (one, two)}
+    assert prompts == {first: ["one says"], second: ["two says"]}
+
+
+@pytest.mark.parametrize("name", spread(["opencode", OVER_ACP], first=0, extended=["opencode"]))
+def test_a_sub_agent_that_is_called_again_continues_in_its_conversation(desk):
+    delegation = desk.agent.delegation
+    desk.shell.tell(f"{delegation('Begin. [[SAY one]]')} [[SAY ok]]")
+    (child,) = (key for key, each in desk.theirs().items() if each.parent_session_id)
+    again = desk.agent.command("pwd")
+    desk.shell.tell(f"{delegation(f'Once more. {again} [[SAY two]]', task_id=child)} [[SAY done]]")
+    desk.assert_same()
+    assert said_by(ours(desk.shell)[child], "assistant") == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", spread(NAMES, first=0, extended=CLAUDE_AND_ACP))
+def test_a_sub_agent_that_fails_is_kept_with_its_earlier_steps(desk):
+    failing = f"Try. {desk.agent.command('pwd')} [[FAIL 400 broken]]"
+    desk.shell.tell(f"{desk.agent.delegation(failing)} [[SAY it failed]]")
+    (kept,) = desk.children()
+    assert said_by(kept, "user") == [failing]
+    assert said_by(kept, "call")
+    for each in ours(desk.shell).values():
+        assert_valid(messages_of(each))
+
+
+@pytest.mark.parametrize("name", spread(NAMES, first=0, extended=["claude-code"]))
+def test_sigkill_inside_a_sub_agent_leaves_every_conversation_valid_and_apart(desk, model):
+    """Over ACP a result names the sub-agent, so nothing of an interrupted sub-agent is known."""
+    asked = f"Look long. {desk.agent.command('pwd')} [[HANG]]"
+    running = desk.shell.start("tell", ADDRESS, desk.agent.delegation(asked))
+    is_stored = partial(_is_waiting, desk, model)
+    wait_until(is_stored, "sub-agent that waits for its model")
+    kill_tree(running)
+    assert desk.shell.tell("[[SAY I am back]]")["outcome"] == "ok"
+    kept = ours(desk.shell)
+    (stored,) = (each for each in desk.theirs().values() if each.parent_session_id)
+    assert [text for who, text in words(stored.history) if who == "user"] == [asked]
+    for each in kept.values():
+        assert_valid(messages_of(each))
+    assert [said_by(each, "user") for each in desk.children()] == (
+        [] if desk.name == OVER_ACP else [[asked]]
+    )
+    (parent,) = (each for each in kept.values() if not each["parent_conversation_id"])
+    assert said_by(parent, "assistant") == ["I am back"]
+
+
+def _is_waiting(desk: Desk, model: RehearsalModel) -> bool:
+    """Whether the sub-agent's command has run, its model hangs, and both are on record."""
+    if not model.requests or model.model_requests[-1].status is not None:
+        return False
+    if desk.name == OVER_ACP:
+        return "Look long." in json.dumps(model.model_requests[-1].body)
+    return any(said_by(each, "result") for each in desk.children())
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_sub_agent_in_the_background_is_waited_for_and_its_end_is_on_record(desk):
+    """A person has switched background sub-agents on."""
+    desk.shell.environment |= IN_BACKGROUND
+    child = f"Look long. [[SLEEP 4]] {desk.agent.command('pwd')} [[SAY child says]]"
+    told = desk.shell.tell(f"{desk.agent.delegation(child, background=True)} [[SAY launched]]")
+    assert told["outcome"] == "ok"
+    parent, kept = ours(desk.shell).values()
+    (stored,) = (each for each in desk.theirs().values() if each.parent_session_id)
+    assert words(messages_of(kept)) == words(stored.history)
+    assert said_by(kept, "assistant")[-1] == "child says"
+    ended, reported = parts_of(parent, "unknown")[:2]
+    assert ended["raw"]["outcome"] == "ok"
+    assert "child says" in reported["raw"]["text"]
+    said = "".join(part["text"] for part in parts_of(parent, "text")[1:])
+    assert said.startswith("launchedPlan"), "it continues with the sub-agent's result"
+
+
+@SOAK
+@pytest.mark.parametrize("name", [OVER_ACP])
+def test_over_acp_no_sub_agent_works_in_the_background(desk):
+    """A prompt is answered before such sub-agents end."""
+    desk.shell.environment |= IN_BACKGROUND
+    desk.shell.tell(f"{desk.agent.delegation('Look.', background=True)} [[SAY launched]]")
+    (parent,) = ours(desk.shell).values()
+    (result,) = parts_of(parent, "tool_result")
+    assert result["status"] == "failed"
+
+
+@SOAK
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_sub_agent_in_the_background_is_waited_for_no_longer_than_a_turn_may_take(desk):
+    desk.shell.environment |= IN_BACKGROUND
+    desk.shell.configure("prompt_timeout_s = 25\n")
+    prompt = f"{desk.agent.delegation('Look long. [[HANG]]', background=True)} [[SAY launched]]"
+    ended = desk.shell.tell(prompt, exit_code=None)
+    assert (ended["parked"]["reason"], ended["reply"]) == ("timed_out", "launched")
+    assert ended["parked"]["detail"] == "no answer within 25 s", "it was not ended by force"
+    parent, _ = ours(desk.shell).values()
+    ends = [part["raw"] for part in parts_of(parent, "unknown")]
+    assert [each["outcome"] for each in ends if "outcome" in each] == ["cancelled"]
+
+
+def parts_of(conversation: Any, kind: str) -> list[Any]:
+    said = [message for turn in conversation["turns"] for message in turn["messages"]]
+    return [part for message in said for part in message["parts"] if part["kind"] == kind]

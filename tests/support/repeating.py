@@ -1,0 +1,78 @@
+"""A failed test of the real agents is repeated once; a test that then passes is reported as flaky.
+
+The real agents are other people's programs on a shared machine. One flaky test in a run is a
+report, two fail the run, and a test that fails twice has failed. This happens in CI, or with
+UPTHREAD_REPEAT_FAILED=1.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+FLAKY_MAX: Final = 1
+PROPERTY: Final = "flaky test"
+
+
+def is_on() -> bool:
+    return bool(os.environ.get("CI")) or os.environ.get("UPTHREAD_REPEAT_FAILED") == "1"
+
+
+def run_and_repeat(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test, and once more if it failed: for the hook `pytest_runtest_protocol`."""
+    if not is_on():
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    failed = [report for report in reports if report.failed]
+    if failed:
+        _forget_failed_fixtures(item)
+        crash = getattr(failed[0].longrepr, "reprcrash", None)
+        why = (crash.message if crash else failed[0].longreprtext).strip().splitlines()[0]
+        item.user_properties.append((PROPERTY, f"{item.nodeid}: {failed[0].when}: {why}"))
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _forget_failed_fixtures(item: Any) -> None:
+    """Let a fixture of the module be made again, because pytest keeps its exception."""
+    for definitions in item._fixtureinfo.name2fixturedefs.values():
+        for definition in definitions:
+            if definition.cached_result and definition.cached_result[2] is not None:
+                definition.cached_result = None
+
+
+def flaky_tests(config: pytest.Config) -> list[str]:
+    """Return the tests that failed and then passed, each with the reason of its failure."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:  # a worker of pytest-xdist: the main process reports
+        return []
+    failed = {report.nodeid for report in reporter.getreports("failed")}
+    failed |= {report.nodeid for report in reporter.getreports("error")}
+    return [
+        value
+        for report in reporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == PROPERTY and report.when == "call" and report.nodeid not in failed
+    ]
+
+
+def fail_for_flaky(session: pytest.Session) -> None:
+    """Fail a run with too many flaky tests: for the hook `pytest_sessionfinish`."""
+    if len(flaky_tests(session.config)) > FLAKY_MAX and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def print_flaky(reporter: Any) -> None:
+    """Print a line for each flaky test: for the hook `pytest_terminal_summary`."""
+    flaky = flaky_tests(reporter.config)
+    for line in flaky:
+        reporter.write_line(f"flaky: {line}")
+    if len(flaky) > FLAKY_MAX:
+        reporter.write_line(f"flaky: {len(flaky)} tests; more than {FLAKY_MAX} fail the run")

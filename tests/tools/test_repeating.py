@@ -1,0 +1,93 @@
+"""A failed test of the real agents is repeated once, and a second flaky test fails the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(600)
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SWITCHES = {"CI", "UPTHREAD_REPEAT_FAILED"}
+HOOKS = """
+from tests.conftest import pytest_sessionfinish, pytest_terminal_summary
+from tests.live.conftest import pytest_runtest_protocol
+"""
+PLANTED = """
+import pytest
+from pathlib import Path
+
+def fail_once(name):
+    file = Path(__file__).with_name(name)
+    is_first = not file.exists()
+    file.touch()
+    assert not is_first, f"the first time of {name}"
+
+@pytest.fixture(scope="module")
+def place():
+    fail_once("fixture")
+
+@pytest.fixture
+def left():
+    yield
+    fail_once("teardown")
+"""
+TESTS = {
+    "good": "def test_good():\n    pass\n",
+    "flaky": "def test_flaky():\n    fail_once('flaky')\n",
+    "flaky fixture": "def test_place(place):\n    pass\n",
+    "flaky teardown": "def test_left(left):\n    pass\n",
+    "bad": "def test_bad():\n    assert False, 'always'\n",
+}
+
+
+def run(
+    directory: Path, tests: list[str], *more: str, **variables: str
+) -> tuple[int, list[str], str]:
+    """Run planted tests; returns the exit code, the lines about flaky tests, and all lines."""
+    (directory / "conftest.py").write_text(HOOKS)
+    (directory / "test_planted.py").write_text("\n".join([PLANTED, *map(TESTS.get, tests)]))
+    ours = {name: value for name, value in os.environ.items() if name not in SWITCHES}
+    options = ("-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(directory))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-n", "2", *more, str(directory)],
+        cwd=directory,
+        env={**ours, "PYTHONPATH": str(REPOSITORY), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    flaky = [line for line in done.stdout.splitlines() if line.startswith("flaky: ")]
+    return done.returncode, flaky, done.stdout + done.stderr
+
+
+def test_one_flaky_test_passes_and_is_reported(tmp_path):
+    code, flaky, text = run(tmp_path, ["good", "flaky"], CI="1")
+    assert code == 0, text
+    (line,) = flaky
+    assert "test_planted.py::test_flaky: call: " in line
+    assert "AssertionError: the first time of flaky" in line
+
+
+def test_two_flaky_tests_fail_the_run(tmp_path):
+    """A fixture that fails once makes a flaky test, whether before the test or after it."""
+    tests = ["flaky fixture", "good", "flaky teardown"]
+    code, flaky, text = run(tmp_path, tests, UPTHREAD_REPEAT_FAILED="1")
+    assert code == 1, text
+    assert flaky[-1] == "flaky: 2 tests; more than 1 fail the run"
+    assert len(flaky) == 3
+
+
+def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
+    code, flaky, text = run(tmp_path, ["good", "bad"], CI="1")
+    assert (code, flaky) == (1, []), text
+    assert "1 failed, 1 passed" in text
+
+
+def test_outside_of_ci_nothing_is_repeated(tmp_path):
+    code, flaky, text = run(tmp_path, ["good", "flaky"], "-n", "0")
+    assert (code, flaky) == (1, []), text

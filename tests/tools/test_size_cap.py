@@ -1,0 +1,186 @@
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.sets import EXTENDED
+
+from tools import size_cap
+
+ROOT = Path(__file__).resolve().parents[2]
+CAPS = {
+    "code_lines": 10,
+    "ast_nodes": 1_000,
+    "python_files": 1,
+    "test_lines": 2,
+    "doc_words": 4,
+    "adrs": 1,
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small repository that has exactly the size of its caps."""
+    texts = {
+        "src/own/a.py": '"""Say."""\n\n# why\n' + "a = 1\n" * 8,
+        "src/own/a.sql": "-- why\nSELECT 1;\n",
+        "packages/more/a.css": "/* why */\na {}\n",
+        "src/own/__pycache__/a.py": "a = 1\n",
+        "tests/test_a.py": "# why\na = 1\n",
+        "docs/adr/0001-a.md": "One.",
+        "docs/adr/README.md": "Two.",
+        "README.md": "Three.\n<!-- generated: adrs -->\nnot this\n<!-- end -->\n",
+        "AGENTS.md": "Four.",
+        "CHANGELOG.md": "not this either",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "src/own/picture.png").write_bytes(b"\x89PNG\n\xff\n")
+    write_caps(tmp_path)
+    return tmp_path
+
+
+def write_caps(tree: Path, *raises: str) -> None:
+    """Write the file with the caps, and these raises."""
+    (tree / "tools").mkdir(exist_ok=True)
+    lines = [f"{name} = {CAPS[name]}" for name in CAPS]
+    text = "\n".join(["raises = [", *(f"{{ {each} }}," for each in raises), "]", "[cap]", *lines])
+    (tree / "tools/size_cap.toml").write_text(f"{text}\n[processor_minutes]\ntest = 5\n")
+
+
+@pytest.fixture
+def check(tree: Path, capsys: pytest.CaptureFixture[str]):
+    """Checks the small repository; returns the exit code and what is printed."""
+
+    def run() -> tuple[int, str]:
+        code = size_cap.main(["--root", str(tree)])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def grow(file: Path, text: str) -> None:
+    """Add a text to the end of a file."""
+    file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def test_a_tree_at_its_caps_passes_and_prints_one_line_for_each(check):
+    code, said = check()
+    assert code == 0
+    lines = said.splitlines()
+    assert lines[0] == "code lines 10 of 10"
+    assert lines[2:] == [
+        "Python files 1 of 1",
+        "lines of tests 2 of 2",
+        "words of documentation 4 of 4",
+        "ADRs 1 of 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("src/own/a.py", "a = 1\n" * 50, "60 code lines are 50 above the cap `code_lines`"),
+        ("packages/more/a.css", "b {}\n", "11 code lines are 1 above the cap `code_lines`"),
+        ("src/own/a.py", f"a = {[0] * 1_000}\n", "above the cap `ast_nodes`"),
+        ("src/own/b.py", "", "2 Python files are 1 above the cap `python_files`"),
+        ("tests/test_a.py", "# b\n", "3 lines of tests are 1 above the cap `test_lines`"),
+        ("AGENTS.md", " Five.", "5 words of documentation are 1 above the cap `doc_words`"),
+        ("docs/adr/0002-b.md", "", "2 ADRs are 1 above the cap `adrs`"),
+    ],
+)
+def test_growth_above_a_cap_fails_with_a_message_that_names_the_cap(
+    tree: Path, check, file, text, message
+):
+    (tree / file).touch()
+    grow(tree / file, text)
+    code, said = check()
+    assert code == 1
+    assert message in said
+    assert "Take out as much as you add." in said
+
+
+def test_an_explanation_costs_nothing(tree: Path, check):
+    grow(tree / "src/own/a.py", '"""Say.\n\nMore."""\n# why\n' * 20)
+    grow(tree / "src/own/a.sql", "-- why\n" * 20)
+    assert check()[0] == 0
+
+
+@EXTENDED
+def test_fifty_lines_above_the_cap_in_our_own_source_fail(tmp_path: Path, capsys):
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / size_cap.FILE, tmp_path / size_cap.FILE)
+    to_spare = size_cap.read_caps(tmp_path)["code_lines"] - size_cap.measure(tmp_path)["code_lines"]
+    assert to_spare >= 0
+    grow(tmp_path / "src/upthread/errors.py", "\nPLANTED = 1" * (to_spare + 50))
+    assert size_cap.main(["--root", str(tmp_path)]) == 1
+    assert "are 50 above the cap `code_lines`" in capsys.readouterr().out
+
+
+def test_a_raise_permits_its_amount(tree: Path, check):
+    write_caps(tree, 'of = "code_lines", amount = 50, reason = "a port to another system"')
+    grow(tree / "src/own/a.py", "a = 1\n" * 50)
+    assert check()[0] == 0
+    grow(tree / "src/own/a.py", "a = 1\n")
+    assert "61 code lines are 1 above the cap" in check()[1]
+
+
+LINES = 'of = "code_lines", amount = 300, reason = "a port"'
+
+
+@pytest.mark.parametrize(
+    ("raises", "message"),
+    [
+        (['of = "code_lines", amount = 50'], "the raise of code_lines by 50 has no `reason`"),
+        (['of = "code_lines", amount = 50, reason = " "'], "has no `reason`"),
+        (['of = "code_lines", amount = 0, reason = "a"'], "needs a whole `amount` above 0"),
+        (['of = "lines", amount = 5, reason = "a"'], "a raise must name one of code_lines"),
+        (['of = "test_lines", amount = 1, reason = "a"'], "the raised code lines permit 0"),
+        ([LINES, 'of = "ast_nodes", amount = 2701, reason = "a"'], "permit 2700"),
+        ([LINES, 'of = "python_files", amount = 3, reason = "a"'], "permit 2"),
+        ([LINES, 'of = "adrs", amount = 2, reason = "a"'], "permit 1"),
+    ],
+)
+def test_a_raise_without_a_reason_or_beyond_its_code_lines_is_refused(
+    tree: Path, check, raises, message
+):
+    write_caps(tree, *raises)
+    code, said = check()
+    assert code == 2
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        'of = "test_lines", amount = 600, reason = "a"',
+        'of = "adrs", amount = 1, reason = "a"',
+        'of = "doc_words", amount = 5000, reason = "the issue names it", named = true',
+    ],
+)
+def test_a_raise_may_add_tests_documentation_and_a_decision(tree: Path, check, added):
+    write_caps(tree, LINES, added)
+    assert check()[0] == 0
+
+
+def test_the_file_must_hold_every_cap(tree: Path, check):
+    file = tree / "tools/size_cap.toml"
+    file.write_text(file.read_text().replace("adrs = 1", ""))
+    code, said = check()
+    assert (code, "no number for adrs under [cap]" in said) == (2, True)
+
+
+def test_the_folders_that_grew_since_main_are_named(tree: Path, check):
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "All.")):
+        size_cap.subprocess.run([*git, *words], cwd=tree, check=True)
+    grow(tree / "src/own/a.py", "a = 1\n" * 50)
+    (tree / "packages/more/b.css").write_text("b {}\n")
+    assert "Folders that gained lines: src/own +50, packages/more +1." in check()[1]
+
+
+def test_processor_minutes_have_a_fifth_to_spare(tree: Path):
+    assert size_cap.processor_minutes_max("test", tree) == pytest.approx(6)
+    with pytest.raises(size_cap.CapFileError, match="no number for ci"):
+        size_cap.processor_minutes_max("ci", tree)

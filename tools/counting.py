@@ -1,0 +1,102 @@
+"""Count code lines, syntax nodes, comments and words. Every tool that counts them counts here.
+
+A code line is a line that is neither blank nor a comment nor part of a docstring, so that an
+explanation costs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from typing import Final, NamedTuple
+
+GENERATED_PART: Final = re.compile(
+    r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
+)
+"""A part of a document that `make docs` writes."""
+
+
+class Syntax(NamedTuple):
+    """How a kind of text file marks comments: prefixes of a line, and the two ends of a block."""
+
+    prefixes: tuple[str, ...] = ()
+    block: tuple[str, str] | None = None
+
+
+_C_BLOCK: Final = ("/*", "*/")
+_MARKUP: Final = Syntax(block=("<!--", "-->"))
+SYNTAXES: Final = {
+    ".css": Syntax(block=_C_BLOCK),
+    ".html": _MARKUP,
+    ".js": Syntax(("//",), _C_BLOCK),
+    ".md": _MARKUP,
+    ".sql": Syntax(("--",), _C_BLOCK),
+    ".svg": _MARKUP,
+    ".ts": Syntax(("//",), _C_BLOCK),
+}
+OTHER_SYNTAX: Final = Syntax(("#",))
+"""For example a shell script or a TOML file."""
+
+
+class PythonSize(NamedTuple):
+    """The size of one Python source."""
+
+    code_lines: int
+    ast_nodes: int
+
+
+def measure_python(text: str) -> PythonSize:
+    """Return the code lines and the syntax nodes of a Python source.
+
+    A string that stands alone is a docstring, below a field too. A line that begins with `#` inside
+    a longer string counts as a comment.
+    """
+    nodes = 0
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        nodes += 1
+        if isinstance(node, ast.Expr) and _is_string(node.value):
+            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(map(str.strip, text.splitlines()), start=1)
+    code = sum(
+        bool(line) and not line.startswith("#") and number not in documented
+        for number, line in lines
+    )
+    return PythonSize(code, nodes)
+
+
+def _is_string(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def count_code_lines(text: str, suffix: str) -> int:
+    """Return the code lines of a text file that is not Python, for example of suffix `.sql`.
+
+    A block comment must begin its line: `/*` behind code, or in a string, hides no code.
+    """
+    syntax = SYNTAXES.get(suffix, OTHER_SYNTAX)
+    count, is_in_block = 0, False
+    for line in map(str.strip, text.splitlines()):
+        code = line
+        while syntax.block and (is_in_block or code.startswith(syntax.block[0])):
+            start = 0 if is_in_block else len(syntax.block[0])
+            end = code.find(syntax.block[1], start)
+            is_in_block = end < 0
+            code = "" if is_in_block else code[end + len(syntax.block[1]) :].strip()
+            if is_in_block:
+                break
+        count += bool(code) and not code.startswith(syntax.prefixes)
+    return count
+
+
+def find_comments(text: str) -> list[str]:
+    """Return the comments of a Python source without their `#`."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
+
+
+def count_written_words(text: str) -> int:
+    """Return the words of a Markdown document outside its generated parts."""
+    return len(GENERATED_PART.sub(" ", text).split())
