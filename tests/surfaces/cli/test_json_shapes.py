@@ -12,8 +12,9 @@ from tests.agent_stores.opencode_database import damaged_database
 from tests.support.agent_homes import Months, make_home
 from tests.support.otlp_receiver import Receiver
 from tests.support.postgres_server import database_at, migrated_database_at
+from tests.support.sets import EXTENDED
 
-pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
+pytestmark = [EXTENDED, pytest.mark.timeout(420)]  # one fixture calls every verb
 
 OTHER_STREAMS = {"worker", "hit", "result of search"}
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
