@@ -104,7 +104,9 @@ def allow(home: Path, *tools: str) -> None:
     """Write the settings of a person who lets Claude Code use these tools without asking."""
     settings = home / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"permissions": {"allow": tools}}))
+    # In the mode `auto`, a current model's default, every call needs an answer of Anthropic's.
+    permissions = {"allow": tools, "defaultMode": "default"}
+    settings.write_text(json.dumps({"permissions": permissions}))
 
 
 def delete_session(home: Path, session: str) -> None:

@@ -82,11 +82,12 @@ INTERFACES = {
     for each in (
         Interface(
             agent="claude-code",
+            options=("--permission-mode", "default"),  # 'auto' needs an answer of Anthropic's
             choices=(("Yes, I trust this folder", "down"), ("Yes", "up")),
             allowing=(("Yes", "up"),),
             ready="manual mode on",
             told_again=BRIEFED,
-            tokens_at_95_percent=190_000,
+            tokens_at_95_percent=950_000,
         ),
         Interface(
             agent="opencode",

@@ -61,15 +61,28 @@ def claude(name, request):
         driven_by = "`claude-agent-acp`, with the same Claude Code below"
         more = {"CLAUDE_CODE_EXECUTABLE": binary}
         adapter = AcpAdapter(agent="claude-code", command=request.getfixturevalue("claude_acp"))
+<<<<<<< HEAD
         home_of = in_mode_default
+=======
+
+    def environment(place, model):
+        if more:
+            claude_code.allow(place / "home")
+        return {**claude_code.claude_environment(place / "home", model), **more}
+
+>>>>>>> live
     return MeasuredAgent(
         name=name,
         driven_by=driven_by,
         adapter=adapter,
+<<<<<<< HEAD
         environment=lambda place, model: {
             **claude_code.claude_environment(home_of(place / "home"), model),
             **more,
         },
+=======
+        environment=environment,
+>>>>>>> live
         command=claude_code.command,
         delegation=claude_code.delegation,
         delete_session=lambda place, session: claude_code.delete_session(place / "home", session),

@@ -220,11 +220,11 @@ def test_a_kill_leaves_the_prompt_and_an_open_call_and_takes_the_unfinished_repl
 
 @pytest.mark.parametrize("ending", ["end of stdin", pytest.param("SIGTERM", marks=SOAK)])
 def test_the_end_of_stdin_ends_its_commands_and_sigterm_leaves_them(
-    start_opencode, tmp_path, ending
+    start_opencode, project, ending
 ):
     """This is why the adapter closes stdin first, and ends the descendants itself."""
     agent = start_opencode()
-    agent.start_prompt(new_session(agent, tmp_path), LONG)
+    agent.start_prompt(new_session(agent, project), LONG)
     wait_for_output(agent, "started")
     below = tree_of(agent.process.pid) - {agent.process.pid}
     assert below
