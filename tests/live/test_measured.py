@@ -7,7 +7,6 @@ likely to change what is seen; `make soak` runs all.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -39,50 +38,27 @@ LATER = {
 """The cases of each way that `make test-all` adds to those of `make test`."""
 
 
-def in_mode_default(home):
-    """Return a HOME in which Claude Code begins in its permission mode `default`.
-
-    With a current model claude-agent-acp begins in the mode `auto`, whose safety check asks
-    Anthropic. Against another model server each call would be refused.
-    """
-    settings = home / ".claude" / "settings.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"permissions": {"defaultMode": "default"}}))
-    return home
-
-
 def claude(name, request):
     """Claude Code natively, and below `claude-agent-acp`."""
     binary = str(request.getfixturevalue("claude_binary"))
     if name == "claude-code":
         driven_by, more = "`claude -p` with JSON lines both ways", {}
-        adapter, home_of = ClaudeCodeAdapter(command=[binary]), Path
+        adapter = ClaudeCodeAdapter(command=[binary])
     else:
         driven_by = "`claude-agent-acp`, with the same Claude Code below"
         more = {"CLAUDE_CODE_EXECUTABLE": binary}
         adapter = AcpAdapter(agent="claude-code", command=request.getfixturevalue("claude_acp"))
-<<<<<<< HEAD
-        home_of = in_mode_default
-=======
 
     def environment(place, model):
         if more:
             claude_code.allow(place / "home")
         return {**claude_code.claude_environment(place / "home", model), **more}
 
->>>>>>> live
     return MeasuredAgent(
         name=name,
         driven_by=driven_by,
         adapter=adapter,
-<<<<<<< HEAD
-        environment=lambda place, model: {
-            **claude_code.claude_environment(home_of(place / "home"), model),
-            **more,
-        },
-=======
         environment=environment,
->>>>>>> live
         command=claude_code.command,
         delegation=claude_code.delegation,
         delete_session=lambda place, session: claude_code.delete_session(place / "home", session),
