@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from _pytest.nodeid import NodeId
 from hypothesis import settings
@@ -24,6 +25,8 @@ OTHER_HOMES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_C
 
 def pytest_configure():
     """Take the user's own HOME away from all tests, and from all they start."""
+    # A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["HOME"] = NOBODYS_HOME
     for name in list(os.environ):
         if name.startswith(("XDG_", "GIT_CONFIG")) or name in OTHER_HOMES:

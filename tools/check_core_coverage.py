@@ -15,6 +15,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 COVERED_PERCENT_MIN: Final = 100
+TIMEOUT_S: Final = "900"
+"""A shorter one may expire while coverage holds its lock, and would then wait for ever."""
+
 PROCESSES_MAX: Final = 4
 SETTINGS: Final = """\
 [run]
@@ -30,7 +33,7 @@ exclude_also =
 """
 """In place of the project's own settings, which are for the whole package."""
 FIRST_SET: Final = (
-    *("-q", "-p", "no:cacheprovider"),
+    *("-q", "-p", "no:cacheprovider", "--timeout", TIMEOUT_S),
     *("-m", "not soak and not extended", "--hypothesis-seed=0"),
 )
 """The tests of `make test`; the seed makes two measurements of one tree equal."""

@@ -2,9 +2,9 @@
 
     python -m tools.new_agents [WORD for pytest …]
 
-The newest versions go into `.agents-new`, so that the pinned agents stay as they are. The result is
-a table in docs/agents/measured.md, for example "2.1.330 | 2.1.332 | 84 | 0". Words for pytest, such
-as `tests/live/test_gemini.py`, replace the whole suite. Exit code 1: a test failed.
+The newest versions go into `.agents-new`, so that the pinned agents stay as they are. The table of
+what passed is printed and written to docs/agents/measured.md. With words for pytest, such as
+`tests/live/test_gemini.py`, only those tests run and the page stays. Exit code 1: a test failed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def main(pytest_words: list[str]) -> int:
     exit_code = _run_tests(pytest_words or ["tests/live"])
     results = read_results(RESULTS.read_text()) if RESULTS.exists() else {}
     table = table_of(pinned["dependencies"], newest, results)
-    TABLE.write_text(PAGE.format(date=time.strftime("%Y-%m-%d", time.gmtime()), table=table))
+    if not pytest_words:
+        TABLE.write_text(PAGE.format(date=time.strftime("%Y-%m-%d", time.gmtime()), table=table))
     print(table)
     return int(exit_code != 0 or not results)
 
@@ -70,7 +71,7 @@ def table_of(
     pinned: Mapping[str, str], newest: Mapping[str, str], results: Mapping[str, bool]
 ) -> str:
     """Return the Markdown table: a row for each package, and one for tests that name no package."""
-    rows = ["| package | pinned | newest | passed | failed |", "|---|---|---|---|---|"]
+    rows = ["| package | pinned | newest | passed | failed |\n|---|---|---|---|---|"]
     for package in newest:
         ends = [passed for test, passed in results.items() if package in packages_of(test)]
         rows.append(_row(f"`{package}`", pinned[package], newest[package], ends))

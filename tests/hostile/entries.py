@@ -55,12 +55,6 @@ CALLS: Mapping[str, tuple[Words, ...]] = {
         ("--pick",),
         ("--pick", "--yes"),
     ),
-    "compare": (
-        (
-            *("planner", f"[[rehearse: execute {DENIED}]]", "[[rehearse: say hi]]"),
-            *("--agent", "rehearsal", "--tokens-max", "9000", "--yes"),
-        ),
-    ),
     "fork": ((ADDRESS, "--as", "spec-14/planner", "--yes"),),
     "audit": ((WORKSTREAM,), (WORKSTREAM, "--format", "json")),
     "effects": ((WORKSTREAM,), (WORKSTREAM, "done")),

@@ -64,20 +64,6 @@ def test_the_tokens_of_a_sub_agent_are_included_as_far_as_its_agent_reports_them
     assert told["tokens_written"] in {None, written}
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
-def test_compare_runs_a_task_in_three_ways_and_reports_what_each_was_charged(name, shell, model):
-    first = f"Look at it.\n\n{AGENTS[name].command('echo first')}\n\n[[SAY Looked.]]"
-    then = "Now the tests. [[SAY Tested.]]"
-    told = shell.one("compare", "planner", first, then, "--tokens-max", "9000000", "--yes")
-    assert [each["fault"] for each in told["ways"]] == [None] * 3
-    ways = ["resume", "start_fresh_with_briefing", "first"]
-    assert [each["decision"] for each in told["ways"]] == ways
-    charged = {tokens_in(request) for request in answered(model.requests)}
-    for each in told["ways"]:
-        assert "Tested." in each["reply"]
-        assert each["read"] in charged, "the tokens of the one request of the second prompt"
-
-
 # --- ten kinds of delegations, three times over --------------------------------------------------
 
 KINDS = (

@@ -42,7 +42,7 @@ async def hold_to_measured(
     assert kept is not None, f"{agent.name} was never measured: {WRITE_VARIABLE}=1"
     if "UPTHREAD_TEST_AGENTS" not in os.environ:  # otherwise newer agents are tried
         assert trial.version == kept.version, f"measured was {kept.version}: {WRITE_VARIABLE}=1"
-    assert seen == kept.cases.get(case.name), f"{agent.name}, {case.what}"
+    assert seen == kept.cases.get(case.name), f"{agent.name}, {case.what}: {seen}"
 
 
 def _with(

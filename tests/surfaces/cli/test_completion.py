@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.completing import completed
+from tests.support.sets import spread
 
 WS = "complete-me"
 
@@ -41,7 +42,9 @@ def test_options_are_offered_of_the_verb_and_of_every_verb(offered):
 
 @pytest.mark.parametrize(
     "line",
-    ["show {}/", "tell {}/", "tell --agent opencode {}/", "--json why {}/", "open --json {}/"],
+    spread(
+        ["tell --agent opencode {}/", "show {}/", "tell {}/", "--json why {}/", "open --json {}/"]
+    ),
 )
 def test_addresses_are_offered(offered, line):
     assert offered(line.format(WS)) == [f"{WS}/planner"]

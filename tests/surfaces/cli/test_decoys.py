@@ -112,7 +112,7 @@ def at_work(clone) -> InClone:
     return clone
 
 
-@pytest.mark.parametrize("verb", spread(VERBS, first=2))
+@pytest.mark.parametrize("verb", spread(VERBS))
 def test_no_verb_runs_one(at_work, verb):
     done = at_work.up(*verb.split(), code=None)
     assert "Traceback" not in done.err
@@ -208,6 +208,7 @@ def test_an_editor_is_not_started_by_a_name_that_leads_from_the_working_director
     clone.decoys.assert_nothing_ran()
 
 
+@EXTENDED
 def test_no_file_of_a_repository_names_an_editor(clone, editor):
     """Not git's configuration, which other programs take one from, nor ours, nor a .env file."""
     decoy = clone.clone / "my-editor"
@@ -311,6 +312,7 @@ def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
     clone.decoys.assert_nothing_ran()
 
 
+@EXTENDED
 def test_the_status_line_runs_none(clone):
     shown = clone.up("status", "--snippet", "--json", code=None)
     if shown.code:
@@ -343,11 +345,13 @@ def as_once_set_up(clone: InClone) -> Path:
     return config
 
 
+@EXTENDED
 def test_a_drain_that_an_earlier_version_wrote_down_is_started_isolated(clone):
     as_once_set_up(clone)
     test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, "claude")
 
 
+@EXTENDED
 def test_doctor_names_what_an_earlier_version_set_up_and_setup_mends_it(clone):
     config = as_once_set_up(clone)
 
@@ -361,6 +365,7 @@ def test_doctor_names_what_an_earlier_version_set_up_and_setup_mends_it(clone):
     assert "hooks/upthread-launcher" in config.read_text()
 
 
+@EXTENDED
 def test_what_an_earlier_version_set_up_is_taken_back_whole(clone):
     config = as_once_set_up(clone)
     config.write_text(config.read_text() + '[mcp_servers.third]\ncommand = "third"\n')

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from tests.support.sets import EXTENDED
 
 AGENT = ("--agent", "rehearsal")
 DEPLOY = "[[rehearse: execute sh deploy.sh]]"
@@ -62,6 +63,7 @@ def test_what_may_have_been_done_is_listed_and_not_done_again_before_somebody_lo
     assert deployments(up) == 1
 
 
+@EXTENDED
 def test_a_run_that_ends_well_says_what_is_in_doubt_and_by_its_exit_code(up):
     task = f"task = '''{REPORTS}'''"
     up.configure(f'[[pipeline.steps]]\nrole = "auditor"\n{task}\n')
@@ -98,6 +100,7 @@ def acts(up):
     return [act for conversation in audit["conversations"] for act in conversation["acts"]]
 
 
+@EXTENDED
 def test_what_a_turn_had_done_that_was_cut_off_is_held_back_from_other_roles_too(up):
     """Its receipt was kept: agent and upthread were killed after the action and before the end."""
     slow = up.directory / "sleep.sh"
@@ -129,6 +132,7 @@ def test_what_cannot_be_meant_is_said_and_changes_nothing(up):
     assert len(up("effects", "w", "--json").json["in_doubt"]) == 1
 
 
+@EXTENDED
 def test_a_model_does_not_say_what_came_of_it(up):
     up.environment["CLAUDECODE"] = "1"
     told = up("effects", "w", "done", code=2).err
@@ -158,6 +162,7 @@ def test_what_is_in_doubt_is_not_forgotten_by_a_person_before_they_looked_nor_by
     assert "FORGOTTEN" in up("forget", "w", "--yes").out
 
 
+@EXTENDED
 def test_what_is_in_doubt_outlives_what_is_kept_for_so_long(up):
     up.configure("[keep]\ncontent_days = 0\n")
     assert "w is kept until you have looked: upthread effects w" in up("keep", "--yes").err
@@ -256,6 +261,7 @@ def test_an_approval_that_no_longer_holds_is_never_that_word_alone(place):
     )
 
 
+@EXTENDED
 def test_half_a_run_is_halfway_and_says_whether_each_role_has_finished(place):
     place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
     place("run", "w", "Build it.", *AGENT, "--steps", "1")

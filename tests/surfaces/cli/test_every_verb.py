@@ -210,13 +210,6 @@ def savings(_up, real):
 
 
 @effect
-def compare(_up, real):
-    limit = ("--tokens-max", "9000", "--yes", "--json")
-    told = real("compare", "planner", HELLO, HELLO, *AGENT, *limit).json
-    assert [each["fault"] for each in told["ways"]] == [None] * 3
-
-
-@effect
 def encrypt(up, real):
     key = f'encryption_key = "file:{up.home / "key"}"\n'
     (up.home / "upthread" / "config.toml").write_text(key)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.client import Project, open_project
 from upthread.errors import UpthreadError
@@ -23,8 +24,7 @@ from upthread.surfaces.cli.terminal.output import plain
 
 pytestmark = pytest.mark.timeout(420)  # one fixture makes a record with many programs
 
-FLIPS = 25
-FLIPS_SOAK = 1_000
+FLIPS, FLIPS_EXTENDED, FLIPS_SOAK = 8, 25, 1_000
 SEED = 18
 RUN, ROLE = "p", "w/planner"
 DAMAGED = "damaged:"
@@ -47,7 +47,7 @@ def recorded(make_upthread, tmp_path_factory):
     return up
 
 
-@pytest.fixture(params=["plain", "encrypted"])
+@pytest.fixture(params=["plain", pytest.param("encrypted", marks=EXTENDED)])
 def record(recorded, request, tmp_path, monkeypatch):
     """The file of a copy of the record, this process being one that reads it."""
     home = tmp_path / "upthread"
@@ -154,7 +154,12 @@ def flip(record: Path, flips: int, *, seed: int = SEED) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "flips", [FLIPS, pytest.param(FLIPS_SOAK, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+    "flips",
+    [
+        FLIPS,
+        pytest.param(FLIPS_EXTENDED, marks=EXTENDED),
+        pytest.param(FLIPS_SOAK, marks=[SOAK, pytest.mark.timeout(3600)]),
+    ],
 )
 def test_a_flipped_byte_is_said_or_changes_nothing_that_is_shown(record, flips, capsys):
     found = flip(record, flips)

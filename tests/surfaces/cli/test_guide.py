@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.sets import EXTENDED
+from tests.support.world import eventually
 
 pytestmark = EXTENDED
 
 ROOT = Path(__file__).resolve().parents[3]
 ENDS = re.compile(r"\s+# exit (\d+)$")
 """How a command ends stands behind it, where that is not 0."""
+
+KILLED = "timeout -s KILL 2 "
+"""How the pages kill a turn: two seconds are enough for a person, and not for each machine."""
 
 
 def steps(page: str) -> list[tuple[str, list[str]]]:
@@ -29,6 +35,20 @@ def steps(page: str) -> list[tuple[str, list[str]]]:
         else:
             found[-1][1].append(line)
     return found
+
+
+def killed_in_its_turn(
+    command: str, file: Path, place: dict[str, Any]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command and kill it once its agent has begun to answer, however long that takes."""
+    with file.open("wb") as told:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"], **place, stdout=told, stderr=told
+        )
+    eventually(lambda: "chunk 1 of" in file.read_text())
+    child.kill()
+    child.wait()
+    return subprocess.CompletedProcess(command, 128 + signal.SIGKILL, file.read_text(), "")
 
 
 def plain(text: str) -> str:
@@ -51,16 +71,18 @@ def test_every_command_does_and_prints_what_the_page_shows(page: str, tmp_path: 
     }
     assert len(steps(page)) >= 15
     for command, shown in steps(page):
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=project,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        place = {"cwd": project, "env": environment, "stdin": subprocess.DEVNULL}
+        if command.startswith(KILLED):
+            done = killed_in_its_turn(command.removeprefix(KILLED), tmp_path / "told", place)
+        else:
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                **place,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=110,
+            )
         told = plain(done.stdout + done.stderr)
         ends = ENDS.search(command)
         assert done.returncode == (int(ends[1]) if ends else 0), (command, told)

@@ -12,8 +12,9 @@ from tests.agent_stores.opencode_database import damaged_database
 from tests.support.agent_homes import Months, make_home
 from tests.support.otlp_receiver import Receiver
 from tests.support.postgres_server import database_at, migrated_database_at
+from tests.support.sets import EXTENDED
 
-pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
+pytestmark = [EXTENDED, pytest.mark.timeout(420)]  # one fixture calls every verb
 
 OTHER_STREAMS = {"worker", "hit", "result of search"}
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
@@ -140,8 +141,6 @@ def live(tmp_path_factory, make_upthread):
     one("why", "why", "p/validator")
     one("audit", "audit", "p")
     one("savings", "savings", "w")
-    words = ("[[rehearse: tokens 9 1]] [[rehearse: say a]]", "[[rehearse: say b]]", "--yes")
-    one("compare", "compare", "planner", *words, "--agent", "rehearsal", "--tokens-max", "900")
     one("savings", "savings", "--prices", "read=1,cached=1,cache_written=1,written=1")
     one("audit", "audit", "w")
     receiver = Receiver()

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from tests.support.agent_homes import DAY_MS, write_file
+from tests.support.sets import EXTENDED
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
@@ -144,6 +145,7 @@ def test_who_has_kept_what_is_deleted_soon_is_not_asked_to_again(up):
     assert "keep --soon" not in told
 
 
+@EXTENDED
 def test_several_who_keep_at_once_keep_each_session_once(up):
     for number in range(6):
         transcript(up, f"s{number}", asked=f"Paint zebra {number}", said="Yes")

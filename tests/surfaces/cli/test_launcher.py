@@ -141,6 +141,7 @@ def test_setup_from_a_new_environment_renews_it_and_leaves_the_settings_alone(se
     assert json.loads(set_up.by(second, "doctor", "--json"))["findings"] == []
 
 
+@EXTENDED
 def test_agents_and_doctor_say_set_up_alive_and_last_heard_from(set_up):
     listed = json.loads(set_up.by(set_up.first, "agents", "--json"))
     state = state_of(listed)
@@ -175,6 +176,7 @@ def test_a_program_that_does_not_answer_is_not_alive(set_up):
     assert "does not answer" in state["fault"]
 
 
+@EXTENDED
 def test_a_launcher_that_others_can_write_is_named_and_none_is_made_there(set_up):
     set_up.launcher.chmod(0o666)
     found = json.loads(set_up.by(set_up.first, "doctor", "--json"))["findings"]

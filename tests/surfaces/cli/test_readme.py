@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 
 from upthread.surfaces.cli.arguments.parameters import parameters_of
 from upthread.surfaces.cli.arguments.parser import parsed_line, parsed_verb
@@ -37,6 +38,7 @@ def test_each_line_is_one_that_the_program_reads(line):
         parsed_verb(name, (*parameters_of(verb_function(name)), *COMMON), after)
 
 
+@EXTENDED
 def test_typed_one_after_the_other_in_an_empty_home_they_do_what_they_say(tmp_path):
     home, project = tmp_path / "home", tmp_path / "export"
     (home / "upthread").mkdir(parents=True, mode=0o700)

@@ -52,7 +52,6 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("adopt", "y/planner", "ses_unknown", *AGENT), 1),
     (("audit", "w"), 0),
     (("savings", "w"), 0),
-    (("compare", "planner", SAY, SAY, "--tokens-max", "9000", "--yes", *AGENT), 0),
     (("search", "nothing that anybody said"), 0),
     (("effects", "w"), 0),
     (("effects", "w", "done"), 3),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.sets import spread
 from tests.support.world import git, make_repository
 
 ADDRESS = "w/planner"
@@ -43,7 +44,7 @@ def begun_on_an_orphan(root: Path, beside: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [merged_with_an_older_one, begun_on_an_orphan])
-@pytest.mark.parametrize("looks_between", [False, True])
+@pytest.mark.parametrize("looks_between", spread([False, True]))
 def test_a_repository_whose_history_begins_elsewhere_now_goes_on(up, change, looks_between):
     session = up("id", ADDRESS).out
     change(up.directory, up.directory.with_name("beside"))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import spread
 
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"  # made up
 BADGE = "ACME-123456"
@@ -200,7 +201,7 @@ VERBS = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", spread(VERBS))
 def test_a_verb_that_needs_it_asks_once_with_the_change_and_a_no_is_remembered(up, verb):
     up("tell", "w/planner", "hi", *REHEARSAL)
     theirs(
@@ -245,7 +246,7 @@ def test_a_closed_input_is_no_answer_and_nothing_is_written_down(up):
 
 
 @pytest.mark.parametrize(
-    "verb", [("ls",), ("show", "w"), ("id", "w/planner"), ("why", "w/planner")]
+    "verb", spread([("ls",), ("show", "w"), ("id", "w/planner"), ("why", "w/planner")], first=2)
 )
 def test_a_verb_that_only_looks_neither_asks_nor_says_anything(up, verb):
     up("tell", "w/planner", "hi", *REHEARSAL)
@@ -326,7 +327,9 @@ def test_nobody_agrees_from_inside_an_agents_turn(up):
     assert up("trust", "--list", "--json").json["decided"] == []
 
 
-@pytest.mark.parametrize("verb", [("trust", "--yes"), ("trust", "--yes", "--json"), ("trust",)])
+@pytest.mark.parametrize(
+    "verb", spread([("trust", "--yes"), ("trust", "--yes", "--json"), ("trust",)])
+)
 @pytest.mark.parametrize("mark", ["CLAUDECODE", "CODEX_CI", "OPENCODE", "UPTHREAD_PROCESS_MARK"])
 def test_no_model_agrees_for_the_person_in_a_shell_that_its_agent_opened(up, mark, verb):
     theirs(up, '[permissions]\nedit = "allow"\n')

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.otlp_receiver import Receiver
+from tests.support.sets import EXTENDED
 from tests.support.world import eventually
 
 CHILD = "[[rehearse: child explorer look around]] [[rehearse: read README.md]]"
@@ -57,6 +58,7 @@ def test_what_has_ended_is_sent_with_its_tools_and_sub_agents_in_one_trace(up, r
     assert "secret words" in str(receiver.spans[-1])
 
 
+@EXTENDED
 def test_followed_each_is_sent_once_as_it_ends_and_none_is_lost_while_nobody_takes_it(up):
     tell(up, "w/planner", CHILD)  # before: not sent
     receiver = Receiver()

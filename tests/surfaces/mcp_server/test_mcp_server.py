@@ -317,6 +317,8 @@ async def test_a_refusal_is_an_answer_with_its_reason(server):
         while (await call(client, "why", address=address))["state"] != "running":
             pass
         refused = await call(client, "delegate", address=address, prompt="Me too.")
+        while refused["status"] == "running":
+            refused = await call(client, "wait", handle=refused["handle"])
     assert refused["status"] == "refused"
     assert "running" in refused["detail"]
 

@@ -61,7 +61,6 @@ MORE: Final = {
     "audit": "conversations.audit",
     "export": "conversations.export",
     "savings": "conversations.savings",
-    "compare": "talk.compare",
     "encrypt": "privacy.encrypt",
     "forget": "privacy.forget",
     "keep": "privacy.keep",

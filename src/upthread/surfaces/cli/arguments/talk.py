@@ -139,29 +139,6 @@ def answer(
     return run.answer(call, workstream=workstream, question_id=question_id, text=words[-1])
 
 
-def compare(
-    call: Call,
-    *,
-    role: Annotated[str, Argument(metavar="ROLE", help="Who is told: planner.")],
-    first: Annotated[
-        str, Argument(metavar="FIRST", help="What it is told before, as your own work begins.")
-    ],
-    then: Annotated[str, Argument(metavar="THEN", help="The task whose cost is compared.")],
-    agent: Agent = None,
-    tokens_max: TokensMax = None,
-    yes: Yes = False,
-) -> int:
-    """Play one task of yours resumed, from a briefing and fresh, and show what each took."""
-    from upthread.surfaces.cli.compare import verb
-
-    if tokens_max is None:
-        raise UsageError(
-            "say first how much it may spend", hint="--tokens-max 200000, over all three ways"
-        )
-    asked = verb.Wanted(role=role, first=first, then=then, agent=agent, tokens_max=tokens_max)
-    return verb.compare(call, asked, is_yes=yes)
-
-
 def worktree(
     call: Call,
     *,
