@@ -62,6 +62,9 @@ def start():
     if WORD == "garbage":
         put("Welcome to the agent!\nThis is no JSON")
         sys.exit(7)
+    if WORD == "babbles":
+        put("Welcome to the agent!")
+        time.sleep(60)
     if WORD == "banner":
         put("Welcome to the agent!")
     if WORD == "hangs":

@@ -31,7 +31,7 @@ def configure(world: World, word: str) -> None:
     ("word", "outcome", "says"),
     [
         ("dies", "process_died", "exited with code 7"),
-        pytest.param("garbage", "timed_out", "not ACP, first: Welcome", marks=EXTENDED),
+        pytest.param("babbles", "timed_out", "not ACP, first: Welcome", marks=EXTENDED),
         pytest.param("hangs", "timed_out", "not answer initialize within 1 s", marks=EXTENDED),
         pytest.param("closes_stdout", "process_died", "closed its output", marks=EXTENDED),
         pytest.param("not_acp", "unknown", "not ACP", marks=EXTENDED),
