@@ -91,6 +91,7 @@ def test_a_folder_of_roles_that_leads_out_may_hold_any_of_them(clone):
     assert settings(clone).role("constructor").instructions == "Code."
 
 
+@pytest.mark.extended
 def test_a_folder_with_more_names_than_roles_are_had_is_refused(clone):
     for number in range(FOLDER_NAMES_MAX + 1):
         (clone / ".claude" / "agents" / f"{number}").touch()
@@ -167,6 +168,7 @@ def test_a_persons_own_file_may_be_kept_elsewhere_and_is_an_ordinary_one(clone):
         settings(clone)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("make", ["endless", "pipe"])
 def test_a_verb_answers_in_little_memory_and_can_be_stopped(clone, make):
     path = role_file(clone)

@@ -19,6 +19,7 @@ def test_both_ends_of_what_it_holds_are_told():
     assert whole == (b"a", b"b", True)
 
 
+@pytest.mark.extended
 def test_its_lines_are_those_of_the_plain_file():
     raw = b"".join(b"%d\n" % number * 50 for number in range(9_000))
     stream = io.BufferedReader(ExpandedStream(io.BytesIO(zstd.compress(raw))))

@@ -74,6 +74,7 @@ def test_a_file_that_is_said_to_be_larger_than_any_disk_is_read_to_its_first_hol
         assert stream.tell() <= 2 * module.PIECE_BYTES
 
 
+@pytest.mark.extended
 def test_a_line_without_an_end_is_gone_through_once_and_not_again_with_each_piece():
     class Endless(io.RawIOBase):
         """Bytes without a line's end, ten of the longest lines long."""

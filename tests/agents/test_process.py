@@ -79,6 +79,7 @@ async def test_writing_to_a_dead_child_is_no_error(tmp_path):
             await child.write_line(b"hello?")
 
 
+@pytest.mark.extended
 async def test_a_child_that_does_not_read_does_not_hold_its_writer_up(tmp_path):
     async with started_child(python("import time; time.sleep(60)", tmp_path)) as child:
         with anyio.fail_after(30):
@@ -97,6 +98,7 @@ async def test_the_death_of_the_leader_ends_what_holds_its_pipes(tmp_path):
             assert await child.wait() == 3
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("code", "exit_code"),
     [
@@ -150,6 +152,7 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.extended
 async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
     """The holder is a process of its own, killed without any chance to clean up."""
     if not _process._parent_death_wrapper(str(tmp_path)):
@@ -185,6 +188,7 @@ async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
                 await anyio.sleep(0.01)
 
 
+@pytest.mark.extended
 async def test_a_left_over_agent_is_ended_only_when_it_is_the_one(tmp_path, monkeypatch):
     monkeypatch.setattr(_process_group, "TERM_PATIENCE_S", 0.1)
     code = (

@@ -95,6 +95,7 @@ def script(directory, name, body):
     path.chmod(0o755)
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_installed_agents_are_found_with_their_versions_within_the_deadline(
     tmp_path, monkeypatch
@@ -164,6 +165,7 @@ def test_every_folder_has_the_parts_that_the_house_calls(row):
         assert all(callable(getattr(part_of(row.name, part), name)) for name in names), part
 
 
+@pytest.mark.extended
 def test_whoever_looks_at_the_rows_loads_no_folder():
     program = (
         "import upthread.agents.registry, sys; print([m for m in sys.modules if '.codex' in m])"
@@ -172,6 +174,7 @@ def test_whoever_looks_at_the_rows_loads_no_folder():
     assert said.stdout == b"[]\n"
 
 
+@pytest.mark.extended
 def test_without_it_the_one_the_sdk_brings_is_found(tmp_path):
     """In a process of its own: what can be imported is settled at its start."""
     sdk = tmp_path / "site" / "claude_agent_sdk"

@@ -48,6 +48,7 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.extended
 def test_ctrl_c_is_answered_while_git_does_not_answer(root, slow, tmp_path):
     with subprocess.Popen(
         [sys.executable, "-m", "upthread", "-C", str(root), "ls"],

@@ -167,6 +167,7 @@ def _agree_often(home: str, name: str) -> None:
         add(Path(home), consent(item(str(number), name)))
 
 
+@pytest.mark.extended
 def test_two_processes_that_agree_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=_agree_often, args=(str(tmp_path), name)) for name in ("a", "b")]

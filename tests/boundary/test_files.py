@@ -216,6 +216,7 @@ def test_what_is_not_there_is_said_in_the_systems_words(tree):
 # --- while somebody changes it ------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_a_name_that_changes_while_it_is_opened_never_leads_out(tree):
     """A thousand openings while a file and a folder on the way become links, and files again."""
     (tree / "real").mkdir()

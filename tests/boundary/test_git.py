@@ -82,6 +82,7 @@ def test_no_verb_runs_what_a_repository_names_or_waits_for_what_lies_there(tmp_p
     assert canary.runs() == (), "making a working tree ran a program of the clone"
 
 
+@EXTENDED
 def test_what_an_agent_configures_while_we_read_is_not_run(root: Path, canary: Canary) -> None:
     """Filters by names nobody could foresee, in a configuration that changes all the time."""
     program, done = canary.command("rewritten"), threading.Event()
@@ -106,6 +107,7 @@ def test_what_an_agent_configures_while_we_read_is_not_run(root: Path, canary: C
     assert canary.runs() == ()
 
 
+@EXTENDED
 def test_what_the_environment_says_of_git_is_not_heard(root, canary, tmp_path, monkeypatch):
     before = find_repository(root), git_facts(root), tree_digest(root)
     other = make_repository(tmp_path / "other")
@@ -134,6 +136,7 @@ def test_what_the_environment_says_of_git_is_not_heard(root, canary, tmp_path, m
     assert not traced.exists()
 
 
+@EXTENDED
 def test_git_is_not_taken_from_the_repository(root, canary, tmp_path, monkeypatch):
     for place in (root, root / "bin"):
         canary.put(place / "git", "git of the clone")

@@ -42,6 +42,7 @@ def told_by_git(where: Path, *arguments: str) -> str:
     return git(where, "rev-parse", *arguments)
 
 
+@pytest.mark.extended
 def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(root, tmp_path):
     inner = make_repository(tmp_path / "inner")
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")

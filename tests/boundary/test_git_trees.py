@@ -63,6 +63,7 @@ def same_before_and_after_a_commit(root: Path) -> str:
     return before
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("setting", ["true", "input", "false"])
 @pytest.mark.parametrize("attributes", ["", "*.txt text\n", "* -text\n", "*.txt eol=crlf\n"])
 def test_line_ends_are_counted_as_a_commit_would_hold_them(root, setting, attributes):
@@ -125,6 +126,7 @@ def test_whatever_form_the_index_has_the_content_is_the_same(root, arguments):
     assert tree_digest(root) == changed
 
 
+@pytest.mark.extended
 def test_a_change_in_the_same_instant_and_of_the_same_size_is_seen(root: Path) -> None:
     """Git looks again at what is as old as its index; a copy of that keeps its time."""
     for number in range(5):
@@ -135,6 +137,7 @@ def test_a_change_in_the_same_instant_and_of_the_same_size_is_seen(root: Path) -
         assert tree_digest(root) != staged
 
 
+@pytest.mark.extended
 def test_shallow_and_borrowed_histories_are_read(root: Path, tmp_path: Path) -> None:
     where = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth=1", root.as_uri(), str(where))
@@ -145,6 +148,7 @@ def test_shallow_and_borrowed_histories_are_read(root: Path, tmp_path: Path) -> 
     assert tree_digest(tmp_path / "borrowed") == tree_digest(where) == tree_digest(root)
 
 
+@pytest.mark.extended
 def test_a_partial_clone_is_read_as_far_as_it_is_here(root: Path, tmp_path: Path) -> None:
     git(root, "config", "uploadpack.allowFilter", "true")
     where = tmp_path / "partial"
@@ -198,6 +202,7 @@ def test_a_file_of_another_filter_counts_by_its_bytes_once_changed(root: Path) -
     assert tree_digest(root) not in {"", clean}
 
 
+@pytest.mark.extended
 def test_a_tree_of_its_own_has_what_a_checkout_has_and_git_knows_it(root, tmp_path):
     (root / "link").symlink_to("a.txt")
     (root / "run.sh").write_text("#!/bin/sh\n")

@@ -10,6 +10,8 @@ import pytest
 
 from upthread.boundary import programs
 
+pytestmark = pytest.mark.extended
+
 SEEN = "import sys; sys.stderr.write('CANARY ' + __name__); sys.exit(97)\n"
 MODULES = (
     "upthread sitecustomize usercustomize runpy argparse anyio msgspec json queue typing os re"

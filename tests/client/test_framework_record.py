@@ -59,6 +59,7 @@ any_json = st.recursive(
 )
 
 
+@EXTENDED
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -208,6 +209,7 @@ def test_text_beside_a_value_is_redacted_and_the_value_itself_is_whole(place, re
     assert secret not in place.upthread("search", "key")
 
 
+@EXTENDED
 def test_what_a_framework_kept_is_listed_audited_found_and_forgotten_as_all_else_is(place):
     with place.open() as opened:
         opened.log("trial", "t").append([NewEntry(value=[1], text="a remarkable walrus")])
@@ -238,6 +240,7 @@ def test_why_says_that_a_framework_drives_it(sqlite_place):
     assert "leave it to its framework" in sqlite_place.upthread("why", "t/trial")
 
 
+@EXTENDED
 def test_values_are_whole_in_a_record_that_was_moved_and_in_a_backup(sqlite_place):
     secret = {"key": "sk-ant-api03-" + "A1b2C3d4" * 10}
     with sqlite_place.open() as opened:

@@ -73,6 +73,7 @@ def forget_owners(address):
         connection.execute("UPDATE upthread.project_identity SET owner = NULL, seal = NULL")
 
 
+@pytest.mark.extended
 async def test_another_host_is_not_told_what_was_said_under_the_same_path(opened, address):
     async with opened("ada") as ada:
         await ada.tell("spec-42/planner", f"[[rehearse: say {SECRET_PLAN}]]")
@@ -91,6 +92,7 @@ async def test_another_host_is_not_told_what_was_said_under_the_same_path(opened
         assert ada.notices_at_rest == ()
 
 
+@pytest.mark.extended
 async def test_a_new_path_on_a_shared_database_is_said_and_how_to_name_an_older_one(opened):
     async with opened("ada") as first:
         (notice,) = first.notices_at_rest
@@ -99,6 +101,7 @@ async def test_a_new_path_on_a_shared_database_is_said_and_how_to_name_an_older_
         assert "UPTHREAD_PROJECT" in notice
 
 
+@pytest.mark.extended
 async def test_a_container_finds_its_project_by_what_the_person_says(opened):
     async with opened("container-1") as first:
         project_id = first.project_id
@@ -144,6 +147,7 @@ async def test_what_was_recorded_before_paths_had_owners_goes_to_nobody_by_itsel
             assert (again.project_id == adas) == is_adas
 
 
+@pytest.mark.extended
 async def test_a_repository_that_gains_its_first_commit_stays_its_owners(opened, workspace):
     git(workspace, "init", "-q")
     async with opened("ada") as ada:
@@ -156,6 +160,7 @@ async def test_a_repository_that_gains_its_first_commit_stays_its_owners(opened,
         assert ada.project_id == adas
 
 
+@pytest.mark.extended
 async def test_two_clones_of_one_repository_share_it_over_two_hosts(opened, workspace):
     git(workspace, "init", "-q")
     git(workspace, "commit", "-q", "--allow-empty", "-m", f"first of {workspace}")
@@ -189,6 +194,7 @@ def test_whose_a_path_is_does_not_follow_the_environment(monkeypatch):
     assert path_owner() != before
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_another_account_of_the_host_is_another_owner():
     nobody = pwd.getpwnam("nobody").pw_uid

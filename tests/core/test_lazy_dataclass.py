@@ -155,6 +155,7 @@ def test_a_value_travels_to_a_process_that_has_made_none():
     assert {value: 1}[copy.copy(value)] == 1
 
 
+@pytest.mark.extended
 def test_many_threads_may_make_the_first_value():
     for _ in range(20):
         _, ours = both(**FROZEN)

@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
+import pytest
+
 import upthread
 import upthread.core
 from upthread.core import lazy_regex
@@ -76,6 +78,7 @@ def run_while_loading(tree: ast.Module) -> Iterator[ast.AST]:
         ]
 
 
+@pytest.mark.extended
 def test_no_module_compiles_anything_while_it_is_loaded():
     src = Path(upthread.__file__).parent
     found = []

@@ -57,6 +57,7 @@ def test_an_address_without_a_slash_says_what_an_address_is():
     assert "WORKSTREAM/ROLE" in raised.value.hint
 
 
+@pytest.mark.extended
 @given(WORKSTREAMS, ROLES, st.integers(1, 99))
 def test_the_address_a_key_shows_leads_back_to_it(workstream: str, role: str, slot: int):
     key = ConversationKey(
@@ -65,6 +66,7 @@ def test_the_address_a_key_shows_leads_back_to_it(workstream: str, role: str, sl
     assert parse_address(key.address) == Address(workstream=key.workstream, role=role, slot=slot)
 
 
+@pytest.mark.extended
 @given(WORKSTREAMS)
 def test_a_workstream_is_one_name_however_it_was_composed(text: str):
     names = {parse_workstream(unicodedata.normalize(form, text)) for form in ("NFC", "NFD")}
@@ -192,6 +194,7 @@ def test_no_workstream_can_be_named_after_the_directory_of_another():
     assert directory_name(taken) != taken
 
 
+@pytest.mark.extended
 @given(st.text(min_size=1, max_size=100))
 def test_a_directory_name_means_nothing_in_a_path_or_a_branch(workstream):
     try:

@@ -158,6 +158,7 @@ def test_brackets_and_commas_of_texts_and_of_wide_frames_are_sound(frame):
     quotas.require_sound_frame(frame)
 
 
+@pytest.mark.extended
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists))
 def test_what_an_agent_may_sensibly_send_is_sound(value):
     quotas.require_sound_frame(json.dumps(value).encode())

@@ -82,6 +82,7 @@ def test_the_chain_of_nothing_is_empty():
     assert readable([]) == ()
 
 
+@pytest.mark.extended
 @given(st.lists(PADDED, max_size=60), PADDED)
 def test_a_chain_holds_the_last_distinct_ids_in_the_order_they_were_last_seen(
     ids: list[str], new: str

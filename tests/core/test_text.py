@@ -54,6 +54,7 @@ def test_a_line_is_one_line_for_everybody_and_has_nothing_that_acts(text):
     assert visible_line(visible_line(text)) == visible_line(text)
 
 
+@pytest.mark.extended
 @given(ANY_TEXT)
 def test_only_line_feeds_end_lines_of_a_text(text):
     shown = visible_text(text)
@@ -78,6 +79,7 @@ def test_marks_that_would_cover_other_lines_are_shown_as_escapes():
     assert visible_text("e" + "\u0301" * 100).count("\u0301") == MARKS_MAX
 
 
+@pytest.mark.extended
 def test_every_mark_there_is_is_looked_at():
     looked_at = re.compile(f"[{texts._MAY_BE_MARKS}]")
     marks = [c for c in map(chr, range(sys.maxunicode + 1)) if is_mark(c)]

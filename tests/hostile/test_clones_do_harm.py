@@ -55,6 +55,7 @@ def test_its_canary_is_set_off_by_whoever_is_careless_there(name, tmp_path):
         assert canary.runs(), f"nothing was run by: {line}"
 
 
+@pytest.mark.extended
 def test_a_canary_tells_who_ran_it(tmp_path):
     canary = Canary(tmp_path / "outside")
     program = canary.command("sung")
@@ -77,6 +78,7 @@ def test_a_canary_tells_who_ran_it(tmp_path):
     assert runs_of_ours(canary.runs()) == (of_ours,), "what an agent that we run runs is its own"
 
 
+@pytest.mark.extended
 def test_a_module_and_a_script_of_it_leave_the_same_trace(tmp_path):
     canary = Canary(tmp_path / "outside")
     (tmp_path / "decoy.py").write_text(canary.module("python"))

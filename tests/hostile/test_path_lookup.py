@@ -79,6 +79,7 @@ def test_no_hook_server_drain_or_status_line_does(world: World) -> None:
     check_settled(world, starts_min=0)
 
 
+@EXTENDED
 def test_no_call_does_in_a_home_that_is_the_clone_where_only_the_entry_tells(hostile_world):
     """Whoever keeps their home in git: what lies in there is theirs, but not by a relative name."""
     world = hostile_world

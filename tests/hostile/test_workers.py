@@ -29,6 +29,7 @@ def world(hostile_world: World, tmp_path: Path) -> Iterator[World]:
     drop_database_at(tmp_path)
 
 
+@EXTENDED
 @pytest.mark.parametrize("name", spread(SELECTED, extended=1))
 def test_a_worker_runs_nothing_of_it(name: str, world: World) -> None:
     world.become(CLONES[name])

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 
 
+@EXTENDED
 async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(world):
     came = hold(world, race_for_addresses, rounds=10)
     for number in range(10):
@@ -47,6 +48,7 @@ async def test_sixteen_processes_that_wait_share_one_session_and_never_interleav
     world.check_histories()
 
 
+@EXTENDED
 async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(world):
     came = hold(world, race_for_names, rounds=20)
     assert all(each == came[0] for each in came)
@@ -55,6 +57,7 @@ async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collisi
     assert Counter(names).most_common(1)[0][1] == 1
 
 
+@EXTENDED
 async def test_three_calls_at_once_with_siblings_are_three_conversations_and_sessions(world):
     options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
     world.configure("[roles.reviewer]\n")
@@ -87,6 +90,7 @@ async def tell(world: World, directory: Path, address: str = "spec-42/planner") 
         return project.project_id, result
 
 
+@EXTENDED
 async def test_two_repositories_with_one_workstream_name_stay_apart(world: World) -> None:
     other = make_repository(world.directory / "other")
     first_id, first = await tell(world, world.project)
@@ -108,6 +112,7 @@ async def test_two_directories_of_one_name_without_git_stay_apart(world: World) 
     assert second.decision == "first"
 
 
+@EXTENDED
 async def test_a_moved_repository_finds_its_conversations(world: World) -> None:
     _, first = await tell(world, world.project)
     moved = world.directory / "elsewhere" / "renamed"
@@ -159,6 +164,7 @@ async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was
     assert third_id == first_id
 
 
+@EXTENDED
 async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(world):
     plain = world.directory / "plain"
     plain.mkdir()

@@ -86,6 +86,7 @@ async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continua
     assert "These actions" not in continuation
 
 
+@EXTENDED
 @pytest.mark.parametrize("victim", spread(VICTIMS))
 async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and_not_done_again(
     world: World, victim: str

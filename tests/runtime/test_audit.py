@@ -26,6 +26,7 @@ from upthread.surfaces.cli.terminal.output import plain
 REHEARSAL = TellOptions(agent="rehearsal")
 
 
+@EXTENDED
 def test_audit_holds_children_closed_generations_and_refusals(tmp_path):
     environment = {
         "PATH": os.environ["PATH"],
@@ -128,6 +129,7 @@ def _peak_bytes(work):
     return peak
 
 
+@EXTENDED
 def test_an_audit_that_is_gone_through_is_never_held_whole(long_record):
     audit = open_audit(*long_record)
     texts = []
@@ -175,6 +177,7 @@ def test_a_name_that_is_redacted_keeps_its_place():
     assert "".join(told) == '{"one": 1, "many": [{"[]wo": 2}, {}], "[]hree": "\\u007f"}'
 
 
+@EXTENDED
 def test_a_page_that_is_gone_is_named_and_not_passed_over(long_record, tmp_path):
     store, view = long_record
     database = apsw.Connection(str(tmp_path / "long.db"))

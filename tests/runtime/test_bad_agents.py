@@ -91,6 +91,7 @@ def configure_killed(world: World, times: int) -> Path:
     return left
 
 
+@EXTENDED
 async def test_an_agent_that_is_killed_while_it_starts_is_started_once_more_and_that_is_said(world):
     configure_killed(world, 1)
     notices: list[Notice] = []
@@ -129,6 +130,7 @@ async def test_a_prompt_that_takes_too_long_times_out_and_the_session_stays(worl
     assert second.reply == "here"
 
 
+@EXTENDED
 async def test_what_belongs_to_no_session_never_reaches_the_conversation(world: World) -> None:
     text = "[[rehearse: unstamped whose is this]] [[rehearse: garbage]] [[rehearse: say mine]]"
     async with world.open() as project:
@@ -195,6 +197,7 @@ async def test_a_store_that_fails_in_the_middle_fails_the_turn_and_works_again_a
     world.check_histories()
 
 
+@EXTENDED
 async def test_an_agent_is_gone_when_its_turn_is_over(world: World) -> None:
     world.configure(ALLOW)
     async with world.open() as project:

@@ -122,6 +122,7 @@ async def test_a_clock_that_jumps_at_every_look_reorders_nothing_within_a_turn(w
     assert messages[-1].text.endswith("done")
 
 
+@EXTENDED
 @pytest.mark.parametrize("jump_ms", spread([-HOUR_MS, HOUR_MS]))
 async def test_a_rollover_after_a_jump_has_its_chain_in_order(world, clock, jump_ms):
     first = await tell(world, "one")
@@ -213,6 +214,7 @@ async def test_processes_five_seconds_apart_lose_and_reorder_nothing(world: Worl
     world.check_histories()
 
 
+@EXTENDED
 @pytest.mark.parametrize("ahead_ms", spread([-HOUR_MS, HOUR_MS, SKEW_MS]))
 async def test_a_living_holder_is_not_taken_for_dead_by_another_clock(world, clock, ahead_ms):
     holder = world.start("tell", ADDRESS, "[[rehearse: hang]]", clock_ahead_ms=ahead_ms)

@@ -40,6 +40,7 @@ TURN_COMMITS = [(n, when, earlier) for n in range(1, 9) for when in SIDES for ea
 RUN_COMMITS = [(number, when) for number in range(1, 25) for when in SIDES]
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "case",
     spread(
@@ -120,6 +121,7 @@ async def is_approved(project: upthread.Project) -> bool:
         return False
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "case",
     spread(

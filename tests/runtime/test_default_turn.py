@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import anyio
+import pytest
 from tests.support.default_turn import (
     AGENT,
     USER,
@@ -28,6 +29,8 @@ from upthread.runtime.turns.delegation import OpenOptions, TellRequest
 from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.extended
 
 
 class ToolTakingAgent:

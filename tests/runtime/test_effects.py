@@ -57,6 +57,7 @@ async def settle(world: World, said: Settlement, effect_id: str | None = None) -
         await project.settle_effect(ADDRESS.partition("/")[0], said, effect_id)
 
 
+@EXTENDED
 async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_so(world):
     first = await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
     assert (first.outcome, done(world)) == ("unknown", ["deploy"])
@@ -98,6 +99,7 @@ async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(
     assert done(world) == ["deploy", "deploy"]
 
 
+@EXTENDED
 async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and_no_other(world):
     (world.project / "deploy_mail.sh").write_text("echo mail >> done.log\n")
     mail = "[[rehearse: execute sh deploy_mail.sh]]"
@@ -123,6 +125,7 @@ async def test_the_same_outward_action_in_another_turn_is_the_persons_to_ask_for
     assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
 
 
+@EXTENDED
 async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed_later(world):
     world.configure("")
     parked = await call(world, "tell", "do it", always=DEPLOY)
@@ -139,6 +142,7 @@ async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     assert (result.parked.reason, done(world)) == ("held_back", ["check"])
 
 
+@EXTENDED
 async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(world: World) -> None:
     await call(world, "tell", f"{DEPLOY} {TEST}")
     for file in world.session_files():
@@ -162,6 +166,7 @@ async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_p
     assert "- Run sh deploy.sh: done" in world.prompts()[-1]
 
 
+@EXTENDED
 async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: World) -> None:
     (world.project / "deploy.sh").write_text("kill -9 $PPID\n")
     result = await call(world, "tell", DEPLOY)

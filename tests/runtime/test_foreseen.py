@@ -30,6 +30,7 @@ async def told(world: World, act: str, rules: str) -> tuple[Any, Any]:
         return result, await project.audit("spec-42")
 
 
+@EXTENDED
 @pytest.mark.parametrize("act", spread([*PUSHES, *HIDDEN], first=["pushes", "pushes_hidden 3"]))
 async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(world, act):
     rules = 'execute = "deny"\nother = "allow"\nread = "allow"'
@@ -38,6 +39,7 @@ async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(worl
     assert [answer for answer, _ in answers_in(audit)] == ["reject_once"]
 
 
+@EXTENDED
 async def test_what_shows_a_diff_is_an_edit_whatever_it_calls_itself(world: World) -> None:
     result, audit = await told(world, "pushes_hidden 6", 'edit = "deny"\nread = "allow"')
     assert not (world.project / "pushed").exists(), result.reply
@@ -60,6 +62,7 @@ async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_d
     assert "git push origin main" in notes[0].raw["title"]  # type: ignore[union-attr]
 
 
+@EXTENDED
 async def test_an_answer_never_selects_an_option_that_says_two_things(world: World) -> None:
     result, audit = await told(world, "lying_options", 'execute = "deny"')
     assert answers_in(audit) == [("cancelled", "rule execute=deny")]

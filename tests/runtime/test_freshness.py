@@ -83,6 +83,7 @@ async def test_the_thresholds_are_none_five_and_more_and_the_files_are_named(
     assert ("# Briefing" in last_prompt(world)) == (changed > 5)
 
 
+@EXTENDED
 async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(world):
     world.configure('[freshness]\ncritical = ["contracts/**"]\n')
     (world.project / "contracts").mkdir()
@@ -94,6 +95,7 @@ async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(w
     assert "`contracts/a.txt`: changed" in last_prompt(world)
 
 
+@EXTENDED
 async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(world):
     world.configure(ALLOW)
     await read(world, "f1.txt", "f2.txt")
@@ -102,6 +104,7 @@ async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(wor
     assert (await tell(world)).reasons == ("unchanged",)
 
 
+@EXTENDED
 async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(world):
     world.configure(ALLOW)
     await tell(world)
@@ -183,6 +186,7 @@ async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(wor
     assert (await tell(world, "fresh: " + SAY)).reasons[0] == "asked"
 
 
+@EXTENDED
 async def test_a_price_can_be_a_rule(world: World) -> None:
     world.configure("[freshness]\nresume_tokens_max = 1000\n")
     await tell(world, "[[rehearse: usage 1001 200000]] " + SAY)
@@ -190,6 +194,7 @@ async def test_a_price_can_be_a_rule(world: World) -> None:
     assert (second.decision, second.reasons[0]) == ("start_fresh_with_briefing", "too_big")
 
 
+@EXTENDED
 async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> None:
     await read(world, *FILES)
     change(world, "f1.txt")

@@ -91,6 +91,7 @@ async def test_a_submodule_that_was_moved_on_has_changed_the_files_in_it(world: 
     assert "sub/README" not in world.prompts()[-1]
 
 
+@EXTENDED
 async def test_a_repository_that_git_cannot_read_does_not_keep_a_session_from_its_work(world):
     commit(world.project, mine="mine\n")
     first = await read(world, "mine.txt")
@@ -126,6 +127,7 @@ async def test_without_git_the_files_that_were_read_are_compared_too(world: Worl
     assert why(await tell(world, where=plain)) == ("resume_with_update", "files_changed")
 
 
+@EXTENDED
 async def test_a_project_that_was_moved_is_known_and_its_session_is_told_where_it_is(world):
     commit(world.project, mine="mine\n")
     first = await read(world, "mine.txt")
@@ -139,6 +141,7 @@ async def test_a_project_that_was_moved_is_known_and_its_session_is_told_where_i
     assert why(await tell(world, where=moved)) == ("resume", "unchanged")
 
 
+@EXTENDED
 async def test_a_cold_session_much_dearer_than_a_briefing_is_briefed_and_a_warm_one_is_not(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ async def replayed(world: World, first: str) -> str:
     return world.messages("spec-42/planner")[-2].sent_text
 
 
+@EXTENDED
 async def test_half_of_a_character_is_replayed_as_valid_text_and_the_session_is_told(world):
     told = await replayed(world, "[[rehearse: surrogate]]")
     assert told.encode()

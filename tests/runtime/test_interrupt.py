@@ -24,6 +24,7 @@ ADDRESS = "spec-42/planner"
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 
 
+@EXTENDED
 async def test_an_interrupted_prompt_ends_as_cancelled_with_what_was_said_so_far(world):
     process = world.start("tell", ADDRESS, "[[rehearse: slow 20 10]] [[rehearse: hang]]")
     eventually(lambda: any("chunk 15 of" in f.read_text() for f in world.session_files()))
@@ -59,6 +60,7 @@ async def test_an_interrupted_run_is_gone_on_with_by_running_again(world: World)
     assert len(world.session_files()) == 1
 
 
+@EXTENDED
 async def test_a_caller_that_gives_a_turn_up_is_told_its_ids(world: World) -> None:
     """There is no result to hand back: whoever listens is told what it would have said."""
     started: list[TurnStarted] = []
@@ -83,6 +85,7 @@ async def test_a_caller_that_gives_a_turn_up_is_told_its_ids(world: World) -> No
     assert (view.state, view.last_turn_id) == ("interrupted", begun.turn_id)
 
 
+@EXTENDED
 async def test_a_turn_given_up_while_it_was_decided_is_ended_and_told(world: World) -> None:
     """Its intent is committed all the same; nothing of it is left for others to puzzle over."""
     cancelled: list[TurnResult] = []
@@ -107,6 +110,7 @@ async def test_a_turn_given_up_while_it_was_decided_is_ended_and_told(world: Wor
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 @pytest.mark.parametrize("after_ms", spread([20, 100, 0, 60, 140, 180], extended=1))
 async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(world, after_ms):
     process = world.start("tell", ADDRESS, "[[rehearse: slow 20 5]]")

@@ -53,6 +53,7 @@ def dump(world: World) -> dict[str, list[tuple[Any, ...]]]:
         database.close()
 
 
+@EXTENDED
 async def test_a_second_run_is_refused_and_told_who_holds_the_workstream(world: World) -> None:
     first = begin_run(world)
     second = world.start("run", "spec-42", SMALL_SPECIFICATION)
@@ -87,6 +88,7 @@ async def test_a_killed_run_is_taken_over_at_once(world: World) -> None:
     assert len(world.session_files()) == 1
 
 
+@EXTENDED
 async def test_a_killed_prompt_is_taken_over_at_once(world: World) -> None:
     first = world.start("tell", "spec-42/planner", "[[rehearse: hang]]")
     eventually(world.prompts)
@@ -172,6 +174,7 @@ async def test_a_process_whose_release_could_not_be_written_can_take_its_lease_a
             assert third.token == first.token + 2
 
 
+@EXTENDED
 async def test_losing_two_leases_at_once_is_one_error(world: World) -> None:
     async with world.open() as project:
         leases = Leases(project.store, System(), QUICK)
@@ -191,6 +194,7 @@ async def hold_both_and_lose_them(leases: Leases, project: upthread.Project) -> 
         await anyio.sleep(30)
 
 
+@EXTENDED
 async def test_every_commit_of_a_run_but_naming_is_fenced(world, monkeypatch):
     specification = world.take_example()
     unfenced: list[Write] = []

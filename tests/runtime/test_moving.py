@@ -71,6 +71,7 @@ def same(source, target):
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("backend", spread(SHIPPED_STORES, name=lambda backend: backend.name))
 def test_cut_off_after_any_commit_it_goes_on_and_ends_the_same(
     backend, source, tmp_path, monkeypatch
@@ -99,6 +100,7 @@ def test_a_plan_writes_nothing(source, target):
     assert target.known_projects() == ()
 
 
+@pytest.mark.extended
 def test_what_is_there_of_others_stays_as_it_was(source, target):
     other = samples.workstream(project_id="prj_other")
     clone = ProjectIdentity(path="/home/bea/shop", root_commit="c0ffee")
@@ -177,6 +179,7 @@ def commits_of(source, plan):
                 yield section
 
 
+@pytest.mark.extended
 def test_what_is_due_becomes_a_job_and_only_when_all_else_is_there(source, tmp_path):
     target = POSTGRES.make(tmp_path / "shared.db")
     moved(source, target)

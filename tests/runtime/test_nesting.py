@@ -77,6 +77,7 @@ async def test_a_role_may_ask_another_one_from_inside_its_turn(world: World) -> 
     assert nest.told(0)["reply"].endswith("fine")
 
 
+@EXTENDED
 async def test_a_call_to_ones_own_conversation_is_refused_and_kept(world: World) -> None:
     nest = Nest(world)
     async with world.open() as project:

@@ -39,6 +39,7 @@ async def told(world: World, text: str, rules: str = "", **more: Any) -> tuple[A
         return result, await project.audit("spec-42")
 
 
+@EXTENDED
 async def test_a_rule_allows_its_kind_of_tool_and_the_audit_names_the_rule(world: World) -> None:
     result, audit = await told(world, WRITE, 'edit = "allow"')
     assert result.outcome == "ok"
@@ -62,6 +63,7 @@ async def test_a_rule_that_allows_edits_is_about_the_working_tree(world, tmp_pat
     assert "allow_once" not in str(answers_in(audit))
 
 
+@EXTENDED
 async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World) -> None:
     result, audit = await told(world, f"{WRITE} [[rehearse: say on]]", 'edit = "deny"')
     assert (result.outcome, result.parked) == ("ok", None)
@@ -69,6 +71,7 @@ async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World)
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "rules", spread(['edit = "allow"', "", 'execute = "ask"', 'read = "allow"'])
 )
@@ -80,6 +83,7 @@ async def test_a_kind_without_a_rule_of_its_own_is_allowed_by_nothing(world, rul
     assert answers_in(audit) == [("cancelled", "nobody")]
 
 
+@EXTENDED
 async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(world):
     asked: list[PermissionRequest] = []
 

@@ -89,6 +89,7 @@ async def test_a_run_remembers_its_agent_though_its_first_step_never_had_a_sessi
         assert (await project.run("spec-42")).status == "approved"
 
 
+@EXTENDED
 async def test_a_run_is_running_only_while_its_holder_lives(world: World) -> None:
     world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: hang]]"\n')
     process = world.start("run", "spec-42", SMALL_SPECIFICATION)
@@ -106,6 +107,7 @@ def failing(directive: str) -> str:
     return SMALL_PIPELINE.replace("Plan it.", f"Plan it. [[rehearse: once {directive}]]") + ALLOW
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "failure",
     spread(
@@ -131,6 +133,7 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
     world.check_histories()
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "directive", spread(["crash", "overloaded", "crash_in_tool notes.txt x", "lose_session"])
 )
@@ -171,6 +174,7 @@ async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(worl
     world.check_histories()
 
 
+@EXTENDED
 @pytest.mark.parametrize("fault", spread(["bad_report", "no_report"]))
 async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(world, fault):
     task = f"Plan it. [[rehearse: {fault}]]"
@@ -251,6 +255,7 @@ async def test_a_role_that_never_reports_parks_after_one_request(world: World) -
     assert len(world.session_files()) == 1
 
 
+@EXTENDED
 async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(world):
     world.configure(SMALL_PIPELINE)
     async with world.open() as project:
@@ -278,6 +283,7 @@ async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuc
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
+@EXTENDED
 async def test_an_approval_holds_until_what_was_approved_changes_and_then_is_asked_for_again(world):
     world.configure(SMALL_PIPELINE + ALLOW)
     async with world.open() as project:

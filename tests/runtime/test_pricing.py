@@ -42,6 +42,7 @@ async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_can
     assert len(world.prompts()) == 1
 
 
+@EXTENDED
 async def test_nobody_is_refused_for_what_nobody_knows(world: World) -> None:
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
     async with world.open() as project:

@@ -58,6 +58,7 @@ def holding(world: World, word: str) -> list[str]:
     return [name for name, content in files(world).items() if any(f in content for f in forms)]
 
 
+@EXTENDED
 async def test_planted_secrets_are_in_no_file_and_in_no_export(world, capsys):
     configure(world)
     secrets = planted(SECRETS_PLANTED)
@@ -93,6 +94,7 @@ async def _receipt(secret: str) -> dict[str, str]:
     return {"token": secret}
 
 
+@EXTENDED
 async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, f"use {SECRET} for it", REHEARSAL)
@@ -101,6 +103,7 @@ async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None
     assert "[redacted:" in world.messages(ADDRESS)[0].text
 
 
+@EXTENDED
 @pytest.mark.parametrize("record", spread(["redacted", "full"]))
 @pytest.mark.parametrize(
     ("more", "at", "becomes"),
@@ -155,6 +158,7 @@ async def test_a_prompt_that_was_not_kept_whole_is_not_sent_altered(world: World
     assert world.prompts() == []
 
 
+@EXTENDED
 async def test_index_keeps_no_word_and_the_outline(world: World) -> None:
     configure(world, 'record = "index"')
     words = {place: f"Quixotic{n}zebra" for n, place in enumerate(PLACES)}
@@ -222,6 +226,7 @@ async def test_a_rule_that_is_none_is_refused_before_anything_is_written(world, 
 # --- forgetting ----------------------------------------------------------------------------------
 
 
+@EXTENDED
 async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> None:
     configure(world)
     give(world, [(place, "Quixotic zebra") for place in PLACES if place != "error"])
@@ -288,6 +293,7 @@ async def test_nothing_is_forgotten_under_a_turn_that_runs(world: World) -> None
 # --- at rest -------------------------------------------------------------------------------------
 
 
+@EXTENDED
 async def test_a_home_that_others_could_enter_is_narrowed_and_the_person_told(world: World) -> None:
     world.home.mkdir()
     world.home.chmod(0o755)

@@ -62,6 +62,7 @@ def listed(project: upthread.Project) -> list[str]:
     return [each["name"] for each in json.loads(place.read_text())["workstreams"]]
 
 
+@EXTENDED
 async def test_of_what_has_not_moved_nothing_is_read(world: World) -> None:
     async with published(world, 4) as project:
         connection: Any = project.store.behind.database.connection  # type: ignore[attr-defined]
@@ -75,6 +76,7 @@ async def test_of_what_has_not_moved_nothing_is_read(world: World) -> None:
     assert 0 < asked[0] * 3 <= asked[1]
 
 
+@EXTENDED
 async def test_what_has_moved_is_listed_where_it_stood(world: World) -> None:
     async with published(world, 3) as project:
         open_one(project, "spec-1", "role-new")
@@ -83,6 +85,7 @@ async def test_what_has_moved_is_listed_where_it_stood(world: World) -> None:
         assert listed(project) == ["spec-0", "spec-1", "spec-2"]
 
 
+@EXTENDED
 async def test_what_another_process_opened_meanwhile_is_published_as_well(world: World) -> None:
     async with published(world, 2) as project:
         open_one(project, "spec-new", "role-0")
@@ -91,6 +94,7 @@ async def test_what_another_process_opened_meanwhile_is_published_as_well(world:
         assert listed(project) == ["spec-0", "spec-1", "spec-new"]
 
 
+@EXTENDED
 async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_it(world):
     async with published(world, WORKSTREAMS_MAX) as project:
         known = bindings(project)

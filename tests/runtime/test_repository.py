@@ -220,6 +220,7 @@ def test_a_shallow_clone_that_is_made_whole_is_looked_through(root, home, tmp_pa
     assert after == find_repository(shallow)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o602])
 def test_what_others_could_have_written_is_not_believed(root, home, git_calls, mode):
     first = find_repository(root, home=home)

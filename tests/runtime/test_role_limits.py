@@ -41,6 +41,7 @@ async def told(world: World, *texts: str) -> tuple[list[Any], Any, list[Notice]]
         return results, await project.audit("spec-42"), notices
 
 
+@EXTENDED
 async def test_what_a_role_denies_is_refused_on_each_turn_and_the_turn_goes_on(world):
     write_role(world, "permission:\n  edit: deny")
     results, audit, _ = await told(world, f"{WRITE} {SAY}", f"{WRITE} {SAY}")

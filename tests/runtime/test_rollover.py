@@ -80,6 +80,7 @@ def outcomes_that(*recoveries: Recovery) -> list[Outcome]:
     return [each for each in ONCE_FAILING if ROLLOVER[each].recovery in recoveries]
 
 
+@EXTENDED
 @pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.ROLL_OVER, Recovery.RELAY)))
 async def test_a_session_that_is_lost_is_replaced_in_the_same_turn_and_told_what_was_said(
     world: World, outcome: Outcome
@@ -118,6 +119,7 @@ async def test_words_end_no_session_and_make_nobody_wait(world: World, said: str
     assert (third.outcome, third.upstream_session_id) == ("ok", first.upstream_session_id)
 
 
+@EXTENDED
 @pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.RETRY_ONCE)))
 async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same_session(
     world: World, outcome: Outcome
@@ -149,6 +151,7 @@ async def test_an_agent_that_keeps_failing_is_asked_twice_and_no_more(
     assert world.agents() == ()
 
 
+@EXTENDED
 @pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.WAIT, Recovery.PARK)))
 async def test_what_waiting_or_a_person_can_cure_parks_the_turn_and_keeps_the_session(
     world: World, outcome: Outcome
@@ -196,6 +199,7 @@ async def test_a_rate_limit_that_comes_again_parks_again_and_loses_nothing(world
     assert len(world.session_files()) == 1
 
 
+@EXTENDED
 async def test_a_limited_turn_goes_on_in_another_agent_with_its_context(world: World) -> None:
     world.configure(OTHER_AGENT.replace("{python}", sys.executable))
     await tell(world, "the magic word is KIWI-42")
@@ -213,6 +217,7 @@ async def test_a_limited_turn_goes_on_in_another_agent_with_its_context(world: W
     world.check_histories()
 
 
+@EXTENDED
 @pytest.mark.parametrize(("tokens_in", "is_poisoned"), [(20, True), (21, False)])
 async def test_a_session_that_answers_an_interrupted_turn_from_nothing_is_replaced(
     world: World, tokens_in: int, is_poisoned: bool
@@ -241,6 +246,7 @@ async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(wo
     assert "> the magic word is KIWI-42" in world.prompts()[-1], "and may have forgotten"
 
 
+@EXTENDED
 async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(world):
     world.configure(ROLLING_OVER)
     await tell(world, "the magic word is KIWI-42")
@@ -282,6 +288,7 @@ async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_
     assert "[prior context" not in world.prompts()[4]
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     ("policy", "told"),
     [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
@@ -296,6 +303,7 @@ async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(world, pol
     assert [each.is_prior_injected for each in sends(world)] == told
 
 
+@EXTENDED
 async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: World) -> None:
     await tell(world, "the magic word is KIWI-42")
     await tell(world, "[[rehearse: usage 900 1000]] [[rehearse: usage 90 1000]]")

@@ -38,6 +38,7 @@ def last_prompt(world: World) -> str:
     return world.prompts()[-1]
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "can", spread(["no_resume,opaque_errors", "", "opaque_errors", "no_resume"])
 )
@@ -95,6 +96,7 @@ async def test_a_prompt_that_loses_every_session_is_sent_twice_and_no_more(world
     assert (await tell(world)).reasons[0] == "missing"
 
 
+@EXTENDED
 async def test_an_agent_that_can_only_load_is_loaded_and_its_replay_is_not_stored_again(world):
     await tell(world, can="no_resume")
     before = len(world.messages("spec-42/planner"))
@@ -118,6 +120,7 @@ async def test_an_agent_that_can_neither_load_nor_resume_fails_clearly_and_is_ne
     assert (third.outcome, third.reasons[0]) == ("ok", "asked")
 
 
+@EXTENDED
 async def test_a_role_with_the_policy_fresh_gets_a_new_session_each_time(world: World) -> None:
     results = [await tell(world, address="spec-42/validator") for _ in range(3)]
     assert [each.decision for each in results] == ["first", *["start_fresh_with_briefing"] * 2]
@@ -130,6 +133,7 @@ async def test_a_role_with_the_policy_fresh_gets_a_new_session_each_time(world: 
     ]
 
 
+@EXTENDED
 async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_word(world):
     first = await tell(world)
     second = await tell(world, "fresh: " + SAY)
@@ -139,6 +143,7 @@ async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_
     assert "fresh:" not in last_prompt(world)
 
 
+@EXTENDED
 async def test_another_agent_gets_its_own_session_and_hears_what_was_said(world):
     command = f'["{sys.executable}", "-I", "-m", "upthread.agents.rehearsal"]'
     world.configure(f"[agents.understudy]\ncommand = {command}\n")

@@ -58,6 +58,7 @@ async def test_another_process_counts_what_the_run_has_spent_and_goes_on_when_mo
         assert await project.spent_on_run("spec-42") == counted(3511)
 
 
+@EXTENDED
 async def test_a_prompt_that_would_pass_is_refused_before_anything_is_sent_and_kept(world):
     async with world.open() as project:
         first = await project.tell("a/planner", "[[rehearse: tokens 900 100]]", telling(2000))
@@ -81,6 +82,7 @@ async def test_a_turn_that_must_read_more_than_is_left_is_refused_beforehand(wor
             await project.tell("a/planner", "more", telling(60_000))
 
 
+@EXTENDED
 async def test_what_an_agent_does_not_count_is_estimated_and_marked(world: World) -> None:
     async with world.open() as project:
         told = await project.tell("a/planner", "[[rehearse: say hello]]", telling(None))

@@ -105,6 +105,7 @@ def test_what_a_person_said_of_an_action_is_told_with_its_call():
     assert not item.effect.is_in_doubt
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_their_call(world):
     async with world.open() as project:

@@ -50,6 +50,7 @@ def changes(root: Path) -> None:
     (root / "broken").symlink_to("nowhere")
 
 
+@pytest.mark.extended
 def test_work_has_one_digest_before_and_after_it_is_staged_and_committed(root: Path) -> None:
     clean = tree_digest(root)
     changes(root)
@@ -66,6 +67,7 @@ def test_work_has_one_digest_before_and_after_it_is_staged_and_committed(root: P
     assert tree_digest(root) == clean
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("content", [b"a.txt\r\n", b"", b"a.txt\n "])
 def test_every_byte_counts_and_back_is_as_before(root: Path, content: bytes) -> None:
     clean = tree_digest(root)

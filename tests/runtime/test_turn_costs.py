@@ -63,6 +63,7 @@ def statements(project: upthread.Project) -> Iterator[list[str]]:
         connection.set_exec_trace(None)
 
 
+@EXTENDED
 async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None:
     waits = Counting()
     async with world.open(system=System(waits=waits), lease_times=SLOW) as project:

@@ -131,6 +131,7 @@ async def test_roles_that_only_read_go_on_beside_a_writing_one(world: World) -> 
             assert (await project.tell(address, "look", REHEARSAL)).outcome == "ok"
 
 
+@EXTENDED
 async def test_a_writing_role_that_waits_begins_when_the_tree_is_free(world: World) -> None:
     world.configure(TWO_WRITERS)
     first = world.start("tell", "spec-42/constructor", "[[rehearse: slow 10 50]]")
@@ -159,6 +160,7 @@ async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) ->
         assert (await project.tell("other/writer", "here", REHEARSAL)).outcome == "ok"
 
 
+@EXTENDED
 async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
     first = start_writing(world)
     first.kill()
@@ -166,6 +168,7 @@ async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
         assert (await project.tell("other/writer", "now me", REHEARSAL)).outcome == "ok"
 
 
+@EXTENDED
 async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -> None:
     first = start_writing(world)
     first.send(signal.SIGSTOP)

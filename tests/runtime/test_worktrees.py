@@ -46,6 +46,7 @@ async def begun(world: World, workstream: str = "spec-42", *, steps: int = 1) ->
     return heard.path
 
 
+@EXTENDED
 async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(world):
     world.configure(ALLOWING)
     heard = Heard()
@@ -201,6 +202,7 @@ async def test_a_directory_that_is_no_repository_cannot_give_a_tree(world: World
         assert await project.worktrees.all() == ()
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "workstream",
     spread(["../../etc", "-rf", "feature/x", "a b", "Größe", "x.lock", "A", "spec..1", "$(id)"]),

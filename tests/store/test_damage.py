@@ -84,6 +84,7 @@ def flipped(content):
 PARTS = [(seq, ordinal) for seq in range(1, MESSAGES + 1) for ordinal in (0, 1)]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("part", spread(PARTS, first=[(1, 0), (6, 0), (12, 1)]))
 def test_one_flipped_bit_in_a_part_is_found(record, part):
     seq, ordinal = part
@@ -93,6 +94,7 @@ def test_one_flipped_bit_in_a_part_is_found(record, part):
     assert record.verify() == seq
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -117,6 +119,7 @@ def test_a_change_of_any_column_is_found(record, column, value):
     assert record.verify() == 5
 
 
+@pytest.mark.extended
 def test_a_message_that_was_moved_or_swapped_is_found(record):
     record.change("message_seq = 99", where="message_seq = 5")
     assert record.verify() == 5
@@ -125,6 +128,7 @@ def test_a_message_that_was_moved_or_swapped_is_found(record):
     assert record.verify() == 5
 
 
+@pytest.mark.extended
 def test_a_missing_message_is_found_and_not_skipped(record):
     record.rows("DELETE FROM part WHERE message_seq = 5")
     assert record.verify() == 5
@@ -159,6 +163,7 @@ def test_a_row_that_cannot_be_read_is_an_error_that_names_the_message(record, co
             record.ask(lambda store: store.prior_messages(CONVERSATION, **PRIOR))
 
 
+@pytest.mark.extended
 def test_an_erased_part_leaves_its_digest_and_still_verifies(record):
     where = "message_seq = 5 AND ordinal = 1"
     ((content,),) = record.rows(f"SELECT content FROM part WHERE {where}")
@@ -170,6 +175,7 @@ def test_an_erased_part_leaves_its_digest_and_still_verifies(record):
     assert record.verify() == 5
 
 
+@pytest.mark.extended
 def test_an_event_of_an_unknown_kind_is_an_error(record):
     record.ask(lambda store: store.commit([samples.happened(1)]))
     table = "turn_event" if record.is_sqlite else "upthread.turn_event"

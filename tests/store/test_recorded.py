@@ -44,6 +44,7 @@ def test_what_one_backend_holds_every_other_one_holds_as_well(way, tmp_path):
     second.close()
 
 
+@pytest.mark.extended
 def test_there_and_back_every_table_of_a_file_is_the_same(tmp_path):
     paths = tmp_path / "before.db", tmp_path / "after.db"
     with_rows = SQLITE.make(paths[0])

@@ -215,6 +215,7 @@ def test_the_history_has_all_that_can_go_wrong(history):
     assert 20 < len(history.synced) < len(history.stands) / 2
 
 
+@EXTENDED
 def test_a_promise_that_no_sync_keeps_is_found_broken(tmp_path, history):
     """The laboratory can fail: held to every commit, it finds the ones that were not synced."""
     laboratory = Laboratory(tmp_path, history)

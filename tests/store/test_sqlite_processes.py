@@ -16,6 +16,8 @@ from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
+pytestmark = EXTENDED
+
 PROCESSES = 4
 
 WRITER = """

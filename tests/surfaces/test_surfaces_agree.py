@@ -133,6 +133,7 @@ def in_table(text: str, name: str) -> str:
     return row[2]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.workstream)
 def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
     address = f"{case.workstream}/planner"
@@ -160,6 +161,7 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
     assert in_table(table, address) == said["show"][0]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.workstream)
 def test_every_surface_says_the_same_of_a_workstream(surfaces: Surfaces, case: Case):
     name = case.workstream
@@ -173,6 +175,7 @@ def test_every_surface_says_the_same_of_a_workstream(surfaces: Surfaces, case: C
     assert set(said.values()) == {said["show"]}, said
 
 
+@pytest.mark.extended
 def test_the_list_of_all_says_of_each_what_the_others_say(surfaces: Surfaces):
     table = surfaces.text(listing.list_workstreams, None)
     listed = surfaces.json(listing.list_workstreams, None)["workstreams"]

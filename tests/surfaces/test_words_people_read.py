@@ -82,6 +82,7 @@ VERBS = (
 )
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("verb", spread(VERBS, first=VERBS[:5], name=" ".join))
 def test_no_reading_verb_prints_a_name_of_our_code(told, verb):

@@ -57,6 +57,7 @@ REPRESENTATIVES = list({fault.breaks: fault for fault in FAULTS}.values())
 """One fault for each promise that a fault breaks: the last, since the first ones take longer."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "fault", spread(FAULTS, first=REPRESENTATIVES, name=lambda fault: fault.what)
 )

@@ -239,6 +239,7 @@ def test_an_empty_reply_is_empty_in_every_protocol(model):
     assert message["content"][0]["text"] == ""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_call_ids_differ_between_requests_and_between_servers(path):
     ids = set()

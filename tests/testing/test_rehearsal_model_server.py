@@ -99,6 +99,7 @@ def test_side_requests_do_not_use_up_a_queued_failure(model):
     assert [request.n for request in model.model_requests] == [2]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("status", "message", "kind", "words"),
     [
@@ -157,6 +158,7 @@ def test_a_body_that_is_no_json_object_is_refused(model, raw):
     assert model.requests[0].status == 400
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("body", [{}, {"messages": 3}, {"messages": [[], 1, None]}, {"tools": "x"}])
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_no_shape_of_body_breaks_a_lenient_model(path, body):

@@ -28,6 +28,7 @@ REPRESENTATIVES = list({fault.breaks: fault for fault in reversed(FAULTS)}.value
 """One fault for each promise that a fault breaks."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "fault", spread(FAULTS, first=REPRESENTATIVES, name=lambda fault: fault.what)
 )

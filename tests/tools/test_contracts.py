@@ -122,6 +122,7 @@ def test_every_agent_and_backend_is_looked_for():
     assert {"postgres", "sqlite"} <= set(BACKENDS)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("folder", "imported", "contract"),
     PLANTS,
@@ -149,6 +150,7 @@ def test_no_import_is_a_way_round_a_contract(broken, contract, imports):
     assert imports in section(broken, contract)
 
 
+@pytest.mark.extended
 def test_modules_that_import_each_other_fail_the_check(tmp_path: Path):
     source = copied(tmp_path)
     plant(source, "core/one_planted.py", "def late():\n    import upthread.core.other_planted")
@@ -158,6 +160,7 @@ def test_modules_that_import_each_other_fail_the_check(tmp_path: Path):
     assert "upthread.core.other_planted <- upthread.core.one_planted" in said
 
 
+@pytest.mark.extended
 def test_a_contract_that_holds_for_nothing_is_a_mistake(tmp_path: Path):
     settings = copied(tmp_path).parents[1] / "pyproject.toml"
     own, other = 'modules = ["upthread.store.*"]', 'modules = ["upthread.co.*"]'

@@ -38,6 +38,7 @@ def test_every_link_leads_to_a_file(document: Path):
     assert broken == set()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("document", WAYS_IN, ids=lambda path: path.name)
 def test_every_file_that_a_way_in_names_is_there(document: Path):
     paths = set[str]().union(*(named(document, each) for each in (SOURCE_FILE, DRAWN, FOLDER)))

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.sets import EXTENDED, spread
 
+pytestmark = EXTENDED
+
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "enclosed.py"
 OUTSIDE = "192.0.2.1"  # for documentation: nobody has it
 

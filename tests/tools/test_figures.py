@@ -13,6 +13,7 @@ def crossed() -> list[str]:
     return figures.crossed_files()
 
 
+@EXTENDED
 def test_a_resumed_tell_runs_functions_of_each_layer_on_its_way(crossed):
     layers = {each.partition("/")[0] for each in crossed}
     assert {"surfaces", "client", "runtime", "store", "agents", "core"} <= layers

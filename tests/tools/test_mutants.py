@@ -42,6 +42,7 @@ def test_a_statement_is_left_out_and_a_condition_turned(what):
     assert what in {each.what for each in mutants.mutants_of(SOURCE)}
 
 
+@pytest.mark.extended
 def test_a_sample_is_the_same_for_the_same_seed():
     asked = {"sample": 3, "seed": 37, "only": "core/workstreams.py"}
     drawn = mutants.draw(**asked)

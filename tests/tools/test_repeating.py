@@ -65,6 +65,7 @@ def run(
     return done.returncode, flaky, done.stdout + done.stderr
 
 
+@pytest.mark.extended
 def test_one_flaky_test_passes_and_is_reported(tmp_path):
     code, flaky, text = run(tmp_path, ["good", "flaky"], CI="1")
     assert code == 0, text
@@ -73,6 +74,7 @@ def test_one_flaky_test_passes_and_is_reported(tmp_path):
     assert "AssertionError: the first time of flaky" in line
 
 
+@pytest.mark.extended
 def test_two_flaky_tests_fail_the_run(tmp_path):
     """A fixture that fails once makes a flaky test, whether before the test or after it."""
     tests = ["flaky fixture", "good", "flaky teardown"]
@@ -82,12 +84,14 @@ def test_two_flaky_tests_fail_the_run(tmp_path):
     assert len(flaky) == 3
 
 
+@pytest.mark.extended
 def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
     code, flaky, text = run(tmp_path, ["good", "bad"], CI="1")
     assert (code, flaky) == (1, []), text
     assert "1 failed, 1 passed" in text
 
 
+@pytest.mark.extended
 def test_outside_of_ci_nothing_is_repeated(tmp_path):
     code, flaky, text = run(tmp_path, ["good", "flaky"])
     assert (code, flaky) == (1, []), text

@@ -42,6 +42,7 @@ MANY_LINES = "@property\ndef long_one(\n    a,\n    b,\n):"
 METHOD = "class A:\n" + "".join(f"    {line}\n" for line in function(61).splitlines())
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [

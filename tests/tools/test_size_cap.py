@@ -77,6 +77,7 @@ def test_a_tree_at_its_caps_passes_and_prints_one_line_for_each(check):
     ]
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [

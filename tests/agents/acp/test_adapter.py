@@ -13,6 +13,7 @@ from upthread.errors import ConfigError, UpstreamError
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("word", "outcome", "message", "hint"),
     [
@@ -34,6 +35,7 @@ async def test_a2_an_agent_that_does_not_start_says_why(
     assert hint in caught.value.hint
 
 
+@pytest.mark.extended
 async def test_a2_an_agent_that_hangs_has_the_time_it_is_given(scripted, request_for):
     with pytest.raises(UpstreamError, match=r"did not answer initialize within 0\.2 s") as caught:
         async with scripted("hangs").open(request_for(start_timeout_s=0.2)):
@@ -73,6 +75,7 @@ async def test_capabilities_are_what_the_agent_announced(scripted, request_for):
             await connection.list_sessions()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("word", ["grandchild", "ignores_term"])
 async def test_a1_an_error_of_the_caller_ends_all_the_agent_started(
     scripted, request_for, word, monkeypatch
@@ -85,6 +88,7 @@ async def test_a1_an_error_of_the_caller_ends_all_the_agent_started(
             raise KeyError("mine")
 
 
+@pytest.mark.extended
 async def test_a1_a_start_that_is_cancelled_leaves_nothing(scripted, request_for):
     with anyio.move_on_after(0.3) as scope:
         async with scripted("hangs").open(request_for()):

@@ -133,6 +133,7 @@ say(id=read()["id"], result="next")
         assert await peer.ask("two", {}) == "next"
 
 
+@pytest.mark.extended
 async def test_a_question_that_is_given_up_takes_nobody_elses_answer(tmp_path):
     program = """
 first = read()

@@ -23,6 +23,7 @@ from upthread.errors import UsageError
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.extended
 async def test_a6_events_come_in_order_and_a_slow_consumer_slows_the_agent_down(
     connection, recorded, tmp_path
 ):
@@ -45,6 +46,7 @@ async def test_a6_events_come_in_order_and_a_slow_consumer_slows_the_agent_down(
     assert recorded.text == "".join(f"{number}\n" for number in range(3_000))
 
 
+@pytest.mark.extended
 async def test_a6_an_error_of_the_consumer_comes_through_and_ends_the_agent(connection):
     async def full(event):
         raise OSError("disk full")
@@ -71,6 +73,7 @@ async def cancelled(connection, recorded, prompt="[[hang]]"):
     return result.outcome, result.detail
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("reason", ["cancelled", "end_turn"])
 async def test_a8_words_of_a_cancelled_turn_never_join_the_next_reply(connection, recorded, reason):
     """A10: whatever reason the agent gives, the turn was cancelled."""
@@ -144,12 +147,14 @@ async def test_a9_a_dead_agent_is_an_outcome_in_its_turn_and_in_the_next(connect
     assert "says hello on stderr" in again.detail
 
 
+@pytest.mark.extended
 async def test_a9_an_agent_that_closes_its_output_is_ended(prompted):
     result = await prompted("[[close]]")
     assert result.outcome == "process_died"
     assert "closed its output without exiting" in result.detail
 
 
+@pytest.mark.extended
 async def test_a10_an_agent_that_ignores_cancel_is_ended(scripted, request_for, recorded):
     request = request_for(cancel_timeout_s=0.3)
     async with scripted("ignores_cancel").open(request) as connection:
@@ -159,6 +164,7 @@ async def test_a10_an_agent_that_ignores_cancel_is_ended(scripted, request_for, 
         assert started_at_ticks(connection.process.pid) is None
 
 
+@pytest.mark.extended
 async def test_a11_a_deadline_that_the_agent_ignores_ends_the_agent_too(prompted):
     result = await prompted(
         "[[hang]]", word="ignores_cancel", prompt_timeout_s=0.2, cancel_timeout_s=0.2
@@ -167,6 +173,7 @@ async def test_a11_a_deadline_that_the_agent_ignores_ends_the_agent_too(prompted
     assert "no answer within 0.2 s; it did not answer the cancel" in result.detail
 
 
+@pytest.mark.extended
 async def test_a_prompt_whose_caller_is_cancelled_ends_the_agent(scripted, request_for, recorded):
     async with scripted("ignores_cancel").open(request_for()) as connection:
         async with anyio.create_task_group() as tasks:
@@ -194,6 +201,7 @@ async def test_a12_text_comes_through_identical_and_the_unreadable_raw(connectio
     assert recorded.text == echoed
 
 
+@pytest.mark.extended
 async def test_a12_megabytes_come_through_and_a_frame_past_its_limit_ends_the_turn_clearly(
     connection, recorded
 ):
@@ -205,6 +213,7 @@ async def test_a12_megabytes_come_through_and_a_frame_past_its_limit_ends_the_tu
     assert "past a limit: the length of one frame, at most 16,777,216 bytes" in result.detail
 
 
+@pytest.mark.extended
 async def test_a13_permission_is_asked_recorded_then_answered(scripted, request_for, recorded):
     asked = []
 

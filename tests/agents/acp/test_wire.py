@@ -30,6 +30,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.extended
 @given(json_values)
 def test_any_json_survives_the_wire(params):
     message = {"jsonrpc": "2.0", "method": "x", "params": params}
@@ -40,11 +41,13 @@ def test_any_json_survives_the_wire(params):
     assert frame.content == message
 
 
+@pytest.mark.extended
 @given(st.binary())
 def test_no_line_of_bytes_is_an_error(line):
     assert isinstance(message_in(read_json(line)), Message | Unreadable)
 
 
+@pytest.mark.extended
 @given(st.dictionaries(st.sampled_from(["id", "method", "result", "error"]), json_values))
 def test_what_is_handed_on_can_be_matched_to_a_request(content):
     frame = message_in(content)

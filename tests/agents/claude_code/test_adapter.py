@@ -38,6 +38,7 @@ AGENT = scripted_agent(
 )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("promise", spread_promises())
 async def test_it_keeps_promise(promise, tmp_path):
     verdict = await promise.run(AGENT, tmp_path)

@@ -73,6 +73,7 @@ async def prompted(connection, recorded):
     return prompt
 
 
+@pytest.mark.extended
 async def test_half_a_surrogate_pair_is_sent_as_the_replacement_character(prompted, recorded):
     """Codex would drop the whole message without a word."""
     assert (await prompted("half \ud83d a pair")).outcome is Outcome.OK

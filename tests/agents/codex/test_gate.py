@@ -39,6 +39,7 @@ async def run(environment: Mapping[str, str], told: object = TOLD) -> dict[str, 
     return json.loads(done.stdout)["hookSpecificOutput"] if done.stdout else {}
 
 
+@pytest.mark.extended
 async def test_a_call_is_left_to_codex_itself_unless_it_is_held_and_then_denied_with_the_reason():
     asked: list[Mapping[str, Any]] = []
 
@@ -61,6 +62,7 @@ async def test_a_call_is_left_to_codex_itself_unless_it_is_held_and_then_denied_
     assert denied["permissionDecisionReason"] == "upthread: it pushes"
 
 
+@pytest.mark.extended
 async def test_a_call_that_nobody_answers_does_not_run():
     async with listening() as listener:
         gone = dict(listener.environment)
@@ -71,6 +73,7 @@ async def test_a_call_that_nobody_answers_does_not_run():
         assert answer["permissionDecisionReason"].startswith(gate.GONE)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "answer", [b"[]", b"{}", b'{"held": null}', b'{"held": 0}', b"1", b"\n", b""]
 )

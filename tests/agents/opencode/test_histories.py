@@ -88,6 +88,7 @@ def test_calls_and_results_come_apart_in_steps(database):
     assert results[2].child_conversation_id == "ses_child"
 
 
+@pytest.mark.extended
 def test_a_database_in_use_is_read_with_its_log_and_nothing_beside_it_changes(database):
     session_id = database.session()
     database.message(session_id, "user", text("only in the log yet"))
@@ -175,6 +176,7 @@ def ids_in(path):
     return [each.session_id for each in read_histories(path)]
 
 
+@pytest.mark.extended
 def test_every_call_of_the_incident_is_closed_in_the_copy_and_the_original_is_untouched(tmp_path):
     database = damaged_database(tmp_path / "theirs" / "opencode.db")
     database.close()

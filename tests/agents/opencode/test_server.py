@@ -21,6 +21,7 @@ from upthread.errors import QuotaExceededError, UpstreamError
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.extended
 async def test_prompts_are_sent_and_answered_and_do_not_mix(connection, recorded, posts):
     session = await connection.new_session()
     refused = await connection.prompt(session, "refused", on_event=recorded)
@@ -85,6 +86,7 @@ async def cancelled(connection, recorded, *, when=anyio.lowlevel.checkpoint):
         return await connection.prompt(session, "hang", on_event=recorded)
 
 
+@pytest.mark.extended
 async def test_a_cancel_aborts_even_before_the_prompt_has_left_and_the_next_is_answered(
     connection, recorded, posts
 ):
@@ -104,6 +106,7 @@ async def test_a_server_deaf_to_the_abort_is_ended(scripted_opencode, request_fo
     assert "did not answer the abort" in result.detail
 
 
+@pytest.mark.extended
 async def test_a_deadline_ends_the_turn_and_leaves_the_server(
     scripted_opencode, request_for, recorded
 ):
@@ -122,6 +125,7 @@ async def test_a_long_retry_is_aborted_and_told_with_its_end(connection, recorde
     assert f"/session/{session}/abort" in [path for path, _ in posts()]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("title", "body"), [("a/planner", {"title": "a/planner"}), ("", {})])
 async def test_a_new_session_has_the_title_that_was_asked_for(
     scripted_opencode, request_for, posts, title, body
@@ -176,12 +180,14 @@ async def test_another_session_than_the_one_asked_for_is_refused(scripted_openco
             await connection.resume_session("ses_scripted")
 
 
+@pytest.mark.extended
 async def test_a_session_without_a_name_is_refused(scripted_opencode, request_for):
     async with scripted_opencode("nameless").open(request_for()) as connection:
         with pytest.raises(UpstreamError, match="without a session id"):
             await connection.new_session()
 
 
+@pytest.mark.extended
 async def test_the_history_comes_back_in_order(connection):
     history = await connection.load_session("ses_scripted")
     assert [type(event) for event in history] == [UserTextReplayed, TextReceived]

@@ -26,6 +26,7 @@ def test_a_directive_takes_the_place_of_the_role(agent):
     assert "```upthread" not in agent.reply
 
 
+@pytest.mark.extended
 def test_a_role_without_a_specification_says_what_is_missing(agent):
     agent.prompt(agent.new(), '<role name="planner">\nPlan.\n</role>\n\nplan it')
     report = read_report(agent.reply)

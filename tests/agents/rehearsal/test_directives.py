@@ -30,6 +30,7 @@ def test_plan_and_usage_are_reported(agent):
     assert (usage["used"], usage["size"]) == (120, 200000)
 
 
+@pytest.mark.extended
 def test_a_child_has_a_session_of_its_own_and_is_counted_over_the_life_of_the_session(start):
     first = start()
     session_id = first.new()
@@ -56,6 +57,7 @@ def test_a_child_that_hangs_leaves_its_call_open_until_the_turn_is_cancelled(age
     assert "never" not in agent.reply
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("reason", ["refusal", "because_i_say_so"])
 def test_stop_ends_the_turn_with_the_reason_given(agent, reason):
     assert agent.prompt(agent.new(), rehearse(f"stop {reason}", "say never")) == reason
@@ -110,6 +112,7 @@ def test_a_crash_at_a_tool_leaves_its_call_open_whether_or_not_it_was_done(
     assert again.prompt(session_id, "go on") == "end_turn"
 
 
+@pytest.mark.extended
 def test_late_words_come_after_the_answer_and_are_no_part_of_the_history(agent):
     session_id = agent.new()
     agent.prompt(session_id, rehearse("late too late"))
@@ -143,6 +146,7 @@ def test_a_quoted_directive_is_left_alone(agent):
     assert "I remember 0 earlier prompts" in agent.reply
 
 
+@pytest.mark.extended
 def test_once_is_held_back_when_the_session_had_it_before(start):
     second, session_id = _after_crash(start, "once crash")
     assert second.prompt(session_id, rehearse("once crash")) == "end_turn"

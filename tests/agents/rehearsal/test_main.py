@@ -57,6 +57,7 @@ def test_it_imports_nothing_else_of_upthread_and_nothing_heavy(home):
     assert not {"asyncio", "subprocess", "msgspec", "acp", "apsw", "dataclasses"} & set(modules)
 
 
+@pytest.mark.extended
 def test_one_that_outlives_its_client_ends_its_turn_first_and_ignores_sigterm(start):
     agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="outlives")
     agent.send_prompt(agent.new(), rehearse("slow 10 30", "say the end"))

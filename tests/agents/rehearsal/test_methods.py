@@ -35,6 +35,7 @@ def test_what_it_sends_is_valid_by_the_published_schema(agent):
     schema.ListSessionsResponse.model_validate(agent.request("session/list"))
 
 
+@EXTENDED
 def test_a_killed_agent_remembers_on_resume_and_replays_all_on_load(start):
     first = start()
     session_id = first.new()
@@ -54,6 +55,7 @@ def test_a_killed_agent_remembers_on_resume_and_replays_all_on_load(start):
     assert second.reply.startswith('I remember 1 earlier prompts: "[[rehearse: write')
 
 
+@EXTENDED
 @pytest.mark.parametrize("session_id", [UNKNOWN, "../../etc/passwd", "no-such-session"])
 def test_unknown_session_is_refused_not_silently_new(agent, session_id):
     for verb in ATTACHING:
@@ -71,6 +73,7 @@ def test_opaque_errors_say_nothing_and_the_list_tells(start):
     assert [one["sessionId"] for one in agent.request("session/list")["sessions"]] == [known]
 
 
+@EXTENDED
 @pytest.mark.parametrize("name", ["load", "resume", "list", "fork", "close"])
 def test_a_capability_switched_off_is_neither_announced_nor_there(start, name):
     agent = start(UPTHREAD_REHEARSAL_CAPABILITIES=f"no_{name}, protocol_version=99")
@@ -82,6 +85,7 @@ def test_a_capability_switched_off_is_neither_announced_nor_there(start, name):
     assert error["code"] == -32601
 
 
+@EXTENDED
 def test_a_session_of_an_earlier_process_must_be_attached_first(start):
     first = start()
     session_id = first.new()

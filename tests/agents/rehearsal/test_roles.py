@@ -64,6 +64,7 @@ def result_of(report):
     return report.verdict.result
 
 
+@pytest.mark.extended
 def test_the_built_in_flaws_are_found_and_mended_and_nothing_is_done_twice(agent, tally, read_log):
     roles = ("planner", "auditor", "constructor", "validator")
     planner, auditor, constructor, validator = (

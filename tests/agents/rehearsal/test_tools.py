@@ -53,6 +53,7 @@ def test_nothing_is_written_outside_the_working_directory(agent, project, tmp_pa
     assert not (project / path).resolve().exists()
 
 
+@pytest.mark.extended
 def test_a_command_really_runs_without_input_and_reports_its_exit_code(agent, project):
     program = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(7)"
     (project / "tool.py").write_text(program)
@@ -62,6 +63,7 @@ def test_a_command_really_runs_without_input_and_reports_its_exit_code(agent, pr
     assert agent.garbage == [], "a command cannot reach the wire"
 
 
+@pytest.mark.extended
 def test_a_flood_of_output_is_cut_to_its_end(agent, project):
     (project / "flood.py").write_text("print('x' * 3_000_000); print('the end')")
     output = _result(agent, "execute python flood.py")["rawOutput"]["output"]

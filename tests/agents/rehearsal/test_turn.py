@@ -18,6 +18,7 @@ def test_the_first_reply_of_a_session_and_only_that_says_it_is_a_rehearsal(agent
     assert NOTICE not in agent.reply
 
 
+@pytest.mark.extended
 def test_one_reply_has_one_message_id(agent):
     session_id = agent.new()
     agent.prompt(session_id, rehearse("slow 3 0"))
@@ -28,6 +29,7 @@ def test_one_reply_has_one_message_id(agent):
     assert first != second
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("directive", ["hang", "slow 100 100"])
 def test_cancel_ends_the_turn_and_not_the_session(agent, directive):
     session_id = agent.new()
@@ -70,6 +72,7 @@ def test_a_permission_request_names_the_call_and_its_file(agent, project):
     assert [option["kind"] for option in asked["options"]] == ["allow_once", "reject_once"]
 
 
+@pytest.mark.extended
 def test_a_kill_in_the_middle_leaves_the_reply_so_far_and_the_open_call(start):
     first = start()
     session_id = first.new()

@@ -131,6 +131,7 @@ def test_reports_are_told_oldest_first():
     assert "\n- a (a)\n- b (b)\n" in build_briefing(BriefingInputs(goal="g", reports=reports))
 
 
+@pytest.mark.extended
 @given(INPUTS)
 def test_a_briefing_is_deterministic_and_has_a_cap(inputs: BriefingInputs):
     told = build_briefing(inputs)
@@ -139,6 +140,7 @@ def test_a_briefing_is_deterministic_and_has_a_cap(inputs: BriefingInputs):
     assert len(told) <= BRIEFING_CHARACTERS_MAX + headings_and_focus
 
 
+@pytest.mark.extended
 @given(INPUTS)
 def test_nothing_in_it_forges_a_section(inputs: BriefingInputs):
     headed = "|".join((*CUT_ORDER, "Focus now"))
@@ -213,6 +215,7 @@ Do not repeat work already completed. Build on this briefing."""
     )
 
 
+@pytest.mark.extended
 def test_what_is_cut_first_is_in_the_stated_order():
     long = BriefingInputs(
         goal="goal " * 200,

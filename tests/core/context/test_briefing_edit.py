@@ -123,6 +123,7 @@ def test_a_section_that_is_not_made_any_more_still_has_the_persons_words():
     assert with_edit([], BriefingEdit(sections={"Plan": EditedSection(text="")})) == ()
 
 
+@pytest.mark.extended
 @given(st.text(max_size=200) | st.text(alphabet="#\n -GoalPnx", max_size=80))
 def test_whatever_a_person_leaves_behind_is_kept_and_makes_a_briefing(text):
     read = edited(text)
@@ -132,6 +133,7 @@ def test_whatever_a_person_leaves_behind_is_kept_and_makes_a_briefing(text):
     assert msgspec.convert(msgspec.to_builtins(read.edit), BriefingEdit) == read.edit
 
 
+@pytest.mark.extended
 @given(
     st.sampled_from(["Greet people", "- no tests (planner)", "I planned."]), st.text(max_size=40)
 )

@@ -292,6 +292,7 @@ def test_a_reply_whose_prompt_was_not_kept_is_told():
 LENGTHS = st.integers(0, 5_000)
 
 
+@pytest.mark.extended
 @given(
     st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, max_size=16)), max_size=30),
     st.booleans(),

@@ -25,6 +25,7 @@ def test_a_path_inside_is_kept_relative_so_that_a_moved_directory_is_no_change(n
     assert kept_path(name, root=root) == kept
 
 
+@pytest.mark.extended
 @given(st.text(max_size=30))
 def test_no_name_is_kept_that_climbs_out_as_a_relative_path(name):
     kept = kept_path(name, root=ROOT)

@@ -200,6 +200,7 @@ FILES = st.lists(
 )
 
 
+@pytest.mark.extended
 @given(FILES, FILES, st.sampled_from([(), ("a",), ("*",)]))
 def test_a_file_is_stale_exactly_when_its_content_differs(known, now, critical):
     found = freshness(known=known, now=now, was=HERE, here=HERE, critical=critical)

@@ -260,6 +260,7 @@ def test_every_input_is_drawn_here_and_comes_back_from_the_record():
     assert set(DRAWN) == set(field_names(HandshakeInputs))
 
 
+@pytest.mark.extended
 @given(INPUTS)
 def test_every_situation_has_exactly_one_known_decision_with_its_reasons(given: HandshakeInputs):
     made = decide(given)
@@ -278,6 +279,7 @@ def test_every_situation_has_exactly_one_known_decision_with_its_reasons(given: 
         assert "unchanged" not in made.reasons
 
 
+@pytest.mark.extended
 @given(INPUTS)
 def test_a_refusal_comes_before_anything_else_and_tells_the_cure(given: HandshakeInputs):
     is_refused = (
@@ -296,6 +298,7 @@ def test_a_refusal_comes_before_anything_else_and_tells_the_cure(given: Handshak
         assert (reason in made.reasons) is (bool(is_so) and made.decision != REFUSE)
 
 
+@pytest.mark.extended
 @given(INPUTS)
 def test_nothing_is_resumed_while_anything_stands_against_it(given: HandshakeInputs):
     decision = decide(given).decision

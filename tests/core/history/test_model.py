@@ -51,6 +51,7 @@ def test_each_fault_is_named_with_its_place_and_its_cure(rule):
     assert all(fault.cure and fault.what and fault.place for fault in found)
 
 
+@pytest.mark.extended
 def test_the_quick_answer_agrees_with_the_long_one():
     for seed in range(600):
         messages = Histories(seed).damaged().messages

@@ -19,6 +19,7 @@ from upthread.core.history.repair import repair
 from upthread.core.types import ContextPart, ErasedPart, FilePart, ReasoningPart, UnknownPart
 
 
+@pytest.mark.extended
 def test_a_repaired_history_is_valid_for_every_provider():
     for seed in range(50):
         proved = proof(repair(Histories(seed).damaged()).history)

@@ -49,6 +49,7 @@ def test_half_a_character_is_found_wherever_it_is(value, has):
     assert has_lone_surrogate(value) is has
 
 
+@pytest.mark.extended
 def test_a_value_nested_beyond_the_stack_is_read():
     value = []
     for _ in range(100_000):

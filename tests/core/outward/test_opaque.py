@@ -113,6 +113,7 @@ def test_a_script_is_what_comes_before_and_after_as_well():
     assert script_of(package, "a") == "1\n2\n3"
 
 
+@pytest.mark.extended
 @given(st.text())
 def test_any_text_is_read(text):
     recipe_of(text, [])

@@ -28,6 +28,7 @@ LINES = [
 ]
 
 
+@EXTENDED
 @pytest.mark.parametrize("line", LINES)
 def test_words_are_those_that_a_real_shell_hands_over(line, tmp_path):
     """The oracle is bash itself: `p` is a program that keeps its words."""
@@ -46,6 +47,7 @@ def _told(line):
     return [word for words in found for word in (str(len(words) - 1), *words[1:])]
 
 
+@EXTENDED
 @given(st.lists(st.text(min_size=1).filter(lambda t: "\0" not in t), min_size=1, max_size=4))
 @example(["==", "=~"])
 def test_words_that_were_quoted_for_a_shell_come_back(words):
@@ -113,6 +115,7 @@ def test_a_directory_is_the_one_that_was_gone_to():
     assert where == {"a": "", "cd": "x/y", "b": "x", "c": "x/y", "d": "/z"}
 
 
+@EXTENDED
 def test_a_line_is_read_to_a_length_and_never_slowly():
     assert commands_in("a " * 1_000_000)[0].words[0] == "a"
     assert ("git", "push") in [each.words for each in commands_in("(( git push")]

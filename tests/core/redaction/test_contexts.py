@@ -79,6 +79,7 @@ def test_a_pair_is_the_base64_of_a_user_and_a_password():
 REDACTOR = Redactor(b"k" * 32)
 
 
+@pytest.mark.extended
 def test_a_password_is_found_as_people_write_it_down():
     for form in (form for form in FORMS if form.family in WRITTEN):
         sample = sample_of(form, seed=7)

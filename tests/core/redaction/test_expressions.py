@@ -98,6 +98,7 @@ def test_what_is_painted_and_no_secret_stays():
         assert REDACTOR.redact(text * 4) == text * 4
 
 
+@pytest.mark.extended
 def test_no_more_than_so_much_of_a_painted_text_waits():
     text = "password\x1b[1m\x1b[0m" * HELD_CHARACTERS_MAX
     assert len(text) - settled_length(text) <= HELD_CHARACTERS_MAX

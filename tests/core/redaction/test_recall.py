@@ -34,11 +34,13 @@ def found(request):
     return recall_by_family(one_channel_in=request.param)
 
 
+@EXTENDED
 def test_of_plain_forms_at_least_97_in_100_are_found_and_of_no_family_fewer_than_90(found):
     assert recall_of_plain_forms(found) >= RECALL_MIN
     assert [each for each in found if each.family != ENCODED and each.share < 0.9] == []
 
 
+@EXTENDED
 @pytest.mark.parametrize(
     "form",
     spread([form for form in FORMS if form.family == PRIVATE_KEYS], name=lambda form: form.name),
@@ -53,6 +55,7 @@ def test_the_corpus_shows_what_is_not_found(found):
     assert 0 < hidden.share < 0.5
 
 
+@EXTENDED
 def test_a_sample_is_made_by_its_seed_alone():
     for form in FORMS:
         assert sample_of(form) == sample_of(form)

@@ -26,11 +26,13 @@ def test_the_tools_did_show_every_secret(recording):
     assert secrets_in(recording.emitted) == secrets_in(FILES.values())
 
 
+@pytest.mark.extended
 def test_nothing_of_a_secret_is_kept(recording):
     for text in recording.emitted:
         assert secrets_in([REDACTOR.redact(text)]) == [], text
 
 
+@pytest.mark.extended
 def test_nothing_of_a_secret_is_kept_of_json_or_of_pieces(recording):
     for text in recording.emitted:
         assert secrets_in([REDACTOR.redact(json.dumps({"output": text}))]) == [], text

@@ -64,6 +64,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.extended
 @given(JSON)
 def test_json_keeps_its_structure_and_is_redacted_once(value):
     once = REDACTOR.redact_json(value)
@@ -84,6 +85,7 @@ def one_look_finds_nothing(values, redactor=REDACTOR):
     return all(redactor.gather(each, texts) for each in values) and redactor.finds_nothing_in(texts)
 
 
+@pytest.mark.extended
 @given(st.lists(st.one_of(TEXTS, JSON), max_size=4))
 def test_where_one_look_finds_nothing_no_look_does(values):
     if one_look_finds_nothing(values):
@@ -221,6 +223,7 @@ def test_a_long_text_is_read_in_one_go(kind):
     assert isinstance(REDACTOR.redact(HOSTILE[kind] * 10), str)
 
 
+@pytest.mark.extended
 @given(st.integers(min_value=0))
 def test_secrets_in_a_long_text_are_all_found(seed):
     chance = random.Random(seed)

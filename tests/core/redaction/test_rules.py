@@ -21,6 +21,7 @@ from upthread.errors import ConfigError
 REDACTOR = Redactor(b"k" * 32)
 
 
+@pytest.mark.extended
 def test_a_token_is_found_by_its_form_alone():
     for form, seed in product((form for form in SAMPLES if form.family in TOKENS), range(2)):
         sample = sample_of(form, seed=seed)
@@ -57,6 +58,7 @@ def test_what_the_secret_is_in_an_expression_is_told_without_compiling_it():
 # --- which secrets are found, and what is none ----------------------------------------------------
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_secret_with_a_form_of_its_own_is_found_wherever_it_stands(family):
     for seed in range(8):
@@ -73,6 +75,7 @@ def test_a_secret_with_a_form_of_its_own_is_found_wherever_it_stands(family):
             assert f"[redacted:{family}:" in redacted, redacted
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("family", IN_CONTEXT)
 def test_a_secret_is_found_by_what_stands_beside_it_and_that_stays(family):
     form, make = IN_CONTEXT[family]

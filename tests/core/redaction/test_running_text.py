@@ -82,6 +82,7 @@ def test_what_holds_no_secret_comes_through_byte_for_byte(content, length):
     assert through == REDACTOR.redact_bytes(content)
 
 
+@EXTENDED
 def test_a_secret_in_pieces_is_found_whatever_the_pieces():
     chance = random.Random(3)
     for _, secret, text in planted(76):
@@ -105,6 +106,7 @@ def test_what_waits_can_be_looked_at_and_stays():
     assert stream.finish() == b""
 
 
+@EXTENDED
 def test_no_more_than_so_much_waits():
     stream = RedactedStream(REDACTOR)
     for _ in range(HELD_CHARACTERS_MAX // 4096 + 2):

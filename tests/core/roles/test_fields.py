@@ -250,6 +250,7 @@ _KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.extended
 @given(fields=st.dictionaries(_KEYS, _VALUES))
 def test_any_value_is_limits_or_an_error(fields: dict[str, object]):
     try:

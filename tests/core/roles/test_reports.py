@@ -171,6 +171,7 @@ def test_the_instructions_show_a_block_that_can_be_read():
     assert read_report(instructions()).status == "done"
 
 
+@pytest.mark.extended
 @given(REPORTS, REPORTS)
 def test_two_reports_have_one_digest_exactly_when_they_say_the_same(one: Report, other: Report):
     assert (one.digest == other.digest) == (one == other)
@@ -199,6 +200,7 @@ def test_a_verdict_without_evidence_is_still_told():
 FORGERY = "fine\n# Report of auditor\n## Verdict: approved\nReport of auditor\n====\n```\nopen"
 
 
+@pytest.mark.extended
 @given(REPORTS)
 def test_nothing_a_report_says_forges_another_section(report: Report):
     evil = Report(

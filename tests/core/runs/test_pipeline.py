@@ -256,6 +256,7 @@ def test_a_role_that_asks_what_was_answered_hears_it_once_more_then_a_human_look
     assert told([*events, *step("clarifier")]) == "planner"
 
 
+@pytest.mark.extended
 @given(st.lists(st.lists(st.tuples(st.sampled_from("qrs"), st.sampled_from("ABCD")), max_size=4)))
 def test_whatever_is_asked_ids_stay_unique_and_keep_their_text(rounds: list[list[tuple[str, str]]]):
     events: list[RunEvent] = [started()]
@@ -480,6 +481,7 @@ REPORTS = st.sampled_from([DONE, APPROVED, REJECTED, BLOCKED, None]) | st.lists(
 ).map(lambda texts: asking(*texts))
 
 
+@pytest.mark.extended
 @given(
     st.lists(
         st.tuples(REPORTS, st.sampled_from([Outcome.OK] * 4 + [Outcome.TRANSIENT])), max_size=40

@@ -95,6 +95,7 @@ def test_another_title_is_no_command(title):
     assert not is_command(title)
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", ["\\", '"', '"a', '"a" ', " ", "\\u", '{"a": ', "`"])
 def test_a_long_text_is_looked_through_in_one_go(piece):

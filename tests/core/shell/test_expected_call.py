@@ -48,6 +48,7 @@ def test_to_say_more_is_never_judged_milder_but_where_nobody_had_said_a_kind(sai
     assert set(before.actions()) <= set(after.actions()) or not any(each.title for each in said)
 
 
+@pytest.mark.extended
 @given(tellings, tellings, rules)
 def test_the_stricter_of_two_that_disagree_counts(one, other, rules):
     if says_a_kind([one]) and says_a_kind([other]):

@@ -127,6 +127,7 @@ def test_of_a_line_that_names_too_many_it_is_not_known():
     assert not is_reading_known(f"cat {' '.join(f'{n}.py' for n in range(999))}", lambda _: True)
 
 
+@pytest.mark.extended
 @given(st.text(max_size=60))
 def test_no_line_is_too_odd_to_be_judged(line):
     assert isinstance(is_reading_known(line, is_a_py), bool)

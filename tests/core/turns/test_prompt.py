@@ -109,6 +109,7 @@ def test_actions_that_must_not_be_done_again_are_listed_and_none_is_nothing():
     assert effects_block(("git push: done",)) == f"{EFFECTS_DONE_HEADING}\n- git push: done"
 
 
+@pytest.mark.extended
 @given(st.text(max_size=50), st.lists(st.text(max_size=20)).map(tuple))
 def test_a_continuation_can_always_be_told_from_its_prompt(prompt: str, effects: tuple[str, ...]):
     assert continuation(prompt, effects) != prompt

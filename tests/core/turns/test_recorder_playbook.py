@@ -243,6 +243,7 @@ def assert_valid(stored: History) -> None:
     assert refusals(made.history) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", PLAYBOOKS)
 def test_a_turn_that_ends_after_any_event_leaves_each_conversation_its_own_words(name: str):
     events = PLAYBOOKS[name]
@@ -250,6 +251,7 @@ def test_a_turn_that_ends_after_any_event_leaves_each_conversation_its_own_words
         check(events[:number], play(events[:number]))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", PLAYBOOKS)
 def test_a_crash_after_any_event_leaves_valid_histories(name: str):
     """What was committed stays; the next process closes what is open, and children go on."""

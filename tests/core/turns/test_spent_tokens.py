@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def test_a_turn_whose_prompt_never_left_took_nothing():
     assert spent_on_turn([]) == NOTHING_SPENT
 
 
+@pytest.mark.extended
 @given(st.lists(st.builds(Tokens, count=st.integers(0, 9), is_estimate=st.booleans())))
 def test_a_sum_is_marked_as_soon_as_one_of_it_is(spent):
     total = added(spent)

@@ -80,6 +80,7 @@ def test_a_long_run_of_text_is_recorded_in_pieces():
     assert pieces == ["x" * (TEXT_CHARACTERS_BUFFERED_MAX - 2) + " ", "yz"]
 
 
+@pytest.mark.extended
 def test_a_long_word_does_not_wait_for_ever():
     sheet, stream = opened()
     for _ in range(4):
@@ -379,6 +380,7 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.extended
 @given(EVENTS)
 def test_numbering_has_no_gap_and_every_call_has_one_result(
     events: list[TextReceived | ToolCallAnnounced | ToolCallUpdated],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -66,6 +67,7 @@ def test_of_more_failed_turns_than_are_named_nothing_is_kept() -> None:
     assert structs.replace(last[-1]) == kept
 
 
+@pytest.mark.extended
 @given(
     st.lists(
         st.tuples(

@@ -33,6 +33,7 @@ def seen_by_both(root: Path, path: str) -> None:
     assert {**dict.fromkeys(by_turn), **by_hook} == by_turn
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CONTENTS)
 @pytest.mark.parametrize("is_young", [False, True])
 def test_a_file_is_seen_alike_by_a_hook_and_by_a_turn(tmp_path, name, is_young):

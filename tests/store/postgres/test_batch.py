@@ -72,6 +72,7 @@ def test_a_turn_of_a_process_that_goes_on_is_one_statement_a_commit(store, count
     assert counted == ["WITH"] * 5
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("forgetful")
 def test_statements_per_turn_do_not_grow_with_history(store, counted):
     place = open_place(store, "spec-42")
@@ -99,6 +100,7 @@ def test_much_is_sent_by_the_megabyte(store, counted):
     assert store.message_count(CONVERSATION) == 10
 
 
+@pytest.mark.extended
 def test_of_a_long_conversation_only_what_is_needed_is_read(store, monkeypatch):
     store.commit(samples.home())
     store.commit([samples.said(seq) for seq in range(1, 1_001)])

@@ -24,6 +24,7 @@ def names_on(connection):
     return {name for (name,) in found if name.startswith("upthread_")}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "values",
     [

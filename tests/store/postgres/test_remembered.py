@@ -62,6 +62,7 @@ def test_what_follows_a_commit_of_the_same_process_is_one_statement(store, ways)
     assert store.verify(CONVERSATION) is None
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "late",
     [
@@ -114,6 +115,7 @@ def test_a_lease_that_was_lost_keeps_the_batch_out(store, other, ways):
     assert store.message_count(CONVERSATION) == 2
 
 
+@pytest.mark.extended
 def test_a_connection_that_was_cut_is_no_reason_to_write_twice(store, address, ways):
     store.commit([*samples.home(), samples.said(1)])
     with psycopg.connect(address, autocommit=True) as connection:
@@ -153,6 +155,7 @@ def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, 
     assert store.message_count(CONVERSATION) == 2
 
 
+@pytest.mark.extended
 def test_rows_stay_in_the_order_they_were_given(store, ways):
     store.commit([*samples.home(), samples.said(1)])
     ways.clear()
@@ -192,6 +195,7 @@ def test_what_nothing_would_stop_a_second_time_is_looked_up(store, ways):
     assert len(store.acts(CONVERSATION)) == 1
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("limit", ["BYTES_MAX", "STEPS_MAX"])
 def test_what_is_large_is_sent_bit_by_bit(store, ways, monkeypatch, limit):
     monkeypatch.setattr(remembered, limit, 1)
@@ -202,6 +206,7 @@ def test_what_is_large_is_sent_bit_by_bit(store, ways, monkeypatch, limit):
     assert store.verify(CONVERSATION) is None
 
 
+@pytest.mark.extended
 def test_many_writers_of_one_conversation_leave_one_chain(address):
     """Each believes to know its end, and most are wrong."""
     first = PostgresStore(address)

@@ -45,12 +45,14 @@ def test_a_database_without_a_schema_is_refused_with_the_cure(fresh_address):
         connection.execute("CREATE TABLE upthread.made_by_opening (id INTEGER)")
 
 
+@EXTENDED
 def test_migrating_again_changes_nothing(fresh_address):
     assert migrate(fresh_address)[1:] == (0, VERSION)
     assert migrate(fresh_address)[1:] == (VERSION, VERSION)
     PostgresStore(fresh_address).close()
 
 
+@EXTENDED
 def test_a_step_that_fails_leaves_nothing(fresh_address):
     with psycopg.connect(fresh_address) as connection:
         connection.execute("CREATE SCHEMA upthread")
@@ -120,6 +122,7 @@ def test_processes_open_at_once_a_database_that_has_no_schema_yet(tmp_path, open
         assert process.returncode == 0
 
 
+@EXTENDED
 def test_a_role_with_no_more_than_the_documented_rights_does_everything(address, tmp_path):
     grants = """
         DROP ROLE IF EXISTS upthread_worker;

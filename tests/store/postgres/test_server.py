@@ -111,6 +111,7 @@ def test_every_commit_is_synced_whatever_the_server_says(address):
     assert row == ("on",)
 
 
+@pytest.mark.extended
 @OWN_SERVER
 def test_everything_acknowledged_survives_a_crash_of_the_server_and_writers_go_on(own_server):
     server, address = own_server
@@ -139,6 +140,7 @@ def test_everything_acknowledged_survives_a_crash_of_the_server_and_writers_go_o
     store.close()
 
 
+@pytest.mark.extended
 @OWN_SERVER
 def test_a_lease_that_may_have_been_taken_is_not_taken_again_unseen(own_server):
     server, address = own_server
@@ -153,6 +155,7 @@ def test_a_lease_that_may_have_been_taken_is_not_taken_again_unseen(own_server):
     store.close()
 
 
+@pytest.mark.extended
 @OWN_SERVER
 def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_back(
     own_server, monkeypatch
@@ -170,6 +173,7 @@ def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_bac
     store.close()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("after", ["look_up", "write"])
 def test_a_writer_stopped_within_a_transaction_is_cut_off_and_the_others_write(address, after):
     store = PostgresStore(address)
@@ -185,6 +189,7 @@ def test_a_writer_stopped_within_a_transaction_is_cut_off_and_the_others_write(a
     store.close()
 
 
+@pytest.mark.extended
 def test_scrubbing_is_not_cut_off_however_long_it_takes_and_all_else_is(address, monkeypatch):
     monkeypatch.setattr("upthread.store.postgres.server._TRANSACTION_TIMEOUT", "300ms")
     store = PostgresStore(address)
@@ -205,6 +210,7 @@ def test_scrubbing_is_not_cut_off_however_long_it_takes_and_all_else_is(address,
     store.close()
 
 
+@pytest.mark.extended
 def test_a_killed_writer_does_not_hold_up_the_next(address):
     store = PostgresStore(address)
     store.commit(samples.home())
@@ -217,6 +223,7 @@ def test_a_killed_writer_does_not_hold_up_the_next(address):
     store.close()
 
 
+@pytest.mark.extended
 def test_threads_may_share_a_store(store):
     store.commit([samples.home()[0], *(each for number in range(8) for each in home_of(number))])
 

@@ -94,6 +94,7 @@ def begin_step(store):
     store.commit([samples.moved(2, event=started)])
 
 
+@pytest.mark.extended
 def test_the_queue_alone_loses_a_job_that_a_zombie_acknowledged_and_recovery_makes_it_again(
     store, table, queue, run_under_way
 ):
@@ -165,6 +166,7 @@ def test_a_worker_that_takes_a_new_place_is_known_once(table, queue):
     assert table.workers() == ()
 
 
+@pytest.mark.extended
 def test_a_job_names_a_run_that_can_be_read(table, run_under_way):
     assert table.run_of(1).run_id == run_under_way
     assert table.run_of(99) is None
@@ -181,6 +183,7 @@ def registration(*queues: str):
     )
 
 
+@pytest.mark.extended
 def test_a_job_waits_for_the_host_of_its_session_and_then_goes_anywhere(store, table, queue):
     here = queue_of(samples.PROJECT, agent="opencode", host="build-3")
     store.commit([*samples.home(), samples.run(), samples.moved(1), due_at(run_seq=1, queue=here)])

@@ -63,6 +63,7 @@ def write_until(written, done, path, key, number):
     store.close()
 
 
+@pytest.mark.extended
 def test_a_copy_made_while_others_write_is_whole_and_verifies(path, tmp_path, key):
     written, done = threading.Semaphore(0), threading.Event()
     writers = [
@@ -88,6 +89,7 @@ def test_a_copy_made_while_others_write_is_whole_and_verifies(path, tmp_path, ke
     assert all(sum(copy) > 0 for copy in zip(*counts, strict=True))
 
 
+@pytest.mark.extended
 def test_a_copy_is_private_and_alone(path, tmp_path, key):
     before = os.umask(0)
     try:
@@ -124,6 +126,7 @@ def test_of_a_damaged_database_there_is_no_copy(path, tmp_path, key):
     assert list((tmp_path / "copies").iterdir()) == []
 
 
+@pytest.mark.extended
 def test_a_copy_takes_the_place_of_a_database_that_is_kept(path, tmp_path, key):
     copy_to(path, tmp_path / "copy.db", key=key)
     store = SqliteStore(path, key=key)
@@ -153,6 +156,7 @@ def test_it_is_refused_while_somebody_has_the_database_open(path, tmp_path, key,
     assert count(path, key) == 2
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", ["emptied", "foreign", "gone"])
 def test_what_is_damaged_is_kept_with_its_log(path, tmp_path, key, damage):
     copy_to(path, tmp_path / "copy.db", key=key)

@@ -63,6 +63,7 @@ def test_every_setting_is_in_force(tmp_path):
     store.close()
 
 
+@EXTENDED
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.95])
 def test_a_truncated_file_is_an_error_and_never_an_empty_store(tmp_path, share):
     path = tmp_path / "store.db"
@@ -132,6 +133,7 @@ def as_of(path, version):
     connection.close()
 
 
+@EXTENDED
 def test_a_database_of_the_first_schema_is_moved_on_with_all_it_holds(tmp_path):
     path = tmp_path / "store.db"
     as_of(path, 1)
@@ -147,6 +149,7 @@ def test_a_database_of_the_first_schema_is_moved_on_with_all_it_holds(tmp_path):
     SqliteStore(path).close()  # its checksums are those of this version
 
 
+@EXTENDED
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path):
     path = tmp_path / "store.db"
     as_of(path, 1)
@@ -259,6 +262,7 @@ def test_a_closed_store_says_so(tmp_path):
         assert "open it again" in caught.value.hint
 
 
+@EXTENDED
 def test_opening_a_store_again_does_not_drop_the_locks_of_the_first(tmp_path):
     """POSIX drops all locks of a process on a file when it closes any handle of it."""
     path = tmp_path / "store.db"

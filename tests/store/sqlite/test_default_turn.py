@@ -92,6 +92,7 @@ def test_a_turn_is_six_messages_of_eight_parts(store, place):
     assert store.verify(conversation_id) is None
 
 
+@EXTENDED
 def test_a_turn_costs_one_sync_and_so_many_bytes_whatever_came_before(store, place, disk):
     store.database.connection.pragma("wal_autocheckpoint", 0)
     written = []
@@ -124,6 +125,7 @@ def test_a_new_link_is_synced_at_once(store, disk):
     assert disk.log_syncs - before == 1
 
 
+@EXTENDED
 def test_the_database_grows_by_little_more_than_the_text(store, place):
     record_turns(store, place, [0])
     before = store.database.connection.pragma("page_count")
@@ -133,6 +135,7 @@ def test_the_database_grows_by_little_more_than_the_text(store, place):
     assert grown < 1.41 * TURNS * TEXT_BYTES
 
 
+@EXTENDED
 def test_a_turn_takes_so_many_statements_whatever_came_before(store, place):
     counts = []
     for number in range(TURNS):
@@ -160,6 +163,7 @@ def test_a_turn_takes_so_many_steps_of_the_engine_whatever_came_before(store, pl
     assert steps[1] < 1.05 * steps[0]
 
 
+@EXTENDED
 def test_a_long_conversation_and_its_tail_are_read_in_few_statements(store, place, tmp_path):
     record_turns(store, place, range(TURNS))
     owner = place.conversation.conversation_id
@@ -182,6 +186,7 @@ def test_resolve_is_one_statement_on_indexes_alone(store, place):
     assert_reads_indexes_alone(store, statement, ("", "", "", 1))
 
 
+@EXTENDED
 def test_prior_messages_are_one_range_scan_however_long_the_chain(store, place):
     record_turns(store, place, range(TURNS))
     connection = store.database.connection

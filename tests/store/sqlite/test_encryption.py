@@ -64,6 +64,7 @@ def test_no_file_of_a_database_in_use_holds_a_word(path):
     assert said(path, key=KEY) == SAID
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("key", [None, secrets.token_bytes(32)], ids=["none", "another"])
 def test_without_its_key_it_is_refused_and_left_as_it_is(path, key):
     fill(path, key=KEY)
@@ -139,6 +140,7 @@ def test_a_changed_byte_is_found_and_not_read_as_something_else(path):
 MEGABYTES = 8
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("share", spread(range(5), first=[2]))
 @pytest.mark.parametrize(("before", "after"), [(None, KEY), (KEY, None)], ids=["in", "out"])
 def test_a_kill_at_any_moment_leaves_it_under_the_old_key_or_the_new(path, before, after, share):

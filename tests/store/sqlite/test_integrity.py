@@ -29,6 +29,7 @@ def path(tmp_path, key):
     return path
 
 
+@pytest.mark.extended
 def test_a_sound_file_has_no_faults(path, key):
     assert check_file(path, key=key).is_sound
 
@@ -38,6 +39,7 @@ def test_a_file_that_is_not_there_yet_is_sound_and_not_made(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.extended
 def test_damaged_pages_are_named(path, key):
     pages = path.stat().st_size // 4096
     with path.open("r+b") as file:
@@ -68,6 +70,7 @@ def test_a_row_that_nobody_finds_by_its_key_is_damage(tmp_path):
     assert "link_end" in fault
 
 
+@pytest.mark.extended
 def test_a_file_that_cannot_be_opened_says_why(path, key):
     with path.open("r+b") as file:
         file.write(os.urandom(4096))

@@ -11,6 +11,8 @@ from tests.support.default_turn import open_place, prepare_turn, record_turn
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import first_of
 
+pytestmark = pytest.mark.extended
+
 TURNS = 30
 DAMAGE = "UPDATE part SET content = x'00' WHERE id = (SELECT min(id) FROM part)"
 

@@ -65,6 +65,7 @@ def test_a_database_that_holds_nothing_beside_a_key_is_not_taken_for_new(path):
     refused(path, "holds nothing" if path.stat().st_size else "is empty")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("left", [1, 99, 100, 511, 4096, 8192])
 def test_a_file_that_was_cut_short_is_refused(path, left):
     os.truncate(path, left)

@@ -53,6 +53,7 @@ def change(path, statement, bindings=()):
     connection.close()
 
 
+@EXTENDED
 @pytest.mark.parametrize("column", ["content", "kind", "call_id", "speaker"])
 @pytest.mark.parametrize("value", ["text", b"bytes", 1, 1.5, None])
 def test_a_value_of_another_type_is_read_as_what_it_is_or_is_said(path, column, value):
@@ -125,6 +126,7 @@ def test_a_row_that_no_index_leads_to_is_found_by_verifying(path):
             store.verify(CONVERSATION)
 
 
+@EXTENDED
 def test_reading_again_and_again_leaves_nothing_in_memory(tmp_path):
     store = SqliteStore(tmp_path / "store.db")
     store.commit([*samples.home(), samples.said(1)])

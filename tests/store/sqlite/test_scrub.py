@@ -44,6 +44,7 @@ def test_a_log_that_somebody_reads_cannot_be_emptied_and_that_is_said(tmp_path):
     store.close()
 
 
+@pytest.mark.extended
 def test_pages_that_were_freed_before_hold_nothing_either(tmp_path):
     path = tmp_path / "up.db"
     store = filled(path)

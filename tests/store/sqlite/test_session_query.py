@@ -54,6 +54,7 @@ def test_a_file_of_another_schema_or_with_other_identities_is_left_to_the_store(
     assert open_session(database, HERE, [version, [*said, seal[2:] + "00"]], named) is None
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("identity", "is_same"),
     [

@@ -27,6 +27,7 @@ def who_answered(up) -> list[str]:
     ]
 
 
+@pytest.mark.extended
 def test_an_answer_is_a_person_s_only_if_it_came_from_their_terminal(asked):
     terminal = asked.on_terminal("answer", "w", "opening", "Good day")
     terminal.wait_for("w: answered")
@@ -41,6 +42,7 @@ def test_an_answer_is_a_person_s_only_if_it_came_from_their_terminal(asked):
     assert [act.endswith(" (program)") for act in acts] == [False, True]
 
 
+@pytest.mark.extended
 def test_a_model_in_a_shell_of_its_agent_s_is_no_person_terminal_or_not(asked):
     terminal = asked.on_terminal("answer", "w", "opening", "Good day", CLAUDECODE="1")
     terminal.wait_for("w: suggested; a person decides")
@@ -51,6 +53,7 @@ def test_a_model_in_a_shell_of_its_agent_s_is_no_person_terminal_or_not(asked):
     assert "upthread answer w opening" in shown
 
 
+@pytest.mark.extended
 def test_a_clean_environment_below_an_agent_is_still_an_agents(asked):
     words = asked.words("answer", "w", "opening", "Good day")
     clean = [f"{name}={value}" for name, value in asked.environment.items()]

@@ -38,6 +38,7 @@ def test_tell_says_it_once_and_not_in_the_next_turn(up):
     assert "tested with" not in up("tell", "a/planner", "again").err
 
 
+@pytest.mark.extended
 def test_in_json_it_is_a_notice(up):
     stream = up("tell", "b/planner", "hello", "--agent", "gemini", "--json").stream
     (notice,) = [line for line in stream if line["type"] == "notice"]
@@ -57,6 +58,7 @@ def test_run_says_it_once_for_all_its_steps(up):
     assert decisions_told(done.out) == [FIRST, FIRST]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("calls_itself", "tested_with"),
     [("OpenCode", "1.18.33"), ("@agentclientprotocol/codex-acp", "2.6.0")],
@@ -78,6 +80,7 @@ def test_an_agent_that_is_named_by_its_command_is_judged_by_what_it_calls_itself
     assert line in done.err
 
 
+@pytest.mark.extended
 def test_an_agent_that_calls_itself_nothing_known_is_not_judged(up):
     done = up("tell", "d/planner", "hello", "--agent", "opencode")
     assert "tested with" not in done.err
@@ -100,6 +103,7 @@ def with_opencode_2(tmp_path, make_upthread):
     return made
 
 
+@pytest.mark.extended
 def test_setup_says_what_is_known_of_another_major_version_and_writes_what_works_in_both(
     with_opencode_2,
 ):

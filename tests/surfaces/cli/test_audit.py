@@ -73,6 +73,7 @@ def outside_fences(markdown: str) -> list[str]:
     return lines
 
 
+@pytest.mark.extended
 def test_agents_cannot_forge_headings_or_tables(record):
     markdown = record("audit", "w").out
     lines = outside_fences(markdown)

@@ -104,6 +104,7 @@ def test_a_persons_own_specification_may_be_a_link_elsewhere_or_a_pipe(shared, t
     assert "# Wave." in shared("audit", "piped-spec", "--json").out
 
 
+@pytest.mark.extended
 def test_names_are_data_and_never_a_path(shared):
     odd = '../../etc/it\'s "quoted"; DROP TABLE part'
     shared("tell", f"{odd}/planner", "[[rehearse: say hi]]", *REHEARSAL)
@@ -119,6 +120,7 @@ def test_names_are_data_and_never_a_path(shared):
     assert not (shared.directory.parent / "etc").exists()
 
 
+@pytest.mark.extended
 def test_broken_files_are_named_with_the_place_of_the_fault(shared):
     config = shared.directory / "upthread.toml"
     for content, words in (

@@ -24,6 +24,7 @@ def editing(shared, script: str):
     return shared.beside(EDITOR=shlex.join([sys.executable, "-c", whole]))
 
 
+@pytest.mark.extended
 def test_a_briefing_tells_what_was_done_without_any_model(shared):
     (shared.directory / "notes.md").write_text("notes")
     prompt = f"Plan the export. [[rehearse: read notes.md]] {PLAN} {REPORT}"
@@ -36,6 +37,7 @@ def test_a_briefing_tells_what_was_done_without_any_model(shared):
     assert told.endswith("Build on this briefing.\n")
 
 
+@pytest.mark.extended
 def test_a_persons_text_is_kept_and_marked(shared):
     shared("tell", "b2/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
     edit = editing(shared, "text = text.replace('- CSV first', '- JSON first')")
@@ -74,6 +76,7 @@ def test_a_persons_text_may_come_from_a_file(shared):
     assert "1. Write it in CSV." in piped.out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("role", ["planner", "validator"])
 @pytest.mark.parametrize("is_changed", [False, True], ids=["unchanged", "changed"])
 def test_what_is_shown_is_to_the_byte_what_a_fresh_session_is_told(shared, role, is_changed):
@@ -141,6 +144,7 @@ def test_at_a_terminal_no_line_of_an_agent_stands_where_ours_do(shared):
     assert " ".join(" ".join(shown).split()) == " ".join(piped.split()), "all of it, and no more"
 
 
+@pytest.mark.extended
 def test_with_both_streams_in_one_pipe_it_stays_what_an_agent_is_told(shared):
     shared("tell", "b7/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
     both = subprocess.run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from upthread.core.decision.words import RESUME, done_in_words
 
 
@@ -18,6 +20,7 @@ def test_open_becomes_the_agent_in_the_sessions_directory(shared):
     assert f"opencode --session {session}" in shared("show", "o1").out
 
 
+@pytest.mark.extended
 def test_open_without_an_interface_says_how_to_go_on(shared):
     shared("tell", "o2/planner", "hi", "--agent", "rehearsal")
     refused = shared("open", "o2/planner", code=2)

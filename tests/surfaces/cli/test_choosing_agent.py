@@ -27,6 +27,7 @@ def test_with_several_installed_and_nobody_to_ask_it_is_an_error_with_the_cure(t
     assert "--agent" in done.err
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("answer", "agent"), [("2", "gemini"), ("opencode", "opencode")])
 def test_a_person_is_asked_which_and_the_turn_goes_to_it(two, answer, agent):
     terminal = two.on_terminal("tell", f"{agent}/planner", "hello")
@@ -58,6 +59,7 @@ def test_whoever_closes_the_input_has_chosen_none(two):
     two("show", "closed", code=3)
 
 
+@pytest.mark.extended
 def test_the_configured_agent_is_taken_without_asking(two):
     two.configure('agent = "gemini"\n')
     two("tell", "configured/planner", "hello")
@@ -65,6 +67,7 @@ def test_the_configured_agent_is_taken_without_asking(two):
     assert two("show", "configured", "--json").json["roles"][0]["agent"] == "gemini"
 
 
+@pytest.mark.extended
 def test_an_agent_is_called_by_its_program_too_but_for_one_a_person_has_called_so(two):
     said = two("tell", "alias/planner", "hello", "--agent", "claude", code=None)
     assert "was not found on PATH" in said.err, "known, and not installed here"

@@ -28,11 +28,13 @@ def offered(shared):
     return ask
 
 
+@pytest.mark.extended
 def test_verbs_are_offered(offered):
     assert offered("st") == ["status"]
     assert {"tell", "run", "demo"} <= set(offered(""))
 
 
+@pytest.mark.extended
 def test_options_are_offered_of_the_verb_and_of_every_verb(offered):
     assert set(offered("tell --")) >= {"--agent", "--continue", "--json", "--db", "--help"}
     assert offered("tell --tok") == ["--tokens-max"]
@@ -40,6 +42,7 @@ def test_options_are_offered_of_the_verb_and_of_every_verb(offered):
     assert set(offered("--")) >= {"--version", "--json"}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "line",
     spread(
@@ -67,6 +70,7 @@ def test_words_of_a_choice_are_offered(offered):
     assert offered("audit w --format ") == ["md", "html", "json", "atif", "otel"]
 
 
+@pytest.mark.extended
 def test_the_project_is_the_one_that_the_line_names(offered, shared, tmp_path):
     elsewhere = tmp_path / "elsewhere.db"
     assert offered(f"-C {shared.directory} show {WS}/", tmp_path) == [f"{WS}/planner"]

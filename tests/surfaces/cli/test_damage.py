@@ -57,6 +57,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     before = sessions(up)
@@ -71,6 +72,7 @@ def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     assert told["error"]["kind"] == "store"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_doctor_says_what_is_damaged_and_the_cure(up, damage):
     damage(up)
@@ -174,6 +176,7 @@ def test_a_backup_is_restored_and_what_was_there_is_kept(up):
     assert "goats" in up("audit", "w", "--db", done["kept"]).out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_a_damaged_database_is_cured_by_its_backup(up, damage):
     backup = up("backup", str(up.home / "mine.db")).out
@@ -200,6 +203,7 @@ def test_a_backup_of_an_encrypted_record_is_encrypted_and_says_where_its_key_is(
     assert lines_of(up) == before
 
 
+@pytest.mark.extended
 def test_a_restore_is_refused_while_somebody_works(up):
     up("backup", str(up.home / "mine.db"))
     store = SqliteStore(database(up))
@@ -209,6 +213,7 @@ def test_a_restore_is_refused_while_somebody_works(up):
     store.close()
 
 
+@pytest.mark.extended
 def test_a_damaged_backup_is_not_put_in_place(up):
     up("backup", str(up.home / "mine.db"))
     cut = up.home / "mine.db"
@@ -226,6 +231,7 @@ def test_a_servers_database_is_backed_up_by_the_server(up, verb):
     assert "pg_dump" in said.err
 
 
+@pytest.mark.extended
 def test_a_damaged_record_is_salvaged_restored_and_gone_on_with(up):
     for number in range(6):
         up_store(up, number)

@@ -82,6 +82,7 @@ def clone(tmp_path_factory, make_upthread) -> InClone:
     return InClone(make_upthread(directory), directory)
 
 
+@EXTENDED
 def test_the_decoys_do_catch_what_is_started_as_it_once_was(clone):
     """The canary is no decoration: each of these is how something of ours was started before."""
     for words in (
@@ -112,6 +113,7 @@ def at_work(clone) -> InClone:
     return clone
 
 
+@EXTENDED
 @pytest.mark.parametrize("verb", spread(VERBS))
 def test_no_verb_runs_one(at_work, verb):
     done = at_work.up(*verb.split(), code=None)
@@ -119,6 +121,7 @@ def test_no_verb_runs_one(at_work, verb):
     at_work.decoys.assert_nothing_ran()
 
 
+@EXTENDED
 def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
     opened = clone.up("tell", "spec-42/constructor", "Do it.", "--agent", "opencode", "--json")
     assert opened.code == 0
@@ -171,6 +174,7 @@ def editor(clone):
     told.unlink(missing_ok=True)
 
 
+@EXTENDED
 @pytest.mark.parametrize("variable", spread(["EDITOR", "VISUAL"]))
 def test_an_editor_is_given_its_words_as_they_stand_and_no_shell_reads_them(
     clone, editor, variable
@@ -227,6 +231,7 @@ def test_no_file_of_a_repository_names_an_editor(clone, editor):
     clone.decoys.assert_nothing_ran()
 
 
+@EXTENDED
 def test_what_is_opened_is_the_installed_agent_and_looks_nothing_up_in_the_clone(at_work):
     agent = at_work.home / "bin" / "opencode"
     before = agent.read_text()
@@ -293,6 +298,7 @@ def test_the_plug_ins_command_runs_none(clone):
     assert "spec-42/auditor" in clone.addresses
 
 
+@EXTENDED
 def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
     server = tomllib.loads((clone.home / ".codex/config.toml").read_text())["mcp_servers"][
         "upthread"

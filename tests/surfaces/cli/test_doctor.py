@@ -35,6 +35,7 @@ def database_of(up) -> Path:
     return up.home / ".local" / "share" / "opencode" / "opencode.db"
 
 
+@pytest.mark.extended
 def test_the_incidents_database_is_diagnosed_and_repaired_in_a_copy_while_it_is_in_use(up):
     database = damaged_database(database_of(up))  # stays open, as in a running OpenCode
     before = fingerprint(database.path.parent)
@@ -84,6 +85,7 @@ def test_a_dry_run_shows_the_faults_and_writes_nothing(up):
     assert up("repair", "opencode", "--dry-run", "--json").json["copies"] == []
 
 
+@pytest.mark.extended
 def test_transcripts_are_diagnosed_with_their_bad_lines_and_repaired(up):
     damaged_transcript(up.home / ".claude" / "projects" / "-work" / "s1.jsonl")
     damaged_rollout(up.home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl")
@@ -158,6 +160,7 @@ def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
     assert "0 changes would make it valid" in up("repair", "d1/planner").out
 
 
+@pytest.mark.extended
 def test_what_is_no_history_is_counted_apart_in_the_last_line(up):
     up("tell", "d1/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     up("setup", "codex", "--yes")

@@ -76,6 +76,7 @@ def test_a_run_that_ends_well_says_what_is_in_doubt_and_by_its_exit_code(up):
     up("run", "w", "Look again.", *AGENT)
 
 
+@EXTENDED
 @pytest.mark.parametrize("said", ["not-done", "again"])
 def test_what_a_person_says_may_be_done_is_done(up, said):
     settled = up("effects", "w", said, "--json").json
@@ -85,6 +86,7 @@ def test_what_a_person_says_may_be_done_is_done(up, said):
     assert deployments(up) == 2
 
 
+@EXTENDED
 def test_what_a_person_says_was_done_is_known_as_done(up):
     up("effects", "w", "done")
     (effect,) = up("show", "w", "--effects", "--json").json["effects"]
@@ -214,6 +216,7 @@ def test_an_approved_run_whose_action_nobody_heard_the_end_of_is_not_plainly_app
     place("run", "w")
 
 
+@EXTENDED
 def test_what_is_in_doubt_of_a_run_is_in_its_stream_its_result_and_how_it_stands(place):
     place.configure(pipeline(constructor=f"{PUSH} {REPORTS}", validator=APPROVES))
     stream = place("run", "w", "Release it.", *AGENT, "--json", code=IN_DOUBT).stream
@@ -234,6 +237,7 @@ def test_what_is_in_doubt_of_a_run_is_in_its_stream_its_result_and_how_it_stands
     assert validator["last_turn"]["ending"] == "finished: approved"
 
 
+@EXTENDED
 def test_tell_says_at_its_end_what_is_in_doubt_and_only_its_own_is_its_exit_code(place):
     own = place("tell", "w/constructor", PUSH, *AGENT, code=IN_DOUBT)
     assert PUSHED in own.err
@@ -246,6 +250,7 @@ def test_tell_says_at_its_end_what_is_in_doubt_and_only_its_own_is_its_exit_code
     assert (settled["in_doubt"], settled["exit_code"]) == ([], 0)
 
 
+@EXTENDED
 def test_an_approval_that_no_longer_holds_is_never_that_word_alone(place):
     place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
     place("run", "w", "Build it.", *AGENT)

@@ -91,6 +91,7 @@ def test_a_shared_database_is_its_servers_to_encrypt(up):
     assert "a PostgreSQL database is encrypted by its server" in told.err
 
 
+@pytest.mark.extended
 def test_a_key_that_was_lost_is_not_replaced_by_a_new_one(up):
     name_key(up)
     up("encrypt")

@@ -25,6 +25,7 @@ def holding(up, word: str) -> list[str]:
     return [path.name for path in found if word.encode() in path.read_bytes()]
 
 
+@pytest.mark.extended
 def test_forget_shows_asks_and_leaves_the_outline(up):
     up("tell", "w/planner", "Quixotic zebra")
     up("tell", "other/planner", "Someone else")
@@ -64,6 +65,7 @@ def test_a_wrong_forget_says_what_is_wrong(up, arguments, code, says):
     assert says in up("forget", *arguments, "--yes", code=code).err
 
 
+@pytest.mark.extended
 def test_a_session_that_begins_without_what_was_forgotten_says_so(up):
     session = up("tell", "w/planner", "Quixotic zebra", "--json").stream[-1]["upstream_session_id"]
     up("forget", "w", "--yes")
@@ -128,6 +130,7 @@ def test_doctor_says_what_there_is_and_who_can_read_it(up):
     assert "copy.jsonl: 2 bytes, 0644, read by everybody" in told.out
 
 
+@pytest.mark.extended
 def test_an_audit_of_a_record_in_full_is_redacted(up):
     up.configure('agent = "rehearsal"\nrecord = "full"\n')
     up("tell", "w/planner", f"use {SECRET}")
@@ -145,6 +148,7 @@ def test_no_error_shows_a_secret(up):
     assert SECRET not in up("show", SECRET, "--json", code=3).out
 
 
+@pytest.mark.extended
 def test_a_directory_that_others_own_is_refused_in_words(up):
     up("tell", "w/planner", "hello")
     os.chown(up.home / "upthread", 12345, 12345)
@@ -152,6 +156,7 @@ def test_a_directory_that_others_own_is_refused_in_words(up):
     assert "belongs to user 12345 (name a place of your own)" in refused.err
 
 
+@pytest.mark.extended
 def test_files_behind_a_link_in_the_place_of_logs_are_nobodys_to_remove(make_upthread, tmp_path):
     up = make_upthread(tmp_path)
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")

@@ -17,6 +17,8 @@ from tests.support.sets import spread
 from upthread.core.decision.words import FIRST
 from upthread.core.states import State
 
+pytestmark = pytest.mark.extended
+
 REHEARSAL = ("--agent", "rehearsal")
 DONE, WAITS_FOR_A_HUMAN = 0, 4
 WAITS = "[[rehearse: say Hello.]] [[rehearse: once hang]]"

@@ -46,6 +46,7 @@ def transcript(up, name: str, *, asked: str, said: str, age_days: int = 25):
     return path
 
 
+@EXTENDED
 def test_a_kept_session_is_read_searched_and_briefed_from_when_its_file_is_gone(up):
     path = transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted")
     told = up("keep", "s1").out
@@ -59,6 +60,7 @@ def test_a_kept_session_is_read_searched_and_briefed_from_when_its_file_is_gone(
     assert "Paint the zebra crossing" in up("brief", "fix-the-export/planner").out
 
 
+@EXTENDED
 def test_all_that_is_deleted_soon_is_kept_by_one_command_and_no_session_twice(up):
     transcript(up, "old", asked="The zebra", said="Yes")
     transcript(up, "older", asked="The giraffe", said="Yes", age_days=28)
@@ -75,6 +77,7 @@ def test_all_that_is_deleted_soon_is_kept_by_one_command_and_no_session_twice(up
     assert (again["on_record_already"], again["sessions"]) == (2, [])
 
 
+@EXTENDED
 def test_no_secret_is_kept_and_the_agents_own_file_is_as_it_was(up):
     path = transcript(up, "s1", asked=f"Deploy with {SECRET}", said=f"Done with {SECRET}")
     before = path.read_bytes()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.support.sets import EXTENDED
 
+pytestmark = EXTENDED
+
 SESSION = {"hook_event_name": "SessionStart", "session_id": "main-1", "source": "startup"}
 
 

@@ -88,6 +88,7 @@ def age(up) -> None:
                 os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("arguments", "modules_max", "files_max", "banned"),
     [
@@ -113,12 +114,14 @@ def test_a_verb_that_reads_loads_few_modules_and_files_and_starts_nothing(
     assert found.processes == 0
 
 
+@pytest.mark.extended
 def test_an_overview_of_nothing_loads_no_store_and_no_redactor(make_upthread, tmp_path):
     found = measured(make_upthread(tmp_path))
     assert found.modules & (NEVER | {"apsw", "re2", "upthread.client.project"}) == set()
     assert (len(found.modules) <= 235, found.processes) == (True, 0), len(found.modules)
 
 
+@pytest.mark.extended
 def test_a_turn_that_goes_on_loads_nothing_that_starts_git(shared):
     begin(shared)
     going_on = ("tell", "w/planner", "[[rehearse: say on]]", "--agent", "rehearsal")
@@ -126,6 +129,7 @@ def test_a_turn_that_goes_on_loads_nothing_that_starts_git(shared):
     assert loaded(shared, *going_on) & starts_git == set()
 
 
+@pytest.mark.extended
 def test_an_agent_that_a_person_configured_is_known_to_a_remembered_opening(
     make_upthread, tmp_path
 ):
@@ -167,6 +171,7 @@ def test_the_second_directory_is_seen_from_the_first(shared):
     assert told == shared("ls", "--json").json
 
 
+@pytest.mark.extended
 def test_what_is_kept_from_msgspec_is_there_for_everybody_else():
     program = (
         "from upthread.surfaces.cli import program; program._load_decoders();"

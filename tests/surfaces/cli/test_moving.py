@@ -228,6 +228,7 @@ def test_every_wrong_end_says_what_to_do(up, tmp_path):
     assert "is no database" in refused("--from", str(text), "--to", "a.db", code=1)
 
 
+@EXTENDED
 def test_an_encrypted_record_is_moved_and_the_copy_is_encrypted_as_well(up, tmp_path):
     up("tell", "w/planner", "Quixotic zebra", "--agent", "rehearsal")
     config = up.home / "upthread" / "config.toml"

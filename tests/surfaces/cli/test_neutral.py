@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 TRICKY = st.text(st.sampled_from("`~\n\t\r#|ab \x1b\x07\u202e\ud83d\u2028"))
 
 
+@pytest.mark.extended
 @given(ANY_TEXT | TRICKY)
 def test_neutral_text_has_no_character_that_acts(text):
     shown = neutral(text)

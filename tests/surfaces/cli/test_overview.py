@@ -54,6 +54,7 @@ def tidied(text: str, place: Path) -> str:
     return re.sub(r"\d{4}-\d\d-\d\d", "2026-11-27", text)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("columns", spread([40, 80, 200], first=[80]))
 def test_it_is_as_it_was_at_each_width(up, short, columns):
     seen = seen_at(columns, up.words(), directory=up.directory, environment=up.environment)
@@ -62,6 +63,7 @@ def test_it_is_as_it_was_at_each_width(up, short, columns):
         assert len(seen.splitlines()) <= 25
 
 
+@pytest.mark.extended
 def test_through_a_pipe_it_is_the_same_and_no_line_is_broken(up, short):
     assert_golden(GOLDEN / "overview-piped.txt", tidied(up().out, short))
 
@@ -95,6 +97,7 @@ def test_without_any_agent_it_says_what_to_do_in_three_lines(make_upthread, tmp_
     ], "nothing is made by looking"
 
 
+@pytest.mark.extended
 def test_nothing_in_the_agents_homes_is_changed(up):
     up()
     stores = [up.home / each for each in (".claude", ".codex", ".local")]
@@ -122,6 +125,7 @@ def transcript(up, name: str, title: str, *, at_ms: int) -> None:
     write_file(up.home / ".claude" / "projects" / "-p" / f"{name}.jsonl", line, at_ms)
 
 
+@pytest.mark.extended
 def test_a_secret_in_a_title_is_shown_nowhere(up):
     transcript(up, "s1", f"Deploy with {SECRET}", at_ms=now_ms())
     for words in ((), ("--all",), ("--json",)):
@@ -145,6 +149,7 @@ def test_a_secret_across_the_end_of_a_title_is_shown_nowhere(up, before):
     assert SECRET[:12] not in up("keep", "s1", "--dry-run", "--json").out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("joint", ["\n", " "])
 def test_no_line_of_a_private_key_is_part_of_a_title(up, joint):
     transcript(up, "s1", KEY.replace("\n", joint), at_ms=now_ms())
@@ -162,6 +167,7 @@ def test_what_a_title_holds_acts_on_no_terminal_and_forges_no_line(up):
     assert not any(line.startswith("Next: rm") for line in told.splitlines())
 
 
+@pytest.mark.extended
 def test_a_session_that_was_cut_off_is_told_with_the_command_that_opens_it(up):
     transcript(up, "cut-off", "Make the export", at_ms=now_ms())
     told = up().out
@@ -169,6 +175,7 @@ def test_a_session_that_was_cut_off_is_told_with_the_command_that_opens_it(up):
     assert "claude --resume cut-off" in told
 
 
+@pytest.mark.extended
 def test_an_archived_thread_is_opened_by_two_commands_and_offered_to_nobody(up):
     thread = "01a20601-8661-7d90-8014-80c2410a5e75"
     meta = {"id": thread, "cwd": str(up.directory), "cli_version": "0.169.0"}
@@ -195,6 +202,7 @@ def test_where_claude_code_keeps_its_settings_is_said_as_it_is(up, monkeypatch):
     assert "the first at any time now" in told
 
 
+@pytest.mark.extended
 def test_what_will_be_deleted_is_told_with_what_keeps_it(up):
     transcript(up, "old", "Make the export", at_ms=now_ms() - 25 * DAY_MS)
     told = up().out

@@ -18,6 +18,8 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.store.base import WholeStore
 from upthread.surfaces.cli.search.own import MESSAGES_AT_ONCE, own_hits
 
+pytestmark = pytest.mark.extended
+
 WORDS = (
     *("plain", "MiXed", 'say"quoted"', "back\\slash", "naïve", "Straße", "日本語", "🙂", "</b>"),
     *('{"a":', "it's", "%_*", "\x1b[0m", "\u202e", "\x7f", "&amp;", "a" * 200),

@@ -164,6 +164,7 @@ def test_every_verb_says_what_it_and_each_of_its_options_does(name):
     assert help_page.summary(verb_function(name)).endswith(".")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("columns", [None, 40, 60, 80, 200])
 def test_help_is_as_wide_as_the_terminal_and_shows_all_there_is(columns):
     for name in VERBS:

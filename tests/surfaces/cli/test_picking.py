@@ -51,6 +51,7 @@ def test_a_person_filters_and_marks_in_a_list(up):
     assert "fix-the-export/planner: NOT ADOPTED" not in plain
 
 
+@pytest.mark.extended
 def test_a_person_who_marks_none_or_goes_away_changes_nothing(up):
     for key, code, told in (("\r", 0, "none was chosen"), ("\x03", 130, "interrupted")):
         terminal = up.on_terminal("adopt", "--pick")

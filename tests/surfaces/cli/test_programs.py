@@ -7,6 +7,8 @@ import pytest
 
 from upthread import __version__
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize("module", ["upthread", "upthread.surfaces.cli"])
 def test_the_program_is_called_by_either_name_and_imports_nothing_from_where_it_is_called(

@@ -73,6 +73,7 @@ def git(up, *words: str) -> None:
     subprocess.run(["git", *identity, *words], cwd=up.directory, check=True, capture_output=True)
 
 
+@pytest.mark.extended
 def test_an_id_is_told_without_opening_the_project(up, capfd):
     assert quick_id.told(["id", ADDRESS])
     assert capfd.readouterr().out == up.session
@@ -239,12 +240,14 @@ def test_a_session_whose_row_was_changed_is_refused_and_not_told(up):
     assert "ses_another" not in told.out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["UPTHREAD_PROJECT", "UPTHREAD_DB", "XDG_CONFIG_HOME"])
 def test_another_environment_remembers_nothing_of_this_one(up, monkeypatch, name):
     monkeypatch.setenv(name, str(up.home / "elsewhere"))
     assert not quick_id.told(["id", ADDRESS])
 
 
+@pytest.mark.extended
 def test_what_was_found_in_a_database_is_not_believed_of_a_backup_in_its_place(up):
     begun = type(up)(up.directory.with_name("begun"), up.home)
     begun.directory.mkdir()

@@ -43,6 +43,7 @@ def begun_on_an_orphan(root: Path, beside: Path) -> None:
     git(root, "commit", "-qm", "another beginning", "--allow-empty")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("change", [merged_with_an_older_one, begun_on_an_orphan])
 @pytest.mark.parametrize("looks_between", spread([False, True]))
 def test_a_repository_whose_history_begins_elsewhere_now_goes_on(up, change, looks_between):
@@ -55,6 +56,7 @@ def test_a_repository_whose_history_begins_elsewhere_now_goes_on(up, change, loo
     assert "RESUMED" in told
 
 
+@pytest.mark.extended
 def test_a_shallow_clone_goes_on_when_more_of_it_is_fetched(up):
     origin = make_repository(up.directory.with_name("origin"))
     for number in range(3):
@@ -91,6 +93,7 @@ def emptied_and_begun_again(root: Path) -> None:
     make_repository(root, content="begun again")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("change", [replaced, emptied_and_begun_again])
 def test_another_repository_in_its_place_is_another_project(up, change: Callable[[Path], None]):
     change(up.directory)

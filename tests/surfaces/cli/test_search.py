@@ -93,6 +93,7 @@ def test_it_can_be_narrowed(up):
     assert up("search", "zebra", "--since", "soon", code=2).err
 
 
+@pytest.mark.extended
 def test_our_own_record_is_searched_and_told_by_its_address(up):
     up("tell", "spec-1/planner", "[[rehearse: say the zebra is planned]]", "--agent", "rehearsal")
     told = up("search", "zebra", "planned").out
@@ -100,6 +101,7 @@ def test_our_own_record_is_searched_and_told_by_its_address(up):
     assert "upthread show spec-1/planner" in told
 
 
+@pytest.mark.extended
 def test_what_was_forgotten_is_found_nowhere(up):
     up("tell", "spec-1/planner", "[[rehearse: say the zebra is planned]]", "--agent", "rehearsal")
     session = up("id", "spec-1/planner").out.strip()
@@ -127,6 +129,7 @@ def test_what_was_said_acts_on_no_terminal(up):
     assert not any(line.strip() == "claude --resume forged" for line in told.splitlines())
 
 
+@pytest.mark.extended
 def test_our_own_record_is_told_from_its_newest_end(up):
     for number in range(3):
         say = f"[[rehearse: say zebra {number}]]"

@@ -70,6 +70,7 @@ def test_a_person_says_no(up):
     assert path.read_text() == SETTINGS
 
 
+@pytest.mark.extended
 def test_setup_and_remove_leave_every_file_as_it_was(up):
     path, plugins = settings_of(up), up.home / ".config" / "opencode" / "plugin"
     path.write_text(SETTINGS)
@@ -89,6 +90,7 @@ def test_setup_and_remove_leave_every_file_as_it_was(up):
     assert (plugins / "other.js").read_text() == OTHER_PLUGIN
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
 def test_setup_and_remove_leave_no_file_and_no_directory_of_ours(up, agent):
     def there() -> list[str]:
@@ -106,6 +108,7 @@ CODEX = '# mine\nmodel = "o9"  # the best\n\n[mcp_servers.other]\ncommand = "oth
 """A user's own, with comments, another server, and no line end."""
 
 
+@pytest.mark.extended
 def test_codex_gets_an_mcp_server_beside_others_and_gives_it_back(up):
     path = up.home / ".codex" / "config.toml"
     path.parent.mkdir()
@@ -123,6 +126,7 @@ def test_codex_gets_an_mcp_server_beside_others_and_gives_it_back(up):
     assert path.read_text() == CODEX
 
 
+@pytest.mark.extended
 def test_codex_gets_hooks_beside_others_and_a_person_is_told_to_trust_them(up):
     path = up.home / ".codex" / "hooks.json"
     path.parent.mkdir()
@@ -261,6 +265,7 @@ def test_a_link_to_settings_kept_elsewhere_stays_one(up):
 STATUS_LINE = '{"statusLine": {"type": "command", "command": "mine"}}\n'
 
 
+@pytest.mark.extended
 def test_the_status_line_is_added_when_asked_for_and_taken_back(up):
     path = settings_of(up)
     path.write_text(SETTINGS)

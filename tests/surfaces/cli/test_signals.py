@@ -104,6 +104,7 @@ def test_a_signal_after_a_turn_has_ended_well_says_that_it_is_done(shared, outco
     assert ("need not be asked for again" in told.message) is is_done
 
 
+@EXTENDED
 def test_a_run_that_is_ended_names_the_turn_it_was_at(shared):
     shared.configure(ONE_STEP)
     came, lines = ended_by(signal.SIGINT, shared, "run", "passage", "Do it.", *REHEARSAL)
@@ -119,6 +120,7 @@ def test_a_run_that_is_ended_names_the_turn_it_was_at(shared):
     assert result["error"]["ids"]["upstream_session_id"] == ended["upstream_session_id"]
 
 
+@EXTENDED
 def test_a_signal_that_the_caller_ignores_stays_ignored(shared):
     ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
     words = shared.words("tell", "nohup/planner", "[[rehearse: slow 20 50]]", *REHEARSAL, "--json")
@@ -202,6 +204,7 @@ def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
         assert "interrupted" in done.stderr
 
 
+@EXTENDED
 @pytest.mark.parametrize("module", spread(["apsw", "upthread.client.remembered_opening"]))
 def test_a_ctrl_c_is_answered_while_an_id_is_looked_for(shared, module):
     shared("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)

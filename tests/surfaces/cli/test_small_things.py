@@ -27,6 +27,7 @@ def test_help_shows_the_table_of_the_configuration_by_its_name(shared):
     assert "`[keep]`" in shared("keep", "--help").out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
@@ -94,6 +95,7 @@ def columns_of(up, columns: int, *words: str) -> str:
     return terminal.seen.replace("\r\n", "\n")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("words", spread([("show", WS), ("agents",), ("ls",), ("ls", WS)], first=2))
 @pytest.mark.parametrize("columns", spread([40, 80]))
 def test_no_word_is_cut_and_no_column_is_lost_on_a_narrow_terminal(begun, words, columns):
@@ -114,6 +116,7 @@ def test_status_says_how_the_work_stands(begun):
     assert f"    go on with upthread tell {WS}/auditor --continue" in said
 
 
+@pytest.mark.extended
 def test_a_report_reaches_a_person_in_words_and_a_pipe_as_it_is(begun):
     asked = (f"{WS}/clarifier", "clarify it", "--agent", "rehearsal")
     terminal = begun.on_terminal("tell", *asked, TERM="dumb")
@@ -139,6 +142,7 @@ def test_of_an_error_in_json_a_person_reads_the_message(said, told):
     assert message_in(said) == told
 
 
+@pytest.mark.extended
 def test_a_run_shows_what_is_being_written(begun):
     specification = Path(begun.directory, "spec.md")
     specification.write_text("# Specification\n- R1: greet\n")

@@ -8,6 +8,7 @@ import signal
 import struct
 import termios
 
+import pytest
 from tests.support.decisions_told import decisions_told
 
 from upthread.core.decision.words import FIRST
@@ -41,6 +42,7 @@ def row(listed: str, name: str) -> str:
     return next(line for line in listed.splitlines() if line.startswith(name))
 
 
+@pytest.mark.extended
 def test_ls_says_the_state_of_each_workstream_since_when_and_by_which_agent(shared):
     killed(shared, "tell", "killed/planner", "[[rehearse: hang]]", *REHEARSAL)
     interrupted(shared, "tell", "stopped/planner", "[[rehearse: hang]]", *REHEARSAL)
@@ -96,6 +98,7 @@ def test_a_limit_is_that_of_the_agent_and_no_other(shared):
     assert (now["limit"], now["reasons"][0]) == (None, "other_agent")
 
 
+@pytest.mark.extended
 def test_a_run_that_was_stopped_with_ctrl_c_is_interrupted_and_says_what_goes_on(shared):
     shared.configure(ONE_STEP)
     interrupted(shared, "run", "stop", "Do it.", *REHEARSAL)
@@ -109,6 +112,7 @@ def test_a_run_that_was_stopped_with_ctrl_c_is_interrupted_and_says_what_goes_on
     assert [role["state"] for role in shown["roles"]] == ["interrupted"]
 
 
+@pytest.mark.extended
 def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(shared):
     shared("tell", "empty/planner", "[[rehearse: say hi]]", *REHEARSAL)
     silent = shared("tell", "empty/planner", "[[rehearse: empty]]", code=1)
@@ -131,6 +135,7 @@ def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(sha
     assert "the reply was cut off by the model's output limit" in cut.err
 
 
+@pytest.mark.extended
 def test_a_run_that_was_killed_is_not_running_in_the_audit(shared):
     shared.configure(ONE_STEP)
     killed_run = shared.start("run", "gone", "Do it.", *REHEARSAL)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from inline_snapshot import snapshot
 from tests.support.decisions_told import decisions_told
 
@@ -15,6 +16,7 @@ from upthread.core.decision.words import FIRST, REFUSE, RESUME, done_in_words
 REHEARSAL = ("--agent", "rehearsal")
 
 
+@pytest.mark.extended
 def test_decision_line_is_beside_the_reply_and_tells_first_resume_and_fresh(shared, tidy):
     first = shared("tell", "t1/planner", "[[rehearse: say one]]", *REHEARSAL)
     again = shared("tell", "t1/planner", "-", stdin=b"[[rehearse: say from a pipe]]")
@@ -39,6 +41,7 @@ t1/planner (Silas-planner): STARTED FRESH ses_2 with a briefing · 4th turn: a f
 """)
 
 
+@pytest.mark.extended
 def test_lost_session_is_never_silently_fresh(shared, tidy):
     shared("tell", "t2/planner", "[[rehearse: say remember]]", *REHEARSAL)
     prompt = "[[rehearse: if_resumed lose_session]] [[rehearse: say hello]]"
@@ -53,6 +56,7 @@ t2/planner (Zev-planner): ROLLED OVER to ses_2 with replay · 2nd turn: the agen
     assert [link["ended_because"] for link in shown["chain"]] == ["missing", None]
 
 
+@pytest.mark.extended
 def test_failures_of_the_agent_have_words_a_hint_and_their_code(shared):
     limited = shared("tell", "t3/planner", "[[rehearse: rate_limit]]", *REHEARSAL, code=4)
     unborn = shared("tell", "t3/auditor", "hi", "--agent", "acp:false", code=1)
@@ -115,6 +119,7 @@ def test_busy_is_refused_or_a_sibling_and_ctrl_c_ends_the_turn_as_cancelled(shar
     assert shown["roles"][0]["last_turn"]["outcome"] == "cancelled"
 
 
+@pytest.mark.extended
 def test_what_an_agent_says_cannot_act_on_the_terminal(shared):
     said = "[[rehearse: say \x1b]0;title\x07\x9b31m\u202egnp.exe\r]] [[rehearse: surrogate]]"
     plain = shared("tell", "t6/planner", said, *REHEARSAL)
@@ -127,6 +132,7 @@ def test_what_an_agent_says_cannot_act_on_the_terminal(shared):
     assert "half a pair \ud83d, a NUL \x00" in exact.stream[-1]["reply"]
 
 
+@pytest.mark.extended
 def test_reader_that_goes_away_costs_no_turn(shared):
     child = shared.start("tell", "t7/planner", "[[rehearse: slow 6 100]]", *REHEARSAL)
     assert child.stdout is not None
@@ -143,6 +149,7 @@ def test_reader_that_goes_away_costs_no_turn(shared):
     assert "chunk 6 of 6" in kept
 
 
+@pytest.mark.extended
 def test_stream_comes_as_it_happens(shared):
     child = shared.start(
         "tell", "t8/planner", "[[rehearse: say Hello.]] [[rehearse: hang]]", *REHEARSAL, "--json"
@@ -155,6 +162,7 @@ def test_stream_comes_as_it_happens(shared):
     child.communicate(timeout=30)
 
 
+@pytest.mark.extended
 def test_terminal_has_colour_unless_no_color_and_asks_for_permission(shared):
     prompt = "[[rehearse: write b.txt hello]] [[rehearse: say written]]"
     terminal = shared.on_terminal("tell", "t9/planner", prompt, *REHEARSAL)
@@ -185,6 +193,7 @@ def test_rejection_at_the_terminal_is_honoured(shared):
     assert not (shared.directory / "c.txt").exists()
 
 
+@pytest.mark.extended
 def test_watching_shows_each_change_until_it_is_interrupted(make_upthread, tmp_path):
     up = make_upthread(tmp_path)
     watching = subprocess.Popen(

@@ -6,6 +6,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.extended
+
 STARTING = """
 import json, sys
 started = []

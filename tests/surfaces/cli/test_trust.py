@@ -53,6 +53,7 @@ def kept(up, text: str) -> bool:
 # --- what was seen -----------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_a_repository_cannot_allow_what_a_person_denies(up):
     own(up, '[permissions]\nedit = "deny"\nexecute = "deny"\n')
     theirs(up, '[permissions]\nedit = "allow"\nexecute = "allow"\n')
@@ -64,6 +65,7 @@ def test_a_repository_cannot_allow_what_a_person_denies(up):
     assert "upthread trust" in told.err
 
 
+@pytest.mark.extended
 def test_a_repository_cannot_switch_redaction_off(up):
     theirs(up, '[redaction]\nallow = [".*"]\n')
     told = up("tell", "w/planner", f"Use {SECRET}", *REHEARSAL)
@@ -71,6 +73,7 @@ def test_a_repository_cannot_switch_redaction_off(up):
     assert "redaction.allow" in told.err
 
 
+@pytest.mark.extended
 def test_a_repository_cannot_put_a_rule_of_its_own_in_the_place_of_a_persons(up):
     own(up, '[redaction.rules]\nacme-badge = "ACME-[0-9]{6}"\n')
     theirs(up, '[redaction.rules]\nacme-badge = "nothing-at-all"\n')
@@ -79,6 +82,7 @@ def test_a_repository_cannot_put_a_rule_of_its_own_in_the_place_of_a_persons(up)
     assert "redaction.rules.acme-badge" in told.err
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "configured",
     [
@@ -111,6 +115,7 @@ def test_a_repository_cannot_have_what_is_kept_erased_or_recorded_in_full(up):
 # --- roles' files ------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_a_role_file_is_not_sent_before_it_was_agreed_to_and_it_is_said(up):
     role_file(up)
     told = up("tell", "w/planner", "hi", *REHEARSAL)
@@ -131,6 +136,7 @@ def test_a_role_that_is_only_in_the_repository_is_refused_with_the_cure(up):
     up("tell", "w/nurse", "hi", *REHEARSAL)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "configured",
     [
@@ -149,6 +155,7 @@ def test_instructions_in_the_configuration_are_instructions(up, configured):
     assert "heron" in prompts(up)
 
 
+@pytest.mark.extended
 def test_a_person_whose_agents_may_only_read_is_asked_nothing(up):
     kinds = ("edit", "delete", "move", "execute", "fetch", "switch_mode", "other")
     own(up, "[permissions]\n" + "".join(f'{kind} = "deny"\n' for kind in kinds))
@@ -175,6 +182,7 @@ def test_consent_to_one_text_is_none_to_another_and_is_remembered(up):
     assert up("trust").out.endswith("nothing that you have not agreed to\n")
 
 
+@pytest.mark.extended
 def test_a_file_that_is_swapped_while_a_person_thinks_is_not_sent(up):
     path = role_file(up)
     terminal = up.on_terminal("tell", "w/planner", "hi", *REHEARSAL)
@@ -201,6 +209,7 @@ VERBS = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("verb", spread(VERBS))
 def test_a_verb_that_needs_it_asks_once_with_the_change_and_a_no_is_remembered(up, verb):
     up("tell", "w/planner", "hi", *REHEARSAL)
@@ -223,6 +232,7 @@ def test_a_verb_that_needs_it_asks_once_with_the_change_and_a_no_is_remembered(u
     assert [each["is_given"] for each in decided] == [False, False]
 
 
+@pytest.mark.extended
 def test_a_yes_counts_at_once_and_for_all_that_is_pending(up):
     role_file(up)
     theirs(up, '[permissions]\nedit = "allow"\n')
@@ -245,6 +255,7 @@ def test_a_closed_input_is_no_answer_and_nothing_is_written_down(up):
     assert up("trust", "--list", "--json").json["decided"] == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "verb", spread([("ls",), ("show", "w"), ("id", "w/planner"), ("why", "w/planner")], first=2)
 )
@@ -258,6 +269,7 @@ def test_a_verb_that_only_looks_neither_asks_nor_says_anything(up, verb):
     assert "[y/N]" not in terminal.seen
 
 
+@pytest.mark.extended
 def test_what_a_verb_does_not_use_is_not_asked_about(up):
     role_file(up, name="nurse")
     theirs(up, "handover = true\n[keep]\ncontent_days = 1\n")
@@ -266,6 +278,7 @@ def test_what_a_verb_does_not_use_is_not_asked_about(up):
     assert "[y/N]" not in terminal.seen
 
 
+@pytest.mark.extended
 def test_what_only_tightens_is_never_asked_about(up):
     theirs(
         up,
@@ -277,6 +290,7 @@ def test_what_only_tightens_is_never_asked_about(up):
     assert "ignored" not in up("tell", "w/planner", "hi", *REHEARSAL).err
 
 
+@pytest.mark.extended
 def test_what_a_role_name_or_text_holds_cannot_act_on_the_terminal(up):
     role_file(
         up, "---\nname: planner\n---\n\x1b[2J\u202eObey.\n", name="pl\x1b[2Janner\nspec-9: ok"
@@ -340,6 +354,7 @@ def test_no_model_agrees_for_the_person_in_a_shell_that_its_agent_opened(up, mar
     assert up("trust", "--list", "--json").json["decided"] == []
 
 
+@pytest.mark.extended
 def test_no_model_is_asked_and_none_takes_a_consent_back_terminal_or_not(up):
     theirs(up, '[permissions]\nedit = "allow"\n')
     for verb in (("trust",), ("trust", "--yes"), ("tell", "w/planner", "hi", *REHEARSAL)):
@@ -364,6 +379,7 @@ anyio.run(agree)
 """
 
 
+@pytest.mark.extended
 def test_no_model_agrees_by_way_of_the_library(up):
     theirs(up, '[permissions]\nedit = "allow"\n')
     words = [sys.executable, "-c", AGREE]
@@ -378,6 +394,7 @@ def test_no_model_agrees_by_way_of_the_library(up):
     assert up("trust", "--json").json["pending"] == []
 
 
+@pytest.mark.extended
 def test_who_agreed_is_recorded_and_shown(up):
     theirs(up, '[permissions]\nedit = "allow"\n')
     up("trust", "--yes")
@@ -415,6 +432,7 @@ def test_a_worktree_shares_the_consent_and_a_clone_does_not(up, tmp_path):
     assert [each["name"] for each in cloned["pending"]] == ["permissions.edit"]
 
 
+@pytest.mark.extended
 def test_setup_writes_continuity_without_anything_to_agree_to(up):
     role_file(up)
     up("setup", "claude", "--yes", "--role", "planner=resume")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 
+import pytest
 from tests.support.decisions_told import decisions_told
 
 from upthread.core.decision.words import RESUME
@@ -18,6 +19,7 @@ def notices(stream) -> list[dict]:
     return [line for line in stream if line.get("type") == "notice"]
 
 
+@pytest.mark.extended
 def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
     done = shared("tell", "past/planner", LIMITED, *AGENT, "--wait")
     assert "past/planner: waiting: the agent is rate limited until " in done.err
@@ -30,6 +32,7 @@ def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
     assert (role["turns"], last["outcome"], last["is_finished"]) == (1, "ok", True)
 
 
+@pytest.mark.extended
 def test_the_stream_has_the_turn_as_it_was_parked_then_until_when_then_the_rest(shared):
     stream = shared("tell", "json/planner", LIMITED, *AGENT, "--wait", "--json").stream
     ended = [line for line in stream if line["type"] == "turn_ended"]
@@ -45,6 +48,7 @@ def test_a_limit_without_an_end_is_not_waited_for(shared):
     assert "until when it did not say" in parked.err
 
 
+@pytest.mark.extended
 def test_a_turn_that_is_gone_on_with_waits_as_often_as_it_is_limited(shared):
     shared("tell", "on/planner", LIMITED, *AGENT, code=4)
     limited = shared.beside(
@@ -74,6 +78,7 @@ def test_who_gives_up_waiting_loses_nothing(shared):
     assert (role["turns"], role["last_turn"]["ending"]) == (1, "finished: it is blocked")
 
 
+@pytest.mark.extended
 def test_a_run_that_waits_says_until_when(make_upthread, tmp_path):
     up = make_upthread(tmp_path)
     up.configure(f"[[pipeline.steps]]\nrole = \"planner\"\ntask = '{LIMITED}'\n")

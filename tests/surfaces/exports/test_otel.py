@@ -62,6 +62,7 @@ async def exported(project: upthread.Project, name: str, **more: bool) -> list[A
     return received(plain(document(Timeline(await project.audit(name)), **more)))
 
 
+@pytest.mark.extended
 async def test_a_run_is_one_trace_of_a_workflow_with_its_agents_and_their_tools(world: World):
     world.configure(ALLOW + SMALL_PIPELINE)
     async with world.open() as project:
@@ -111,6 +112,7 @@ async def test_the_conversation_stays_the_same_over_a_rollover_and_says_why(worl
     assert told_of(child)["gen_ai.conversation.id"] != one["gen_ai.conversation.id"]
 
 
+@pytest.mark.extended
 async def test_what_was_said_is_told_only_where_it_is_asked_for(world: World):
     async with world.open() as project:
         await project.tell(

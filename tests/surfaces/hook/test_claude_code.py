@@ -40,6 +40,7 @@ def delegation(prompt: str, **more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("source", spread(["startup", "resume", "compact", "clear"], first=2))
 def test_a_session_starts_with_how_the_work_stands_in_few_words_or_none(place, claude, source):
     assert claude("SessionStart", source=source) == {}, "there is nothing to say yet"
@@ -64,6 +65,7 @@ def test_a_session_without_a_workstream_is_told_the_last_one_and_when(place, cla
     assert claude("SessionStart")["systemMessage"].endswith("spec-42, yesterday")
 
 
+@pytest.mark.extended
 def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(place, claude):
     line = claude("PreToolUse", **delegation("Plan it."))["systemMessage"]
     assert decisions_told(line) == [FIRST]
@@ -108,6 +110,7 @@ def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_t
     assert "- spec-42/planner: SendMessage with to: 'a1'" in told
 
 
+@pytest.mark.extended
 def test_a_call_that_failed_and_one_that_a_person_stopped_are_known_as_such(place, claude):
     for outcome, fields in (("unknown", {}), ("cancelled", {"is_interrupt": True})):
         call = {**delegation("Plan it."), "tool_use_id": outcome}
@@ -154,6 +157,7 @@ def test_a_sub_agent_in_the_background_is_in_use_until_it_stops(place, claude):
     assert all(word in json.dumps(turn) for word in ("Plan it.", "Planned."))
 
 
+@pytest.mark.extended
 def test_a_message_that_is_answered_in_the_background_ends_with_its_own_words(place, claude):
     claude("PreToolUse", **delegation("Plan it."))
     done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
@@ -171,6 +175,7 @@ def test_a_message_that_is_answered_in_the_background_ends_with_its_own_words(pl
     assert "Planned." not in second
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [("completed", "ok"), ("killed", "cancelled"), ("failed", "unknown"), ("odd", "unknown")],
@@ -201,6 +206,7 @@ def test_one_that_stops_before_its_call_is_answered_keeps_all_words(place, claud
     assert all(word in json.dumps(turn) for word in ("Plan it.", "Planned."))
 
 
+@pytest.mark.extended
 def test_what_a_sub_agent_says_in_a_notification_chooses_no_workstream(place, claude):
     place.upthread("use", "spec-7")
     place.call("c1", "ses_1")
@@ -213,6 +219,7 @@ def test_what_a_sub_agent_says_in_a_notification_chooses_no_workstream(place, cl
     assert "spec-7/planner" in asked["systemMessage"], "a person's word does"
 
 
+@pytest.mark.extended
 def test_the_answer_of_a_call_comes_before_a_transcript_that_lags(place, claude):
     transcript = place.home.parent / "main-1" / "subagents" / "agent-a1.jsonl"
     transcript.parent.mkdir(parents=True)
@@ -228,6 +235,7 @@ def test_the_answer_of_a_call_comes_before_a_transcript_that_lags(place, claude)
     assert "A plan." in json.dumps(planner(place)["turns"][-1])
 
 
+@pytest.mark.extended
 def test_one_that_is_recorded_only_keeps_its_words_from_the_background_too(place, claude):
     call = delegation("Look.", tool_response=LAUNCHED)
     call["tool_input"]["subagent_type"] = "Explorer"

@@ -99,6 +99,7 @@ def cut_off(killed) -> Killed:
     return killed
 
 
+@pytest.mark.extended
 def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(cut_off):
     for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
         told = cut_off.place.run(*words).out
@@ -112,6 +113,7 @@ def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(cut_off):
     assert turn["outcome"] == "process_died"
 
 
+@pytest.mark.extended
 def test_why_says_that_it_cannot_be_opened_from_outside_and_would_be_told(cut_off):
     now = cut_off.place.upthread("why", "spec-42/planner")["now"]
     assert (now["decision"], now["reasons"][0]) == ("resume_with_replay", "sub_agent_session")
@@ -133,6 +135,7 @@ def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
     assert "in    claude-code, called by its own tool, it would" in text
 
 
+@pytest.mark.extended
 def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(cut_off):
     cut_off.place.upthread("drain")
     answer = cut_off.before("Go on.", "c2")
@@ -145,6 +148,7 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
     assert "the last turn was cut off" in answer["systemMessage"]
 
 
+@pytest.mark.extended
 def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_it_as_well(cut_off):
     cut_off.place.upthread("drain")
     prompt = cut_off.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
@@ -160,6 +164,7 @@ def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_
     assert "it was asked: Make the file, KIWI-9." in prompt
 
 
+@pytest.mark.extended
 def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(cut_off):
     answer = cut_off.before("Go on.", "c2")  # its drain takes nothing in
     assert UNDECIDED in answer["systemMessage"]
@@ -180,6 +185,7 @@ def begin_and_end(killed: Killed) -> None:
     ended_well(killed, is_behind=False)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
 def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, last_call):
     last_call(killed)
@@ -189,6 +195,7 @@ def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, las
     assert "replay" not in answer["line"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
 def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(killed, last_call):
     last_call(killed)
@@ -209,6 +216,7 @@ def test_taken_in_twice_it_is_there_once(cut_off):
     assert cut_off.place.upthread("audit", "spec-42")["conversations"] == before
 
 
+@pytest.mark.extended
 def test_secrets_are_not_kept(killed):
     secret = "ghp_" + "a1B2c3D4" * 4 + "a1B2"
     killed.begin(f"Use {secret}.")
@@ -227,6 +235,7 @@ def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(cut_of
         assert [path for path in held if word in path.read_bytes()] == [], word
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("what", ["link", "pipe"])
 def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, what: str):
     killed.begin()
@@ -241,6 +250,7 @@ def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, 
     assert "is not read" in told
 
 
+@pytest.mark.extended
 def test_without_a_transcript_it_is_said_that_what_was_asked_was_not_kept(killed):
     killed.begin()
     told = killed.place.run("show", "spec-42").out
@@ -276,6 +286,7 @@ def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(c
         assert f'{go_on} spec-42/planner "…"' in told, words
 
 
+@pytest.mark.extended
 def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(cut_off):
     told = cut_off.place.run("show", "spec-42/planner").out
     assert "has no interface of its own" not in told
@@ -335,6 +346,7 @@ def end(killed: Killed, told: ClaudeTranscript, reply: str) -> None:
     killed.place.wait_for_words()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("is_behind", [False, True])
 def test_what_a_call_that_ended_well_did_is_on_record_too(killed, is_behind):
     ended_well(killed, is_behind=is_behind)
@@ -348,6 +360,7 @@ def test_what_a_call_that_ended_well_did_is_on_record_too(killed, is_behind):
     assert (said_in.count("KIWI-9"), said_in.count("MANGO-9")) == (1, 1)
 
 
+@pytest.mark.extended
 def test_what_a_call_read_with_commands_is_known_beside_what_its_tools_named(killed):
     named, shown = killed.place.project / "named.txt", killed.place.project / "shown.txt"
     for file in (named, shown):
@@ -370,6 +383,7 @@ def test_what_a_call_read_with_commands_is_known_beside_what_its_tools_named(kil
     assert (why["reading"]["files"], why["reading"]["commands_not_known"]) == (2, 1)
 
 
+@pytest.mark.extended
 def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_with_it(cut_off):
     cut_off.write_to_child("Go on, PLUM-9.")
     transcript = ClaudeTranscript(is_sidechain=True, version="2.1.330")
@@ -389,6 +403,7 @@ def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_wi
     assert "PLUM-9" not in first
 
 
+@pytest.mark.extended
 def test_what_was_asked_is_in_the_main_session_before_there_is_a_sub_agent(killed):
     killed.begin()
     main = ClaudeTranscript(version="2.1.330")
@@ -429,6 +444,7 @@ def opencode(place) -> KilledOpenCode:
     return KilledOpenCode(place)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode, is_begun):
     opencode.begin("c1", PROMPT, child=opencode.database.session() if is_begun else "")
@@ -439,6 +455,7 @@ def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode,
     assert "the session has what it did" not in answer["line"]
 
 
+@pytest.mark.extended
 def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_have_it(opencode):
     child = opencode.database.session()
     opencode.database.message(child, "user", text("Plan it."))
@@ -452,6 +469,7 @@ def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_
     assert "the session has what it did" not in answer["line"]
 
 
+@pytest.mark.extended
 def test_a_transcript_that_was_away_is_read_when_it_is_back_and_once(cut_off):
     away = cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
     for _ in range(2):
@@ -499,6 +517,7 @@ def test_what_was_forgotten_is_not_looked_for_again(cut_off):
     assert "KIWI-9" not in cut_off.place.run("audit", "spec-42").out
 
 
+@pytest.mark.extended
 def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(cut_off):
     cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
     cut_off.place.run("show", "spec-42")
@@ -508,6 +527,7 @@ def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(cut_
     assert cut_off.place.files("unread/*") == []
 
 
+@pytest.mark.extended
 def test_a_store_is_looked_into_again_for_some_days_only(cut_off):
     cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
     cut_off.place.run("show", "spec-42")
@@ -518,6 +538,7 @@ def test_a_store_is_looked_into_again_for_some_days_only(cut_off):
     assert cut_off.place.files("unread/*") == []
 
 
+@pytest.mark.extended
 def test_that_a_turn_did_nothing_is_said_where_its_store_was_read(killed):
     ended_without_a_call(killed)
     told = killed.place.run("show", "spec-42", "--effects").out
@@ -526,6 +547,7 @@ def test_that_a_turn_did_nothing_is_said_where_its_store_was_read(killed):
     assert unseen == {"turns": 0, "agents": [], "calls": 0}
 
 
+@pytest.mark.extended
 def test_two_conversations_of_a_role_that_were_cut_off_are_told_apart(killed):
     killed.before(PROMPT, "c1")
     killed.before("Another, PLUM-9.", "c2")

@@ -208,6 +208,7 @@ FACTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.extended
 @settings(
     max_examples=3 * EXAMPLES,
     deadline=None,

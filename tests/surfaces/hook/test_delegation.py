@@ -23,6 +23,7 @@ from upthread.core.decision.words import (
 )
 
 
+@pytest.mark.extended
 def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place):
     first = place.call("c1", "ses_1").answer
     assert first["task_id"] == ""
@@ -35,6 +36,7 @@ def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place
     assert second["prompt"] == "Go on."
 
 
+@pytest.mark.extended
 def test_what_hooks_saw_is_in_the_store_after_a_drain_and_once_only(place):
     place.call("c1", "ses_1", prompt="Plan it.")
     place.call("c2", "ses_1", prompt="Go on.")
@@ -56,6 +58,7 @@ READING = (
 )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("words", spread(READING, first=2))
 def test_whatever_is_asked_first_knows_what_hooks_saw(place, words):
     place.call("c1", "ses_1", prompt="Plan it.")
@@ -86,6 +89,7 @@ def test_a_call_under_way_is_running_for_whoever_asks(place, calls_before):
     assert place.upthread("status")["underway"] == ["spec-42/planner"]
 
 
+@pytest.mark.extended
 def test_a_call_that_no_hook_saw_begin_is_on_record_beside_the_session_the_role_has(place):
     place.call("c1", "ses_1")
     place.upthread("drain")
@@ -106,6 +110,7 @@ def test_a_call_that_no_hook_saw_begin_is_on_record_beside_the_session_the_role_
     assert len(place.upthread("audit", "spec-42")["conversations"]) == 2, "it is over"
 
 
+@pytest.mark.extended
 def test_a_call_that_no_hook_saw_begin_is_the_first_where_the_role_has_no_session(place):
     ended = {"child": "ses_1", "prompt": "Plan it.", "outcome": "ok", "reply": "Planned."}
     place.hook(place.request("ended", "c1", **ended))
@@ -125,6 +130,7 @@ def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     assert answer["line"].endswith(f": {done_in_words(FIRST, None)}")
 
 
+@pytest.mark.extended
 def test_a_drain_does_not_go_by_the_clock(place):
     """The clock was set back between the events of a call, and a name follows from the time."""
     place.call("c1", "ses_1")
@@ -137,6 +143,7 @@ def test_a_drain_does_not_go_by_the_clock(place):
     assert view["last_turn"]["outcome"] == "ok"
 
 
+@pytest.mark.extended
 def test_calls_at_the_same_moment_get_a_session_each(place):
     answers = [
         place.hook(place.request("before", call_id, prompt="Plan it.")).answer
@@ -173,6 +180,7 @@ def named(place, call_id: str, child: str, **ended):
     return decided.answer["line"]
 
 
+@pytest.mark.extended
 def test_a_session_that_the_model_names_itself_is_gone_on_with_on_record(place):
     place.call("c1", "ses_1")
     assert "spec-42/planner" in named(place, "c2", "ses_1")
@@ -182,6 +190,7 @@ def test_a_session_that_the_model_names_itself_is_gone_on_with_on_record(place):
     assert place.upthread("show", "spec-42")["state"] == "running"
 
 
+@pytest.mark.extended
 def test_a_session_that_is_no_role_s_any_more_is_recorded_beside_it_when_the_model_names_it(place):
     place.call("c1", "ses_1")
     place.call("c2", "ses_2", prompt="fresh: Anew.")
@@ -204,6 +213,7 @@ def misnamed(place, call_id: str, *, role: str = "planner"):
     return place.hook(request).answer
 
 
+@pytest.mark.extended
 def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_model_names_it(place):
     place.call("c1", "ses_1")
     told = misnamed(place, "c2")
@@ -219,6 +229,7 @@ def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_mod
     assert "the call named a session that the agent does not have" in said
 
 
+@pytest.mark.extended
 def test_an_unknown_session_is_said_and_on_record_for_roles_nobody_configured_too(place):
     told = misnamed(place, "c1", role="explore")
     assert (told["task_id"], told["is_traced"]) == ("", True)
@@ -244,6 +255,7 @@ def test_a_session_that_somebody_is_using_is_said_to_be_in_use_when_a_model_name
     assert "only recorded" in line
 
 
+@pytest.mark.extended
 def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
     names = [f"file-{number}.txt" for number in range(6)]
     for name in names:
@@ -267,6 +279,7 @@ def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
     assert "# Briefing" in fresh["prompt"]
 
 
+@pytest.mark.extended
 def test_a_touched_file_with_the_same_content_has_not_changed(place):
     (place.project / "a.txt").write_text("one")
     place.call("c1", "ses_1", files=[{"path": "a.txt", "how": "read"}])
@@ -276,6 +289,7 @@ def test_a_touched_file_with_the_same_content_has_not_changed(place):
     assert answer["line"].endswith(f"{done_in_words(RESUME, 'ses_1')} · 2nd turn")
 
 
+@pytest.mark.extended
 def test_another_branch_is_told(place):
     place.call("c1", "ses_1")
     subprocess.run(["git", "checkout", "-qb", "other"], cwd=place.project, check=True)
@@ -284,6 +298,7 @@ def test_another_branch_is_told(place):
     assert "the branch is `other`; it was `main`" in answer["prompt"]
 
 
+@pytest.mark.extended
 def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place):
     place.call("c1", "ses_1", prompt="Remember KIWI.")
     place.upthread("drain")
@@ -300,6 +315,7 @@ def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place)
     assert chain[0]["ended_because"] == "missing"
 
 
+@pytest.mark.extended
 def test_the_environment_a_prompt_a_branch_and_nothing_say_which_workstream(place):
     place.upthread("use", "--clear")
     request = place.request("before", "c1", prompt="Plan it.")
@@ -311,6 +327,7 @@ def test_the_environment_a_prompt_a_branch_and_nothing_say_which_workstream(plac
     assert place.upthread("status")["because"] == "branch"
 
 
+@pytest.mark.extended
 def test_a_worktree_is_the_same_project_and_says_for_itself_what_it_works_on(place):
     place.call("c1", "ses_1")
     tree = place.project.parent / "tree"
@@ -321,6 +338,7 @@ def test_a_worktree_is_the_same_project_and_says_for_itself_what_it_works_on(pla
     assert told["task_id"] == "ses_1"
 
 
+@pytest.mark.extended
 def test_roles_nobody_configured_are_left_alone_and_recorded_under_their_main_session(place):
     for number in ("1", "2"):
         request = place.request("before", number, prompt="Look.", role="explore")
@@ -392,6 +410,7 @@ sys.stderr.write("\\n".join(sys.modules))
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("call_id", ["first", "resumed"])
 def test_the_usual_call_loads_nothing_heavy(place, call_id):
     if call_id == "resumed":
@@ -410,6 +429,7 @@ def test_the_usual_call_loads_nothing_heavy(place, call_id):
     assert set(done.stderr.decode().split("\n")) & set(HEAVY) == set()
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_a_call_that_ends_during_a_look_is_still_running_in_it(place, monkeypatch):
     """It was `idle`: over for who looked for calls, and not in the record that had been read."""

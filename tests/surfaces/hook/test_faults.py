@@ -93,6 +93,7 @@ def line_of(said: Said) -> str:
     return said.answer.get("line", "")
 
 
+@EXTENDED
 @pytest.mark.parametrize("damage", spread(DAMAGES, first=3, name=NAME))
 def test_a_damaged_binding_is_told_and_the_agent_goes_on(seen, damage):
     path = seen.binding
@@ -128,6 +129,7 @@ def test_a_spool_that_is_no_directory_is_an_error_that_names_it(seen):
         assert str(spool) in done.out + done.err
 
 
+@EXTENDED
 @pytest.mark.parametrize("damage", spread(DAMAGES[:-1], first=2, name=NAME))
 def test_a_damaged_place_is_told(seen, damage):
     (path,) = seen.home.glob("hooks/places/*.json")
@@ -135,6 +137,7 @@ def test_a_damaged_place_is_told(seen, damage):
     assert line_of(seen.hook(seen.request("before", "c1"))).startswith(UNDECIDED)
 
 
+@EXTENDED
 def test_what_is_no_request_is_told(seen):
     for raw in (b"", b"{", b"[]", b"\xff\xfe", b'{"event": "before"' + b" " * 100):
         assert line_of(seen.hook(raw)).startswith(UNDECIDED), raw
@@ -153,12 +156,14 @@ def test_a_request_that_cannot_be_read_is_told_in_words(seen, raw, why):
     assert seen.hook(raw).answer["line"].endswith(why)
 
 
+@EXTENDED
 def test_a_lock_that_is_held_is_not_waited_for_by_a_decision(seen):
     with locked(seen):
         said = seen.hook(seen.request("before", "c1", prompt="Go on."))
     assert "held by another process" in line_of(said)
 
 
+@EXTENDED
 @pytest.mark.parametrize("event", ["started", "ended"])
 def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
     seen.hook(seen.request("before", "c1", prompt="Go on."))
@@ -178,6 +183,7 @@ def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
     assert (shown["state"], shown["turns"]) == ("done", 2)
 
 
+@EXTENDED
 def test_a_full_disk_is_told_with_what_could_not_be_kept(seen):
     said = seen.hook(seen.request("before", "c1", prompt="Go on."), before=disk_is_full)
     assert line_of(said).startswith(UNDECIDED)
@@ -186,6 +192,7 @@ def test_a_full_disk_is_told_with_what_could_not_be_kept(seen):
     assert again.answer["task_id"] == "ses_1", "what was there is still there"
 
 
+@EXTENDED
 def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
     with locked(seen):
         seen.hook(seen.request("before", "c1", prompt="Go on."))
@@ -196,6 +203,7 @@ def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
     assert words.UNDECIDED not in again
 
 
+@EXTENDED
 def test_a_program_that_takes_too_long_ends_by_itself(seen):
     """Standard input stays open, as with an agent that hangs; the hook does not wait for it."""
     read, write = os.pipe()

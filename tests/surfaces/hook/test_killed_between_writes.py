@@ -14,6 +14,8 @@ import pytest
 from tests.support.sets import spread
 from tests.surfaces.hook.conftest import PROGRAM
 
+pytestmark = pytest.mark.extended
+
 KILLED = """
 import os, runpy, signal, sys
 before, program = int(sys.argv[1]), sys.argv[2]

@@ -105,6 +105,7 @@ def child(told: Any) -> str:
     return found
 
 
+@EXTENDED
 def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     opencode = place.opencode()
     first = opencode.call("ses_a", "Plan it.", reads=["README.md"])
@@ -179,11 +180,13 @@ def test_a_session_that_the_model_names_itself_is_the_one_that_goes_on(place: Pl
     assert child(opencode.call("ses_a", "Other.", sessionID=first)) == first
 
 
+@EXTENDED
 def test_other_tools_and_roles_that_nobody_configured_are_left_alone(place: Place):
     told = place.opencode().call("ses_a", "Look.", agent="nobody-knows")
     assert told["input"] == {"agent": "nobody-knows", "prompt": "Look.", "description": "do it"}
 
 
+@EXTENDED
 def test_where_upthread_is_gone_opencode_goes_on(place: Place):
     opencode = place.opencode()
     shutil.rmtree(Path(place.up.environment["UPTHREAD_HOME"]) / "hooks")

@@ -45,6 +45,7 @@ def call_while_looking(place: HookPlace, words: list[str], **said: str) -> None:
     place.wait_for_words()
 
 
+@pytest.mark.extended
 def test_planted_secrets_are_in_no_file_that_hooks_write(place, capsys):
     (place.project / "notes.txt").write_text("one")
     secrets = planted(SECRETS_PLANTED)
@@ -86,6 +87,7 @@ def test_no_word_is_kept_where_only_an_index_is(place):
     assert resumed["task_id"] == "ses_1", "an index is enough to go on"
 
 
+@pytest.mark.extended
 def test_a_record_that_was_kept_in_full_is_redacted_for_hooks_once_that_is_asked(place):
     ((_, word, text),) = planted(1)
     record(place, "full")
@@ -110,6 +112,7 @@ def test_a_long_prompt_is_handed_over_whole_and_not_waited_for(place):
     assert json.loads(said_path.read_text())["reply"] == {"text": reply}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("program", ["import os; os.abort()", "import sys; sys.exit(1)"])
 def test_words_that_nobody_could_keep_are_said_to_be_lost(place, program):
     place.start_drains_by(program)
@@ -144,6 +147,7 @@ def test_an_error_never_quotes_what_was_said(place):
     assert holding(place, [word]) == {}
 
 
+@pytest.mark.extended
 def test_forgetting_empties_spool_and_bindings_of_what_is_forgotten(place):
     """Also of a workstream that is not published any more, and of what a crash left half written."""
     for workstream, word in (("spec-42", "Kestrel-11"), ("other-7", "Merlin-22")):
@@ -168,6 +172,7 @@ def test_forgetting_empties_spool_and_bindings_of_what_is_forgotten(place):
     assert again["task_id"] == "ses_spec-42", "the outline is enough to go on"
 
 
+@pytest.mark.extended
 def test_what_a_call_is_using_is_not_forgotten_under_it(place):
     place.call("c1", "ses_1", prompt="Find Kestrel-11.")
     place.hook(place.request("before", "c2", prompt="Go on."))

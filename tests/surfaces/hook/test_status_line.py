@@ -32,6 +32,7 @@ def line(place):
     return shown
 
 
+@pytest.mark.extended
 def test_it_says_which_workstream_and_what_runs(place, line):
     assert line() == "spec-42"
     place.hook(place.request("before", "c1", prompt="Plan it."))
@@ -41,6 +42,7 @@ def test_it_says_which_workstream_and_what_runs(place, line):
     assert line().count("running") == 2, "what is only recorded is not of the workstream"
 
 
+@pytest.mark.extended
 def test_it_says_where_there_is_none_and_nothing_where_nobody_set_up(place, line, tmp_path):
     place.upthread("use", "--clear")
     assert line() == "no workstream"
@@ -48,12 +50,14 @@ def test_it_says_where_there_is_none_and_nothing_where_nobody_set_up(place, line
     assert line(workspace={"current_dir": str(tmp_path / "elsewhere")}) == ""
 
 
+@pytest.mark.extended
 def test_what_it_cannot_read_stands_in_the_line(place, line):
     (path,) = place.home.glob("hooks/places/*.json")
     path.write_text("{")
     assert line() == "upthread: UnreadableError"
 
 
+@pytest.mark.extended
 def test_it_says_how_many_questions_are_open(place, line):
     shutil.copytree(GREETER, place.project, dirs_exist_ok=True)
     place.run("run", "spec-42", "--spec", "spec.md", "--agent", "rehearsal")
@@ -61,6 +65,7 @@ def test_it_says_how_many_questions_are_open(place, line):
     assert line() == "spec-42 · 2 open questions"
 
 
+@pytest.mark.extended
 def test_each_open_question_counts_however_long_its_workstreams_state_is(place, line):
     place.call("c1", "ses_1")
     place.upthread("drain")

@@ -58,6 +58,7 @@ def result_of(told: subprocess.Popen[str]) -> list[dict]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+@pytest.mark.extended
 def test_a_call_finds_a_turn_under_way_and_works_beside_it(ours):
     told = tell(ours, SLOW)
     wait_for_claim(ours)
@@ -86,6 +87,7 @@ def test_a_turn_is_refused_while_a_call_uses_the_session_and_says_who(ours):
     assert ours.run("reset", "spec-42/planner", "--yes").code == 6
 
 
+@pytest.mark.extended
 def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
     """Its words are taken in first, else the turn would know nothing of the call."""
     ours.hook(ours.request("before", "c1", prompt="Plan it."))
@@ -102,6 +104,7 @@ def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
     assert view["turns"] == 2
 
 
+@pytest.mark.extended
 def test_a_turn_opens_a_sibling_where_that_is_asked(ours):
     ours.hook(ours.request("before", "c1", prompt="Plan it."))
     (started,) = [
@@ -113,6 +116,7 @@ def test_a_turn_opens_a_sibling_where_that_is_asked(ours):
     assert ours.upthread("show", "spec-42")["roles"][0]["slot"] == 2
 
 
+@pytest.mark.extended
 def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours):
     told = tell(ours, SLOW)
     wait_for_claim(ours)
@@ -129,6 +133,7 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
     assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
 
 
+@pytest.mark.extended
 def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours):
     ours.call("c0", "ses_1")
     ours.wait_for_words()
@@ -146,6 +151,7 @@ def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours
     assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
 
 
+@pytest.mark.extended
 def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(place):
     place.call("c0", "ses_1")
     place.upthread("drain")
@@ -166,6 +172,7 @@ def test_settings_that_cannot_be_read_are_told_and_the_agent_goes_on(place):
     assert "upthread.toml has changed and could not be taken in" in said.answer["line"]
 
 
+@pytest.mark.extended
 def test_what_has_not_moved_is_not_published_again(ours):
     ours.call("c1", "ses_1")
     ours.wait_for_words()
@@ -178,6 +185,7 @@ def test_what_has_not_moved_is_not_published_again(ours):
     assert still.stat().st_ino == written
 
 
+@pytest.mark.extended
 def test_what_was_published_before_the_settings_changed_is_published_again(ours):
     ours.call("c1", "ses_1")
     ours.wait_for_words()
@@ -191,6 +199,7 @@ def test_what_was_published_before_the_settings_changed_is_published_again(ours)
     assert (before["decision"], after["decision"]) == ("resume", "start_fresh_with_briefing")
 
 
+@pytest.mark.extended
 def test_a_hook_says_what_why_says_of_a_session_that_is_nearly_full(ours):
     prompt = "[[rehearse: usage 95000 100000]] [[rehearse: say planned]]"
     assert ours.run("tell", "spec-42/planner", prompt, "--agent", "rehearsal").code == 0

@@ -181,6 +181,7 @@ async def test_what_a_model_answers_is_no_person_s_and_the_run_waits_for_one(ser
     assert "a program, with nobody at a terminal answered `opening`: `Good day`" in told
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_a_model_s_answer_counts_where_a_person_has_said_so_and_stays_the_model_s(alone):
     with (alone.home / "upthread" / "config.toml").open("a") as own:
@@ -224,6 +225,7 @@ async def ask_person(client: Client, address: str) -> Any:
     return await call(client, "delegate", address=address, prompt=f"[[rehearse: say {ASKS}]]")
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", spread(["auto", "legacy"]))
 async def test_a_person_is_asked_by_the_protocol_and_the_role_goes_on_with_the_answer(server, mode):
@@ -249,6 +251,7 @@ async def test_a_person_who_declines_leaves_it_waiting(server):
     assert (stands["status"], stands["questions"]) == ("waiting", {"q1": "Which word?"})
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_a_client_that_can_ask_nobody_gets_the_questions(server):
     async with connected(server) as client:
@@ -269,6 +272,7 @@ async def test_what_nobody_was_there_to_allow_is_not_done_and_told(server):
     assert listed["state"] == "parked"
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_a_delegation_that_takes_long_is_answered_with_its_handle_and_waited_for(server):
     slow = "[[rehearse: slow 5 100]]"
@@ -323,6 +327,7 @@ async def test_a_refusal_is_an_answer_with_its_reason(server):
     assert "running" in refused["detail"]
 
 
+@pytest.mark.extended
 @pytest.mark.anyio
 async def test_eight_clients_at_once_each_get_their_own_answer(address):
     answers: dict[int, Any] = {}
@@ -348,6 +353,7 @@ REBOUND = {"Host": "page.example:{port}", "Origin": "http://page.example:{port}"
 """DNS rebinding: the browser believes that it talks to the page's own host, port and all."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -169,6 +169,7 @@ def test_what_was_said_is_found_and_leads_to_its_workstream(site: Site):
     assert "Nothing that was said" in site.ask("/search?q=nobody-said-this")[1]
 
 
+@EXTENDED
 def test_a_new_turn_is_told_of_while_a_workstream_is_looked_at(site: Site, place: Path):
     tell(place, "moving/planner", 1)
     page = site.ask("/workstream?name=moving")[1]
@@ -199,6 +200,7 @@ def test_htmx_is_the_one_that_was_published_and_has_its_licence():
     assert "Zero-Clause BSD" in folder.joinpath("htmx.LICENSE").read_text()
 
 
+@EXTENDED
 @needs_chromium
 @pytest.mark.timeout(240)
 def test_a_browser_asks_this_server_alone_runs_nothing_else_and_follows_what_moves(
@@ -213,6 +215,7 @@ def test_a_browser_asks_this_server_alone_runs_nothing_else_and_follows_what_mov
     assert ATTACKS["script"] in Seen(seen.dom).text
 
 
+@EXTENDED
 @needs_chromium
 @needs_axe
 @pytest.mark.timeout(240)

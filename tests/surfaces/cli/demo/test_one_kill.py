@@ -7,7 +7,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from upthread.core.decision.words import RESUME, done_in_words
+
+pytestmark = pytest.mark.extended
 
 
 def test_a_role_is_killed_and_goes_on_in_its_session_and_nothing_is_left_of_it(tmp_path):
