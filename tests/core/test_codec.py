@@ -131,7 +131,6 @@ OF_A_CHILD = ToolResultPart(
 )
 
 
-@pytest.mark.extended
 @given(PARTS)
 @example(OF_A_CHILD)
 def test_every_part_comes_back_identical(part):
@@ -140,14 +139,12 @@ def test_every_part_comes_back_identical(part):
     assert codec.encode_part(codec.decode_part(*stored)) == stored
 
 
-@pytest.mark.extended
 @given(_events_of(events.TurnEvent))
 def test_every_turn_event_comes_back_identical(event):
     kind, payload = codec.encode_event(event)
     assert codec.decode_turn_event(kind, payload) == event
 
 
-@pytest.mark.extended
 @given(_events_of(events.RunEvent))
 def test_every_run_event_comes_back_identical(event):
     kind, payload = codec.encode_event(event)
@@ -164,7 +161,6 @@ def test_text_is_kept_byte_for_byte(text):
     assert codec.decode_text(codec.encode_text(text)) == text
 
 
-@pytest.mark.extended
 @given(JSON)
 def test_valid_values_are_stored_as_json_anybody_can_read(value):
     encoded = codec.encode_json(value)

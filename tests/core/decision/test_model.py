@@ -106,7 +106,6 @@ def test_a_decision_that_was_stored_without_them_rested_on_nothing():
         assert limit_in(stored) is None
 
 
-@pytest.mark.extended
 @given(inputs=INPUTS)
 def test_inputs_are_read_back_as_they_were_stored_but_for_what_is_looked_at_anew(inputs):
     stored = decode_json(encode_json(dict(worth_keeping(inputs))))

@@ -60,7 +60,6 @@ def test_a_key_that_was_cut_is_found_by_the_end_it_has(gutter, cut):
     assert "some words after it." in redacted
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("name", KEYS)
 def test_a_key_in_json_leaves_it_valid(name):
     document = json.dumps({"output": "\n" + KEYS[name] + "\n", "next": 1})
@@ -93,7 +92,6 @@ def test_a_key_on_one_line_is_found():
     assert redacted.endswith("; next")
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("name", PEM_NAMES)
 @pytest.mark.parametrize("joint", [" ", "  "])
 def test_a_key_whose_lines_were_put_into_one_is_gone_wherever_it_was_cut(name, joint):
@@ -155,7 +153,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("kind", spread(HOSTILE, first=["first lines on one", "tags"]))
 def test_a_long_text_is_read_in_one_go(kind):
     """A reader that went back for each line would run into the time limit."""

@@ -63,7 +63,6 @@ LINES = st.one_of(
 )
 
 
-@pytest.mark.extended
 @given(st.lists(LINES, max_size=5).map("\n".join))
 def test_plain_front_matter_is_what_yaml_makes_of_it(text: str):
     plain = _plain_mapping(text)
@@ -153,7 +152,6 @@ def test_dashes_inside_a_block_of_front_matter_do_not_end_it():
     assert role.instructions == "You plan."
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

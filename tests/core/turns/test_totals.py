@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -67,7 +66,6 @@ def test_of_more_failed_turns_than_are_named_nothing_is_kept() -> None:
     assert structs.replace(last[-1]) == kept
 
 
-@pytest.mark.extended
 @given(
     st.lists(
         st.tuples(
