@@ -28,7 +28,7 @@ demo: .venv/app  ## run the main job on the embedded defaults
 	$(BIN)/upthread demo
 
 test: .venv/dev agents  ## install what the tests need; run each promise, verb and adapter once
-	$(BIN)/python tools/run_tests.py test
+	$(BIN)/python -m tools.run_tests test
 
 agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
@@ -43,12 +43,12 @@ docs: .venv/dev  ## write the generated parts of the docs again, and take its pi
 
 test-rest: .venv/dev agents  ## what `make test-all` has beyond `make test`
 	@failed=0; $(MAKE) --no-print-directory frameworks || failed=1; \
-	$(BIN)/python tools/run_tests.py rest || failed=1; exit $$failed
+	$(BIN)/python -m tools.run_tests rest || failed=1; exit $$failed
 
 test-all: test test-rest  ## also the pairwise matrices, the frameworks, the real agents
 
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
-	$(BIN)/python tools/run_tests.py live
+	$(BIN)/python -m tools.run_tests live
 
 new-agents: .venv/dev  ## the same with the newest agents of the npm registry: docs/agents/measured.md
 	$(BIN)/python -m tools.new_agents
@@ -66,7 +66,7 @@ frameworks: .venv/dev .frameworks/installed  ## the agent frameworks' own suites
 	  -o filterwarnings=default
 
 soak: .venv/dev agents frameworks  ## everything: whole matrices, long, random; and mutants
-	$(BIN)/python tools/run_tests.py soak
+	$(BIN)/python -m tools.run_tests soak
 	$(BIN)/python tools/mutants.py --sample 40
 
 bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run

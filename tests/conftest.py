@@ -25,8 +25,10 @@ OTHER_HOMES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_C
 
 def pytest_configure():
     """Take the user's own HOME away from all tests, and from all they start."""
-    # A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.
+    # A shell starts background jobs with Ctrl-C ignored, nohup with SIGHUP, and child processes
+    # would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ["HOME"] = NOBODYS_HOME
     for name in list(os.environ):
         if name.startswith(("XDG_", "GIT_CONFIG")) or name in OTHER_HOMES:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.sets import EXTENDED
+from tests.support.sets import SOAK
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = {
@@ -35,7 +35,7 @@ def test_any(n, built):
 }
 
 
-@EXTENDED
+@SOAK
 def test_tests_of_one_group_run_in_one_worker(tmp_path):
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)

@@ -1,4 +1,4 @@
-"""Run one set of tests: `python tools/run_tests.py test|rest|soak|live`.
+"""Run one set of tests: `python -m tools.run_tests test|rest|soak|live`.
 
 `test` is the first set, `rest` is what `make test-all` has beyond it, without the frameworks, and
 `soak` is everything. Each set has two parts, because the real agents run enclosed: loopback only,
@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tools.size_cap import excess_of_minutes
+
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 PROCESSES: Final = "2"
 SLOWEST_SHOWN: Final = 20
@@ -36,6 +38,9 @@ EXPRESSIONS: Final = {
     "soak": "",
 }
 """For each set, the marker expression that selects its tests."""
+
+LIMITED: Final = ("test",)
+"""The sets whose processor minutes `tools/size_cap.toml` limits."""
 
 VARIABLES: Final = {"rest": {"UPTHREAD_THOROUGH": "1"}, "soak": {"UPTHREAD_SOAK": "1"}}
 """How much each random test tries: see `tests/support/thoroughness.py`."""
@@ -82,7 +87,10 @@ def main(target: str) -> int:
     for part in failed:
         print(f"--- failed: {part.name} (exit code {part.exit_code})")
         print(*part.failures[-LINES_REPEATED_MAX:], sep="\n", flush=True)
-    return failed[0].exit_code if failed else 0
+    excess = excess_of_minutes(target, cpu_minutes) if target in LIMITED else ""
+    if excess:
+        print(f"--- {excess}")
+    return failed[0].exit_code if failed else int(bool(excess))
 
 
 def _children_cpu_s() -> float:

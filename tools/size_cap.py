@@ -1,5 +1,7 @@
 """Hold the repository to its caps on size: `python -m tools.size_cap [--root DIRECTORY]`.
 
+With `--ci-times FILE`, holds CI to its processor minutes instead; bash's `times` wrote the file.
+
 `tools/size_cap.toml` holds the caps and every raise of a cap. Prints one line for each cap, for
 example `code lines 67,810 of 67,810`, and fails above a cap. `tools/counting.py` says what counts.
 """
@@ -7,6 +9,7 @@ example `code lines 67,810 of 67,810`, and fails above a cap. `tools/counting.py
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import tomllib
 from collections import Counter
@@ -62,6 +65,25 @@ def processor_minutes_max(name: str, root: Path = ROOT) -> float:
     if not isinstance(measured.get(name), int | float):
         raise CapFileError(f"{FILE} has no number for {name} under [processor_minutes]")
     return measured[name] * SPARE
+
+
+def excess_of_minutes(name: str, minutes: float, root: Path = ROOT) -> str:
+    """Return what to print when `minutes` are more than `name` may take, else ""."""
+    minutes_max = processor_minutes_max(name, root)
+    if minutes <= minutes_max:
+        return ""
+    return (
+        f"FAILED: {name} took {minutes:.1f} processor minutes and may take {minutes_max:.1f}."
+        f" Mark tests as extended or soak, or make them quicker; the number is in {FILE}."
+    )
+
+
+def minutes_in(times: str) -> float:
+    """Return the minutes that bash's `times` prints: its own and its children's, as 1m30.5s."""
+    found = re.findall(r"(\d+)m([\d.]+)s", times)
+    if len(found) != 4:  # noqa: PLR2004 - user and system, of the shell and of its children
+        raise CapFileError(f"these are no four times of bash's `times`: {times!r}")
+    return sum(int(minutes) + float(seconds) / 60 for minutes, seconds in found)
 
 
 def read_caps(root: Path) -> dict[str, int]:
@@ -196,7 +218,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Return 1 when the repository is above a cap, 2 when the file with the caps is wrong."""
     parser = argparse.ArgumentParser(description="Hold the repository to its caps on size.")
     parser.add_argument("--root", type=Path, default=ROOT)
-    root = parser.parse_args(arguments).root
+    parser.add_argument("--ci-times", type=Path)
+    given = parser.parse_args(arguments)
+    root = given.root
+    if given.ci_times:
+        minutes = minutes_in(given.ci_times.read_text(encoding="utf-8"))
+        excess = excess_of_minutes("ci", minutes, root)
+        print(f"--- CI: {minutes:.1f} processor minutes", *filter(None, [excess]), sep="\n")
+        return 1 if excess else 0
     try:
         caps = read_caps(root)
     except CapFileError as error:

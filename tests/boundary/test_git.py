@@ -70,7 +70,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", spread(GIT_CLONES, first=REPRESENTATIVES))
+@pytest.mark.parametrize(
+    "name", spread(GIT_CLONES, first=REPRESENTATIVES, extended=GIT_CLONES[::4])
+)
 def test_no_verb_runs_what_a_repository_names_or_waits_for_what_lies_there(tmp_path, canary, name):
     clone = CLONES[name]
     clone.build(tmp_path / "clone", canary)

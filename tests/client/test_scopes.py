@@ -29,7 +29,7 @@ from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
 from upthread.testing.store_conformance.copies import everything, recorded_in
 
-CALLS = (500, pytest.param(3_000, marks=EXTENDED), pytest.param(10_000, marks=SOAK))
+CALLS = (500, pytest.param(10_000, marks=SOAK))
 CALLS_IN_A_ROW = 250
 BARE_CALLS = 10_000 if os.environ.get("UPTHREAD_SOAK") else 2_000
 AGENTS_ASKED = 2

@@ -10,7 +10,7 @@ import pytest
 from tests.hostile.entries import ADDRESS, CALLS, EVENTS, WORKSTREAM, calls
 from tests.hostile.world import World
 from tests.support.hostile_clones import CLONES
-from tests.support.sets import EXTENDED, SOAK, spread
+from tests.support.sets import SOAK, spread
 
 from upthread.surfaces.cli.program import VERBS
 
@@ -48,8 +48,15 @@ def test_nothing_of_a_clone_of_each_kind_is_run_and_nothing_hangs_or_leaks(numbe
     assert world.breaches == []
 
 
-@EXTENDED
-@pytest.mark.parametrize("number", range(len(CLONES)), ids=list(CLONES).__getitem__)
+@pytest.mark.parametrize(
+    "number",
+    spread(
+        range(len(CLONES)),
+        first=0,
+        extended=range(0, len(CLONES), 6),
+        name=list(CLONES).__getitem__,
+    ),
+)
 def test_nothing_of_any_clone_is_run_and_nothing_hangs_or_leaks(number, hostile_world):
     world, every = hostile_world, calls()
     world.enter(list(CLONES.values())[number])

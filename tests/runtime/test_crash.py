@@ -127,7 +127,7 @@ async def is_approved(project: upthread.Project) -> bool:
     spread(
         RUN_COMMITS,
         first=[(9, "before"), (16, "after")],
-        extended=RUN_COMMITS[1::4],
+        extended=RUN_COMMITS[1::8],
         name=lambda case: "-".join(map(str, case)),
     ),
 )

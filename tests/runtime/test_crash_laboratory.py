@@ -19,7 +19,7 @@ from tests.support.sets import spread
 from tests.support.world import World
 
 SEEDS = range(1, 51)
-EXTENDED_SEEDS = 3
+EXTENDED_SEEDS = 1
 
 
 @pytest.fixture

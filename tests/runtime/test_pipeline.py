@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from tests.support.sets import EXTENDED, spread
+from tests.support.sets import EXTENDED, SOAK, spread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually, git
 
@@ -30,8 +30,9 @@ async def run_to_the_end(
     return view
 
 
-@EXTENDED
-@pytest.mark.parametrize("continuity", [None, "resume"])
+@pytest.mark.parametrize(
+    "continuity", [pytest.param(None, marks=EXTENDED), pytest.param("resume", marks=SOAK)]
+)
 async def test_seven_iterations_keep_every_resuming_roles_session(world, continuity):
     specification = world.take_example()
     options = upthread.RunOptions(agent="rehearsal", continuity=continuity)

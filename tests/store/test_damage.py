@@ -85,7 +85,7 @@ PARTS = [(seq, ordinal) for seq in range(1, MESSAGES + 1) for ordinal in (0, 1)]
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("part", spread(PARTS, first=[(1, 0), (6, 0), (12, 1)]))
+@pytest.mark.parametrize("part", spread(PARTS, first=[(1, 0), (6, 0), (12, 1)], extended=12))
 def test_one_flipped_bit_in_a_part_is_found(record, part):
     seq, ordinal = part
     where = f"message_seq = {seq} AND ordinal = {ordinal}"

@@ -52,8 +52,8 @@ def write_caps(tree: Path, *raises: str) -> None:
 def check(tree: Path, capsys: pytest.CaptureFixture[str]):
     """Checks the small repository; returns the exit code and what is printed."""
 
-    def run() -> tuple[int, str]:
-        code = size_cap.main(["--root", str(tree)])
+    def run(*more: str) -> tuple[int, str]:
+        code = size_cap.main(["--root", str(tree), *more])
         return code, capsys.readouterr().out
 
     return run
@@ -185,3 +185,11 @@ def test_processor_minutes_have_a_fifth_to_spare(tree: Path):
     assert size_cap.processor_minutes_max("test", tree) == pytest.approx(6)
     with pytest.raises(size_cap.CapFileError, match="no number for ci"):
         size_cap.processor_minutes_max("ci", tree)
+
+
+def test_ci_fails_above_its_processor_minutes(tree: Path, check, tmp_path: Path):
+    file, times = tree / "tools/size_cap.toml", tmp_path / "times"
+    file.write_text(file.read_text() + "ci = 10\n")
+    for minutes, code in ((11, 0), (12, 1)):
+        times.write_text(f"0m1.000s 0m0.000s\n{minutes}m0.500s 0m10.000s\n")
+        assert check("--ci-times", str(times))[0] == code

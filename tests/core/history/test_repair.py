@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import SOAK
 
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
@@ -126,7 +126,7 @@ def failures(given: History, rules=None, *, are_ours_asked: bool = True) -> list
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "seeds",
-    [range(SEEDS_TRIED), pytest.param(range(SEEDS_TRIED, SEEDS_IN_CI), marks=EXTENDED)],
+    [range(SEEDS_TRIED), pytest.param(range(SEEDS_TRIED, SEEDS_IN_CI), marks=SOAK)],
     ids=str,
 )
 def test_any_damaged_history_is_valid_for_every_provider_after_repair(seeds):

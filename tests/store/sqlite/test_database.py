@@ -9,7 +9,7 @@ from contextlib import closing
 
 import apsw
 import pytest
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 from tests.support.shipped_stores import disk_full
 from tests.support.sqlite_faults import faulty_file_system
 
@@ -213,7 +213,7 @@ def test_an_io_error_at_any_operation_loses_nothing_acknowledged(tmp_path, opera
     assert raw(path).pragma("integrity_check") == "ok"
 
 
-@pytest.mark.parametrize("step", [17, pytest.param(1, marks=EXTENDED)])
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=SOAK)])
 def test_an_io_error_while_opening_leaves_a_store_that_opens_later(tmp_path, step):
     with faulty_file_system() as disk:
         for operations_left in range(0, 200, step):

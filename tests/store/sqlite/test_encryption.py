@@ -141,7 +141,7 @@ MEGABYTES = 8
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("share", spread(range(5), first=[2]))
+@pytest.mark.parametrize("share", spread(range(5), first=[2], extended=1))
 @pytest.mark.parametrize(("before", "after"), [(None, KEY), (KEY, None)], ids=["in", "out"])
 def test_a_kill_at_any_moment_leaves_it_under_the_old_key_or_the_new(path, before, after, share):
     """A kill cannot be aimed by an event inside SQLite, so that some moments are tried."""

@@ -114,7 +114,7 @@ def at_work(clone) -> InClone:
 
 
 @EXTENDED
-@pytest.mark.parametrize("verb", spread(VERBS))
+@pytest.mark.parametrize("verb", spread(VERBS, extended=5))
 def test_no_verb_runs_one(at_work, verb):
     done = at_work.up(*verb.split(), code=None)
     assert "Traceback" not in done.err

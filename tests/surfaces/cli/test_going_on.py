@@ -149,7 +149,7 @@ def commands_in(text: str) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", spread(CASES, first=FIRST_SET))
+@pytest.mark.parametrize("name", spread(CASES, first=FIRST_SET, extended=6))
 def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: str):
     state, come_about, code = CASES[name]
     name = name.replace(" ", "-") if name[0] != "-" else name

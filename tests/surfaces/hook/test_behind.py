@@ -65,7 +65,7 @@ READING = (
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("words", spread(READING))
+@pytest.mark.parametrize("words", spread(READING, extended=1))
 def test_whoever_reads_a_record_that_lacks_a_turn_is_told_so_and_what_helps(stuck, words):
     words = words.split()
     (taker,) = takers(stuck)

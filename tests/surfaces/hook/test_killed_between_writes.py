@@ -57,8 +57,8 @@ def planned(place):
     return place
 
 
-@pytest.mark.parametrize("role", spread(["planner", "stranger"]))
-@pytest.mark.parametrize("dies", spread(["before", "started"]))
+@pytest.mark.parametrize("role", spread(["planner", "stranger"], extended=0))
+@pytest.mark.parametrize("dies", spread(["before", "started"], extended=0))
 def test_a_hook_killed_before_any_of_its_files_costs_no_word_of_what_follows(planned, dies, role):
     words = {"prompt": "Make KIWI.", "reply": "Made MANGO.", "outcome": "ok"}
     calls = []

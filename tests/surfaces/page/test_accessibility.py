@@ -19,8 +19,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(place / "record", Saying("\n".join(ATTACKS.values())))
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize(("width", "is_dark"), [(400, True), (1400, False)])
 def test_the_page_of_a_workstream_keeps_nobody_out(page, tmp_path: Path, width, is_dark):
     assert violations(page, tmp_path, width=width, is_dark=is_dark) == []
 

@@ -25,7 +25,7 @@ from tests.support.decisions_told import decisions_told
 from tests.support.every_case import environment_of
 from tests.support.hostile_record import write_record
 from tests.support.record_page import ATTACKS, Saying, Seen
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.client import open_project
 from upthread.client.framework_record import FrameworkRecord
@@ -219,7 +219,7 @@ def test_a_browser_asks_this_server_alone_runs_nothing_else_and_follows_what_mov
 @needs_chromium
 @needs_axe
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("width", "is_dark"), [(400, False), (1400, True)])
+@pytest.mark.parametrize(("width", "is_dark"), [(400, False), pytest.param(1400, True, marks=SOAK)])
 def test_no_page_keeps_anybody_out(site: Site, tmp_path: Path, width: int, is_dark: bool):
     _, whole, _ = site.ask("/workstream?name=feature/x")
     (earlier, *_) = re.findall(r'href="(/turns[^"]*)"', whole)
