@@ -81,7 +81,7 @@ def excess_of_minutes(name: str, minutes: float, root: Path = ROOT) -> str:
 def minutes_in(times: str) -> float:
     """Return the minutes that bash's `times` prints: its own and its children's, as 1m30.5s."""
     found = re.findall(r"(\d+)m([\d.]+)s", times)
-    if len(found) != 4:  # noqa: PLR2004 - user and system, of the shell and of its children
+    if len(found) != 4:
         raise CapFileError(f"these are no four times of bash's `times`: {times!r}")
     return sum(int(minutes) + float(seconds) / 60 for minutes, seconds in found)
 
