@@ -88,7 +88,7 @@ def desk(name, shell) -> Desk:
     return Desk(name, shell)
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
 def test_a_session_begun_by_hand_continues_and_opens_in_the_agents_own_command(name, desk, model):
     """The agent draws the session whole: the person's prompt, and upthread's."""
     session = desk.begin_by_hand()

@@ -72,7 +72,7 @@ def test_a_file_that_a_sub_agent_read_with_commands_is_stale_once_it_has_changed
     assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 
-@pytest.fixture(params=["waited for", "in the background"])
+@pytest.fixture(params=[pytest.param("waited for", marks=SOAK), "in the background"])
 def either_way(hooked, request, monkeypatch):
     """Claude Code lets its sub-agents work in the background unless it is told not to."""
     if request.param == "in the background":

@@ -57,7 +57,7 @@ def is_written(home: Path, text: str) -> bool:
     return any(text in file.read_text() for file in files)
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_an_interrupted_turn_continues_in_the_same_session(name, shell, model):
     running = shell.start("tell", ADDRESS, "Think long.\n\n[[HANG]]")
     wait_until(lambda: model.model_requests, "request to the model")

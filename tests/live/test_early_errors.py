@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.live.shell import ADDRESS, PATIENCE_S, only
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
 
@@ -42,6 +42,7 @@ def test_a_mistake_ends_the_turn_at_once_in_the_agents_own_words(shell, spoil, r
     assert says in stopped["detail"]
 
 
+@SOAK
 @pytest.mark.parametrize("name", ["opencode"])
 def test_an_agent_definition_that_opencode_fails_on_ends_the_turn_with_its_words(shell):
     """Its table of agents knows `constructor` before any file does (seen in 1.18.33)."""

@@ -22,7 +22,7 @@ def resumed(shell: Shell, address: str, *options: str) -> str:
     return told["upstream_session_id"]
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_a_stored_session_is_listed_as_it_is_found_by_its_words_and_resumed(name, shell):
     shell.run("git", "checkout", "-qb", "feature/export")
     delegation = AGENTS[name].delegation("Look. [[SAY seen]]")

@@ -21,7 +21,7 @@ from tests.support.hostile_clones import (
     make_ordinary_repository,
     runs_of_ours,
 )
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.boundary.programs import own_module
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -101,8 +101,7 @@ def test_a_real_agent_in_it_has_us_run_nothing_of_it(kind, person, record_proper
     assert ours == ()
 
 
-@EXTENDED
-@pytest.mark.parametrize("name", SET_UPS)
+@pytest.mark.parametrize("name", spread(SET_UPS, first=0, extended=["claude-code", "codex"]))
 def test_in_an_ordinary_clone_and_among_decoys_its_delegation_is_on_record(person, tmp_path):
     """Without this the test above proves nothing: hooks that never run cannot run anything.
 

@@ -34,7 +34,9 @@ CUT_OFF = re.compile(r"cut off|interrupted")
 
 def of(agent: str):
     """A test's parameter: all of one agent's tests run in one worker, in the order of this file."""
-    return pytest.param(agent, marks=pytest.mark.xdist_group(f"interface-{agent}"))
+    # OpenCode takes three seconds to start here, so its interface is for `make soak`.
+    slow = [pytest.mark.soak] if agent == "opencode" else []
+    return pytest.param(agent, marks=[pytest.mark.xdist_group(f"interface-{agent}"), *slow])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ def text_of(set_up: SetUp, *words: str) -> str:
     return set_up.output_of([*set_up.program, *words])
 
 
-@pytest.mark.parametrize("name", spread(SET_UPS, first=0))
+@pytest.mark.parametrize("name", spread(SET_UPS, first=0, extended=["claude-code", "codex"]))
 def test_after_a_kill_each_verb_and_the_next_sub_agent_know_the_prompt_and_the_file(name, killed):
     told = {
         verb: text_of(killed, *verb.split())

@@ -6,7 +6,7 @@ import pytest
 from tests.live.agents import AGENTS, shell_of
 from tests.live.asked import last_request
 from tests.live.shell import Shell, agents_left, only
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(600)]
 
@@ -30,6 +30,7 @@ def shell(request, model, tmp_path):
     assert agents_left(tmp_path) == []
 
 
+@SOAK
 def test_the_pipeline_runs_to_approved_with_its_roles_on_three_agents(shell, model):
     (shell.project / "spec.md").write_text("# Export\n\n- R1: write `export.txt`\n")
     chosen = [f"--agent={role}={agent}" for role, agent in ROLES.items()]

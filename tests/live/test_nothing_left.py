@@ -8,7 +8,7 @@ import pytest
 from tests.live.agents import ADDRESS, OPENCODE
 from tests.live.shell import processes_with, wait_until
 from tests.support.ports import listening, listening_of
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import SOAK
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -25,7 +25,7 @@ time.sleep(600)
 @pytest.mark.parametrize("name", ["opencode"])
 @pytest.mark.parametrize(
     "signal_number",
-    [pytest.param(signal.SIGKILL, marks=EXTENDED), pytest.param(signal.SIGINT, marks=SOAK)],
+    [pytest.param(signal.SIGKILL, marks=SOAK), pytest.param(signal.SIGINT, marks=SOAK)],
 )
 def test_no_process_and_no_port_is_left(shell, signal_number):
     (shell.project / "serve.py").write_text(STUBBORN)

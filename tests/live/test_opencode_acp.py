@@ -72,6 +72,7 @@ def wait_for_output(agent: AcpProcess, text: str) -> None:
     )
 
 
+@SOAK
 def test_it_says_what_it_can_do_and_answers(agent, project, model):
     result = agent.initialized["result"]
     assert result["agentInfo"] == {"name": "OpenCode", "version": pinned_version()}
@@ -218,7 +219,9 @@ def test_a_kill_leaves_the_prompt_and_an_open_call_and_takes_the_unfinished_repl
         assert "[Tool execution was interrupted]" in json.dumps(model.model_requests[-1].body)
 
 
-@pytest.mark.parametrize("ending", ["end of stdin", pytest.param("SIGTERM", marks=SOAK)])
+@pytest.mark.parametrize(
+    "ending", [pytest.param(each, marks=SOAK) for each in ("end of stdin", "SIGTERM")]
+)
 def test_the_end_of_stdin_ends_its_commands_and_sigterm_leaves_them(
     start_opencode, project, ending
 ):

@@ -18,7 +18,7 @@ from tests.live.asked import tokens_in
 from tests.live.hooked import PluggedOpenCode
 from tests.live.opencode import WINDOW_TOKENS, database_of
 from tests.live.shell import wait_until
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -109,7 +109,7 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     assert [each["tokens_read"] for each in saved] == [None, None]
 
 
-@EXTENDED
+@SOAK
 def test_the_decision_stays_with_the_task_and_names_the_child(desk):
     desk.ask("Plan.")
     desk.planner(turns=1)

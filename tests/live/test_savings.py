@@ -50,7 +50,7 @@ def test_the_tokens_of_each_delegation_are_those_that_were_charged(name, shell, 
     assert resumed["was_cache_gone"] is (resumed["tokens_first_read"] > 2 * CACHED)
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_the_tokens_of_a_sub_agent_are_included_as_far_as_its_agent_reports_them(
     name, shell, model
 ):

@@ -50,7 +50,7 @@ def by_tools(name: str, paths: list[Path], project: Path) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
 def test_an_agent_reads_a_key_and_none_of_it_is_kept(name, shell, model):
     project = shell.project
     for file, content in FILES.items():

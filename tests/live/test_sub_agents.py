@@ -14,7 +14,7 @@ from tests.live.agents import ADDRESS, AGENTS, RealAgent, shell_of
 from tests.live.kept import Said, assert_valid, messages_of, ours, words
 from tests.live.opencode import database_of
 from tests.live.shell import Shell, agents_left, kill_tree, wait_until
-from tests.support.sets import EXTENDED, SOAK, spread
+from tests.support.sets import SOAK, spread
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.claude_code.connection import OPENING_WORDS
@@ -85,7 +85,7 @@ def said_by(conversation: Any, speaker: str) -> list[str]:
     return [text for who, text in said if who == speaker]
 
 
-@pytest.mark.parametrize("name", spread(NAMES, first=0))
+@pytest.mark.parametrize("name", spread(NAMES, first=0, extended=["claude-code"]))
 def test_sub_agents_are_kept_whole_and_apart_in_conversations_of_their_own(desk):
     look = desk.agent.command("pwd")
     first, second = f"One. {look} [[SAY one says]]", "Two. [[SAY two says]]"
@@ -99,7 +99,8 @@ def test_sub_agents_are_kept_whole_and_apart_in_conversations_of_their_own(desk)
     assert prompts == {first: ["one says"], second: ["two says"]}
 
 
-@pytest.mark.parametrize("name", spread(["opencode", OVER_ACP], first=0, extended=["opencode"]))
+@SOAK
+@pytest.mark.parametrize("name", ["opencode", OVER_ACP])
 def test_a_sub_agent_that_is_called_again_continues_in_its_conversation(desk):
     delegation = desk.agent.delegation
     desk.shell.tell(f"{delegation('Begin. [[SAY one]]')} [[SAY ok]]")
@@ -151,7 +152,7 @@ def _is_waiting(desk: Desk, model: RehearsalModel) -> bool:
     return any(said_by(each, "result") for each in desk.children())
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize("name", ["opencode"])
 def test_a_sub_agent_in_the_background_is_waited_for_and_its_end_is_on_record(desk):
     """A person has switched background sub-agents on."""

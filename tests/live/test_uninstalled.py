@@ -41,7 +41,7 @@ class Installation:
 GONE = "is gone, so this session goes on without it; upthread setup"
 
 
-@pytest.mark.parametrize("name", spread(SET_UPS, first=0, extended=["claude-code", "codex"]))
+@pytest.mark.parametrize("name", spread(SET_UPS, first=0, extended=["claude-code"]))
 def test_an_agent_runs_on_without_upthread_and_says_so_once(name, request, model, tmp_path):
     installation = Installation(tmp_path / "environment")
     kind = SET_UPS[name]
