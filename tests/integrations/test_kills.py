@@ -10,7 +10,6 @@ import pytest
 from tests.integrations.steps import EACH, FRAMEWORKS, OPENINGS, PROCESSES, STEPS
 from tests.support.sets import SOAK
 
-
 DATABASES = ("sqlite", "postgres")
 
 
