@@ -168,7 +168,7 @@ def test_a_persons_own_file_may_be_kept_elsewhere_and_is_an_ordinary_one(clone):
         settings(clone)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("make", ["endless", "pipe"])
 def test_a_verb_answers_in_little_memory_and_can_be_stopped(clone, make):
     path = role_file(clone)

@@ -38,6 +38,7 @@ def run_python(code: Path | str, tmp_path: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(example, tmp_path):
     assert run_python(example, tmp_path)

@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path):
         list(read_lines(tmp_path / "nowhere.jsonl"))
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_no_bytes_crash_or_hang_a_reader(tmp_path):
     """Good transcripts with bytes changed and cut anywhere: every line is accounted for."""
     chosen = random.Random(7)

@@ -47,7 +47,7 @@ def test_a_title_is_one_short_line():
         assert called(blanks).title(str) == blanks.strip()
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_no_secret_is_cut_before_it_is_known(form):
     secret = sample_of(form).text

@@ -56,7 +56,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "signal_number", spread([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], name=str)
 )

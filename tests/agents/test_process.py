@@ -79,7 +79,7 @@ async def test_writing_to_a_dead_child_is_no_error(tmp_path):
             await child.write_line(b"hello?")
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 async def test_a_child_that_does_not_read_does_not_hold_its_writer_up(tmp_path):
     async with started_child(python("import time; time.sleep(60)", tmp_path)) as child:
         with anyio.fail_after(30):

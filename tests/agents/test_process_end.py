@@ -49,7 +49,7 @@ async def test_an_agent_that_exited_is_told_with_its_code_and_pid(tmp_path):
         assert error.ids == {"pid": str(child.pid)}
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 async def test_an_agent_that_closed_its_side_and_stays_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(_process_end, "EXIT_CODE_PATIENCE_S", 0.05)
     code = "import os, time\nos.close(1)\ntime.sleep(60)"

@@ -95,7 +95,7 @@ def script(directory, name, body):
     path.chmod(0o755)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.anyio
 async def test_installed_agents_are_found_with_their_versions_within_the_deadline(
     tmp_path, monkeypatch

@@ -84,7 +84,7 @@ def test_no_verb_runs_what_a_repository_names_or_waits_for_what_lies_there(tmp_p
     assert canary.runs() == (), "making a working tree ran a program of the clone"
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_what_an_agent_configures_while_we_read_is_not_run(root: Path, canary: Canary) -> None:
     """Filters by names nobody could foresee, in a configuration that changes all the time."""
     program, done = canary.command("rewritten"), threading.Event()

@@ -63,7 +63,7 @@ def same_before_and_after_a_commit(root: Path) -> str:
     return before
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("setting", ["true", "input", "false"])
 @pytest.mark.parametrize("attributes", ["", "*.txt text\n", "* -text\n", "*.txt eol=crlf\n"])
 def test_line_ends_are_counted_as_a_commit_would_hold_them(root, setting, attributes):

@@ -59,7 +59,7 @@ any_json = st.recursive(
 )
 
 
-@EXTENDED
+@pytest.mark.soak
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -209,7 +209,7 @@ def test_text_beside_a_value_is_redacted_and_the_value_itself_is_whole(place, re
     assert secret not in place.upthread("search", "key")
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_what_a_framework_kept_is_listed_audited_found_and_forgotten_as_all_else_is(place):
     with place.open() as opened:
         opened.log("trial", "t").append([NewEntry(value=[1], text="a remarkable walrus")])
@@ -222,7 +222,7 @@ def test_what_a_framework_kept_is_listed_audited_found_and_forgotten_as_all_else
     assert "a remarkable walrus" not in place.upthread("search", "walrus")
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_an_audit_says_how_long_a_value_is_and_not_what_is_in_it(place):
     """A value may hold a secret in a form that no redactor reads."""
     with place.open() as opened:

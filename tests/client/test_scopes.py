@@ -399,7 +399,7 @@ def recorded_of(user, address):
     return found
 
 
-@EXTENDED
+@SOAK
 async def test_without_the_scope_these_calls_would_show_it(users, database):
     """That the calls above can find what they look for: the same ones, past the scope."""
     calls, whole = Calls(random.Random(42), users), open_store(database)

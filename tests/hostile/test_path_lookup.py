@@ -54,6 +54,7 @@ def check_settled(world: World, *, starts_min: int) -> None:
     assert world.started >= starts_min, "git and agents were started, and seen to be"
 
 
+@SOAK
 @pytest.mark.parametrize(
     "every",
     [
@@ -79,7 +80,7 @@ def test_no_hook_server_drain_or_status_line_does(world: World) -> None:
     check_settled(world, starts_min=0)
 
 
-@EXTENDED
+@SOAK
 def test_no_call_does_in_a_home_that_is_the_clone_where_only_the_entry_tells(hostile_world):
     """Whoever keeps their home in git: what lies in there is theirs, but not by a relative name."""
     world = hostile_world

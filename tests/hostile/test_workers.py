@@ -38,6 +38,7 @@ def test_a_worker_runs_nothing_of_it(name: str, world: World) -> None:
     assert world.breaches == []
 
 
+@SOAK
 @pytest.mark.parametrize(
     "form", [pytest.param("relative", marks=EXTENDED), pytest.param("absolute", marks=SOAK)]
 )

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(world):
     came = hold(world, race_for_addresses, rounds=10)
     for number in range(10):
@@ -31,7 +31,7 @@ async def test_sixteen_processes_at_one_address_make_one_session_in_each_round(w
     check_one_session_each(world, conversations=10)
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_sixteen_processes_that_wait_share_one_session_and_never_interleave(world):
     came = hold(world, race_for_addresses, rounds=2, when_busy="wait")
     for number in range(2):
@@ -48,7 +48,7 @@ async def test_sixteen_processes_that_wait_share_one_session_and_never_interleav
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(world):
     came = hold(world, race_for_names, rounds=20)
     assert all(each == came[0] for each in came)

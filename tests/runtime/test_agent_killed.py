@@ -75,7 +75,7 @@ async def converse(world: World, text: str, is_time: Callable[[], Any], *, victi
     return continuation
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continuation(world, victim):
     def is_time() -> bool:
@@ -99,7 +99,7 @@ async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and
     assert [each.status for each in results] == ["unknown"]
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_killed_in_a_sub_agent_its_conversation_is_kept_and_its_call_told_as_unknown(
     world: World, victim: str

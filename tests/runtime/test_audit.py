@@ -144,7 +144,7 @@ def test_an_audit_that_is_gone_through_is_never_held_whole(long_record):
     assert len(texts) == 600
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_an_audit_in_any_form_is_written_in_little_memory(long_record):
     store, view = long_record
 

@@ -91,7 +91,7 @@ def configure_killed(world: World, times: int) -> Path:
     return left
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_an_agent_that_is_killed_while_it_starts_is_started_once_more_and_that_is_said(world):
     configure_killed(world, 1)
     notices: list[Notice] = []
@@ -197,7 +197,7 @@ async def test_a_store_that_fails_in_the_middle_fails_the_turn_and_works_again_a
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_an_agent_is_gone_when_its_turn_is_over(world: World) -> None:
     world.configure(ALLOW)
     async with world.open() as project:

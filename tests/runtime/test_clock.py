@@ -78,7 +78,7 @@ def goes_back(messages: tuple[Message, ...]) -> bool:
     return times != sorted(times)
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
 async def test_a_jump_between_turns_changes_neither_order_nor_session(world, clock, jump_ms):
     first = await tell(world, "one")
@@ -122,7 +122,7 @@ async def test_a_clock_that_jumps_at_every_look_reorders_nothing_within_a_turn(w
     assert messages[-1].text.endswith("done")
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("jump_ms", spread([-HOUR_MS, HOUR_MS]))
 async def test_a_rollover_after_a_jump_has_its_chain_in_order(world, clock, jump_ms):
     first = await tell(world, "one")
@@ -149,7 +149,7 @@ async def test_a_rollover_after_a_jump_has_its_chain_in_order(world, clock, jump
     assert (await tell(world, "three")).upstream_session_id == second.upstream_session_id
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
 async def test_a_turn_cut_off_before_a_jump_is_recovered_after_it(world, clock, jump_ms):
     world.configure(ALLOW)
@@ -167,7 +167,7 @@ async def test_a_turn_cut_off_before_a_jump_is_recovered_after_it(world, clock, 
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
 async def test_a_run_goes_on_after_a_jump_where_it_was(world, clock, jump_ms):
     world.configure(SMALL_PIPELINE + ALLOW)
@@ -184,7 +184,7 @@ async def test_a_run_goes_on_after_a_jump_where_it_was(world, clock, jump_ms):
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_processes_five_seconds_apart_lose_and_reorder_nothing(world: World) -> None:
     """They take turns as they come: each one's prompts are in its order, the agent's are ours."""
     for number in range(PROMPTS):
@@ -214,7 +214,7 @@ async def test_processes_five_seconds_apart_lose_and_reorder_nothing(world: Worl
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("ahead_ms", spread([-HOUR_MS, HOUR_MS, SKEW_MS]))
 async def test_a_living_holder_is_not_taken_for_dead_by_another_clock(world, clock, ahead_ms):
     holder = world.start("tell", ADDRESS, "[[rehearse: hang]]", clock_ahead_ms=ahead_ms)

@@ -31,6 +31,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Orac
     world.close()
 
 
+@pytest.mark.soak
 def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(undisturbed):
     _, ended = undisturbed
     assert ended.faults == []

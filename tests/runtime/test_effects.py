@@ -57,7 +57,7 @@ async def settle(world: World, said: Settlement, effect_id: str | None = None) -
         await project.settle_effect(ADDRESS.partition("/")[0], said, effect_id)
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_so(world):
     first = await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
     assert (first.outcome, done(world)) == ("unknown", ["deploy"])
@@ -71,7 +71,7 @@ async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what_was_done(world):
     await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
     second = await call(world, "tell", f"Go on. {DEPLOY}")
@@ -99,7 +99,7 @@ async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(
     assert done(world) == ["deploy", "deploy"]
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and_no_other(world):
     (world.project / "deploy_mail.sh").write_text("echo mail >> done.log\n")
     mail = "[[rehearse: execute sh deploy_mail.sh]]"
@@ -112,7 +112,7 @@ async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and
     assert "deploy_mail.sh" in second.parked.detail
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_local_action_is_simply_done_again(world: World) -> None:
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
     assert (result.outcome, done(world)) == ("ok", ["check", "check"])
@@ -135,7 +135,7 @@ async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed
     assert (result.outcome, done(world)) == ("ok", ["deploy"])
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
@@ -154,7 +154,7 @@ async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(worl
     assert "check.sh" not in told.partition("do not repeat them:")[2].partition("\n\n")[0]
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_person_goes_on(
     world: World,
 ) -> None:
@@ -166,7 +166,7 @@ async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_p
     assert "- Run sh deploy.sh: done" in world.prompts()[-1]
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: World) -> None:
     (world.project / "deploy.sh").write_text("kill -9 $PPID\n")
     result = await call(world, "tell", DEPLOY)
@@ -205,7 +205,7 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_check_that_fails_is_no_interruption_of_the_validator_that_outlives_its_upthread(
     world: World,
 ) -> None:

@@ -30,7 +30,7 @@ async def told(world: World, act: str, rules: str) -> tuple[Any, Any]:
         return result, await project.audit("spec-42")
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("act", spread([*PUSHES, *HIDDEN], first=["pushes", "pushes_hidden 3"]))
 async def test_a_request_that_leaves_out_what_was_announced_is_judged_by_it(world, act):
     rules = 'execute = "deny"\nother = "allow"\nread = "allow"'

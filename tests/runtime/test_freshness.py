@@ -166,7 +166,7 @@ async def test_an_agent_of_another_version_is_a_reason_and_its_session_is_resume
     assert (done.decision, done.reasons) == ("resume", ("agent_changed", "unchanged"))
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(world):
     full = "[[rehearse: usage 70 100]] [[rehearse: say noted]]"
     await tell(world, full)
@@ -216,7 +216,7 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
     assert (await tell(world)).decision == found.now.decision
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(world):
     world.configure(ALLOW)
     for name in FILES:

@@ -139,7 +139,7 @@ async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(worl
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> None:
     begin_run(world)
     waiting = world.start("run", "spec-42", None, is_waiting=True)
@@ -148,7 +148,7 @@ async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> N
     assert len(world.prompts()) == 1
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_an_agent_left_running_by_a_stopped_holder_is_ended_before_the_next_is_started(world):
     first = begin_run(world)
     (agent,) = [pid for pid in world.agents() if pid != first.pid]

@@ -68,7 +68,7 @@ class Nest:
         return json.loads(self.outs[number].read_text())
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_role_may_ask_another_one_from_inside_its_turn(world: World) -> None:
     nest = Nest(world)
     async with world.open() as project:
@@ -92,7 +92,7 @@ async def test_a_call_to_ones_own_conversation_is_refused_and_kept(world: World)
     assert [each.reasons[0] for each in refusals] == ["own_or_ancestor"]
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_call_to_a_conversation_that_waits_for_us_is_refused(world: World) -> None:
     nest = Nest(world)
     back = nest.calling("spec-42/planner", "and you?")

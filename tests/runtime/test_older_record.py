@@ -147,7 +147,7 @@ async def test_a_session_that_cannot_be_compared_is_not_resumed_without_a_word(w
     assert any(each.kind == "not_compared" for each in notices)
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "disturbance", spread(["twice", "fork", "hang", "fail", "none", "fresh"], first=2)
 )

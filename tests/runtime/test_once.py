@@ -86,7 +86,7 @@ async def test_where_a_process_died_in_the_action_a_person_says_what_became_of_i
     assert done(lines) == times
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("number", spread([2, 1, 3]))
 async def test_killed_at_either_commit_it_is_done_at_most_once_and_never_guessed(

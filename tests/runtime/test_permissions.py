@@ -71,7 +71,7 @@ async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World)
     assert answers_in(audit) == [("reject_once", "rule edit=deny")]
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "rules", spread(['edit = "allow"', "", 'execute = "ask"', 'read = "allow"'])
 )

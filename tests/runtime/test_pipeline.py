@@ -54,7 +54,7 @@ async def test_seven_iterations_keep_every_resuming_roles_session(world, continu
     world.check_histories()
 
 
-@EXTENDED
+@SOAK
 async def test_one_step_a_process_with_questions_in_between_ends_approved(world: World) -> None:
     specification = world.take_example()
     processes = 0
@@ -108,7 +108,7 @@ def failing(directive: str) -> str:
     return SMALL_PIPELINE.replace("Plan it.", f"Plan it. [[rehearse: once {directive}]]") + ALLOW
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize(
     "failure",
     spread(
@@ -134,7 +134,7 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
     world.check_histories()
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize(
     "directive", spread(["crash", "overloaded", "crash_in_tool notes.txt x", "lose_session"])
 )
@@ -165,7 +165,7 @@ async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> N
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
-@EXTENDED
+@SOAK
 async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(world: World) -> None:
     world.configure(failing("rate_limit 1"))
     async with world.open() as project:
@@ -175,7 +175,7 @@ async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(worl
     world.check_histories()
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize("fault", spread(["bad_report", "no_report"]))
 async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(world, fault):
     task = f"Plan it. [[rehearse: {fault}]]"
@@ -189,7 +189,7 @@ async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_sessi
     assert "Your report could not be used" in planner[1]
 
 
-@EXTENDED
+@SOAK
 async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(world):
     world.configure(
         SMALL_PIPELINE.replace("Check it.", "Check it. [[rehearse: bad_report]]")
@@ -231,7 +231,7 @@ async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
-@EXTENDED
+@SOAK
 async def test_a_step_that_was_done_when_it_was_cut_off_counts_though_another_prompt_came(world):
     world.configure(SMALL_PIPELINE + ALLOW)
     unrecorded = AtCommit(event="TurnEnded", when="before")
@@ -272,7 +272,7 @@ async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(w
     assert len(world.session_files()) == 3
 
 
-@EXTENDED
+@SOAK
 async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuck(world):
     world.configure(SMALL_PIPELINE)
     async with world.open() as project:

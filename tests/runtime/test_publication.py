@@ -94,7 +94,7 @@ async def test_what_another_process_opened_meanwhile_is_published_as_well(world:
         assert listed(project) == ["spec-0", "spec-1", "spec-new"]
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_binding_that_counts_no_longer_is_gone_unless_a_call_works_with_it(world):
     async with published(world, WORKSTREAMS_MAX) as project:
         known = bindings(project)
@@ -150,7 +150,7 @@ async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.Monk
             publish_while(project, move, times=10_000)
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_many_that_publish_at_once_all_come_to_it(world: World) -> None:
     async with published(world, PUBLISHERS) as project:
         for number in range(PUBLISHERS):

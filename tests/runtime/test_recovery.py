@@ -113,7 +113,7 @@ async def test_a_prompt_after_a_failed_one_is_recognised_as_absent_not_undecidab
     assert (recognised, result.outcome) == (["absent"], "ok")
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(world):
     await tell(world, SAY_REPORT)
     assert world.start("tell", ADDRESS, "mine", at_commit=SENT).exit_code == -signal.SIGKILL
@@ -165,7 +165,7 @@ async def test_when_an_agent_dies_its_history_decides_how_its_turn_goes_on(world
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_session_that_is_gone_when_a_turn_is_gone_on_with_is_replaced_and_told(world):
     world.configure(ALLOW)
     text = "[[rehearse: write out.txt done]] [[rehearse: slow 100 20]]"
@@ -189,7 +189,7 @@ async def test_going_on_when_nothing_is_open_is_a_clear_error(world: World) -> N
         await go_on(world)
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_second_crash_in_the_same_turn_parks_it_until_a_person_says_go_on(world):
     kill_when(world, "[[rehearse: hang]]", world.prompts, agent_too=True)
     # The continuation is about to leave, and the agent never gets it.

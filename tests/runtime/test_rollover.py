@@ -119,7 +119,7 @@ async def test_words_end_no_session_and_make_nobody_wait(world: World, said: str
     assert (third.outcome, third.upstream_session_id) == ("ok", first.upstream_session_id)
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.RETRY_ONCE)))
 async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same_session(
     world: World, outcome: Outcome
@@ -137,7 +137,7 @@ async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("directive", "outcome", "is_parked"),
     [("overloaded", "transient", False), ("crash", "process_died", True)],
@@ -151,7 +151,7 @@ async def test_an_agent_that_keeps_failing_is_asked_twice_and_no_more(
     assert world.agents() == ()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("outcome", spread(outcomes_that(Recovery.WAIT, Recovery.PARK)))
 async def test_what_waiting_or_a_person_can_cure_parks_the_turn_and_keeps_the_session(
     world: World, outcome: Outcome
@@ -167,7 +167,7 @@ async def test_what_waiting_or_a_person_can_cure_parks_the_turn_and_keeps_the_se
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: World) -> None:
     world.configure("prompt_timeout_s = 1.0\n")
     first = await tell(world, "hello")
@@ -186,7 +186,7 @@ async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_d
     assert unknown.parked.reset_at_ms is None
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_rate_limit_that_comes_again_parks_again_and_loses_nothing(world: World) -> None:
     limit = "[[rehearse: rate_limit 60]]"
     first = await tell(world, "the magic word is KIWI-42", always=limit)
@@ -217,7 +217,7 @@ async def test_a_limited_turn_goes_on_in_another_agent_with_its_context(world: W
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(("tokens_in", "is_poisoned"), [(20, True), (21, False)])
 async def test_a_session_that_answers_an_interrupted_turn_from_nothing_is_replaced(
     world: World, tokens_in: int, is_poisoned: bool
@@ -288,7 +288,7 @@ async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_
     assert "[prior context" not in world.prompts()[4]
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("policy", "told"),
     [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
@@ -359,7 +359,7 @@ async def test_a_rate_limit_and_two_lost_sessions_later_the_fourth_turn_still_ho
     world.check_histories()
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_no_failure_ends_a_conversation_and_only_a_reset_does(world: World) -> None:
     first = await tell(world, "hello")
     for outcome in ONCE_FAILING:

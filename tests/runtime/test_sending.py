@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 async def test_what_an_agent_says_is_on_record_while_it_still_works(world: World) -> None:
     """Nothing but time makes it be written: the turn has no end, no call and no second message."""
     # The last word may go on, into a secret: it is kept back.

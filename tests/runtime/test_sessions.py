@@ -38,7 +38,7 @@ def last_prompt(world: World) -> str:
     return world.prompts()[-1]
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "can", spread(["no_resume,opaque_errors", "", "opaque_errors", "no_resume"])
 )
@@ -155,7 +155,7 @@ async def test_another_agent_gets_its_own_session_and_hears_what_was_said(world)
     assert "[end of prior context " in last_prompt(world)
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_the_auditor_is_resumed_only_on_the_same_plan(world: World) -> None:
     specification = world.take_example()
     options = upthread.RunOptions(agent="rehearsal")
@@ -196,7 +196,7 @@ async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None
     assert message.sent_text == world.prompts()[0]
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_new_prompt_closes_the_calls_that_a_crash_left_open(world: World) -> None:
     world.configure(ALLOW)
     slow = "[[rehearse: execute sleep 30]]"

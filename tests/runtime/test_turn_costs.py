@@ -78,7 +78,7 @@ async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None
     assert len(told) <= STATEMENTS_MAX
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(world):
     async with world.open() as project:
         read: list[int] = []

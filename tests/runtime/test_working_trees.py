@@ -131,7 +131,7 @@ async def test_roles_that_only_read_go_on_beside_a_writing_one(world: World) -> 
             assert (await project.tell(address, "look", REHEARSAL)).outcome == "ok"
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_writing_role_that_waits_begins_when_the_tree_is_free(world: World) -> None:
     world.configure(TWO_WRITERS)
     first = world.start("tell", "spec-42/constructor", "[[rehearse: slow 10 50]]")
@@ -168,7 +168,7 @@ async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
         assert (await project.tell("other/writer", "now me", REHEARSAL)).outcome == "ok"
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -> None:
     first = start_writing(world)
     first.send(signal.SIGSTOP)
@@ -182,7 +182,7 @@ async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -
     assert view.state == "interrupted"
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(world):
     first = start_writing(world)
     async with world.open() as project:
@@ -194,7 +194,7 @@ async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(wo
     assert view.status != "running"
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(world: World) -> None:
     world.configure(TWO_WRITERS)
     text, out = calling(world, "spec-42/writer")
@@ -203,7 +203,7 @@ async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(worl
     assert json.loads(out.read_text()) == {"spec-42/writer": "ok"}
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(world):
     world.configure(TWO_WRITERS)
     text, out = calling(world, "spec-42/writer", "other/writer")

@@ -134,7 +134,7 @@ async def test_a_tree_is_not_removed_with_uncommitted_work_and_its_branch_stays(
             await project.worktrees.remove("spec-42")
 
 
-@EXTENDED
+@pytest.mark.soak
 async def test_what_was_committed_on_its_branch_is_there_when_the_tree_is_made_again(world):
     path = await begun(world, steps=3)
     git(path, "add", "-A")
@@ -202,7 +202,7 @@ async def test_a_directory_that_is_no_repository_cannot_give_a_tree(world: World
         assert await project.worktrees.all() == ()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "workstream",
     spread(["../../etc", "-rf", "feature/x", "a b", "Größe", "x.lock", "A", "spec..1", "$(id)"]),

@@ -59,7 +59,7 @@ def test_what_is_not_clearly_a_path_is_refused_without_a_word_of_it(address):
     assert "postgres://USER@HOST/DATABASE" in caught.value.hint
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("address", spread(NO_ADDRESSES, first=1, extended=6))
 def test_no_verb_makes_a_file_of_it(address, tmp_path):
     environment = {**os.environ, "UPTHREAD_HOME": str(tmp_path / "home"), "UPTHREAD_DB": address}

@@ -94,7 +94,7 @@ def test_one_flipped_bit_in_a_part_is_found(record, part):
     assert record.verify() == seq
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("column", "value"),
     [

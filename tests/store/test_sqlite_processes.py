@@ -84,6 +84,7 @@ def check_all(path, *, messages):
     connection.close()
 
 
+@SOAK
 @pytest.mark.parametrize(
     ("openings", "messages"),
     [
@@ -101,6 +102,7 @@ def test_processes_that_make_a_store_at_once_lose_nothing_and_leave_no_gap(
         check_all(path, messages=messages)
 
 
+@SOAK
 @pytest.mark.parametrize("messages", spread([1, 2, 5, 20, 60], first=[5]))
 def test_everything_acknowledged_survives_a_kill(tmp_path, messages):
     path = tmp_path / "store.db"

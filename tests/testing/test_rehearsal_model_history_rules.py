@@ -422,7 +422,7 @@ def as_anthropic(dialogue):
     return history_of(dialogue, anthropic_turn, lambda words: user(text(words)))
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @given(dialogues(), st.data())
 def test_a_valid_history_is_valid_until_it_loses_one_tool_message(dialogue, data):
     for protocol, messages, is_tool in (

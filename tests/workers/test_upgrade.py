@@ -118,6 +118,7 @@ def go_back(address: str, version: int) -> None:
         connection.execute("DELETE FROM upthread.schema_migration WHERE version > %s", (version,))
 
 
+@SOAK
 @pytest.mark.parametrize(
     "waiting", [pytest.param(8, marks=EXTENDED), pytest.param(100, marks=SOAK)]
 )

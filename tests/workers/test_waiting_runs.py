@@ -101,6 +101,7 @@ def threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
+@SOAK
 @pytest.mark.parametrize("waiting", WAITING)
 async def test_waiting_runs_hold_nothing_and_continue_when_they_are_answered(
     tmp_path: Path, world: World, observer: Observer, waiting: int

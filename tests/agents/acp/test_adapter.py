@@ -88,7 +88,7 @@ async def test_a1_an_error_of_the_caller_ends_all_the_agent_started(
             raise KeyError("mine")
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 async def test_a1_a_start_that_is_cancelled_leaves_nothing(scripted, request_for):
     with anyio.move_on_after(0.3) as scope:
         async with scripted("hangs").open(request_for()):

@@ -23,7 +23,7 @@ from upthread.errors import UsageError
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 async def test_a6_events_come_in_order_and_a_slow_consumer_slows_the_agent_down(
     connection, recorded, tmp_path
 ):
@@ -201,7 +201,7 @@ async def test_a12_text_comes_through_identical_and_the_unreadable_raw(connectio
     assert recorded.text == echoed
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 async def test_a12_megabytes_come_through_and_a_frame_past_its_limit_ends_the_turn_clearly(
     connection, recorded
 ):

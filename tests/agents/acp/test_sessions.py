@@ -131,7 +131,7 @@ def test_an_agent_that_was_never_here_makes_nobody_wait(tmp_path):
     assert wait_ms(tmp_path / "none", PATTERN, BEGUN, now_ms=NOON_MS) == 0
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("variable", ["HOME", "GEMINI_CLI_HOME"])
 async def test_a_load_begins_when_the_minute_is_over_and_not_before(
     request_for, tmp_path, variable

@@ -30,7 +30,7 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @given(json_values)
 def test_any_json_survives_the_wire(params):
     message = {"jsonrpc": "2.0", "method": "x", "params": params}
@@ -47,7 +47,7 @@ def test_no_line_of_bytes_is_an_error(line):
     assert isinstance(message_in(read_json(line)), Message | Unreadable)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @given(st.dictionaries(st.sampled_from(["id", "method", "result", "error"]), json_values))
 def test_what_is_handed_on_can_be_matched_to_a_request(content):
     frame = message_in(content)

@@ -18,7 +18,7 @@ def test_the_handshake_names_version_and_capabilities(agent):
     assert set(answer["agentCapabilities"]["sessionCapabilities"]) == names
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_what_it_sends_is_valid_by_the_published_schema(agent):
     from acp import schema
 

@@ -109,7 +109,7 @@ def insert(connection: psycopg.Connection, table: str) -> int:
 OPERATIONS: tuple[Callable[[psycopg.Connection, str], int], ...] = (select, update, delete, insert)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_is_within_reach_of_its_own_project_and_the_policy_keeps_others_out(

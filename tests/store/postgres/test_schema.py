@@ -88,7 +88,7 @@ def test_a_newer_schema_is_not_migrated(address):
         migrate(address)
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize("openings", [pytest.param(2, id="twice"), pytest.param(20, marks=SOAK)])
 def test_processes_open_at_once_a_database_that_has_no_schema_yet(tmp_path, openings):
     """Schema and tables made at one moment by many clash in PostgreSQL itself."""

@@ -186,7 +186,7 @@ def test_resolve_is_one_statement_on_indexes_alone(store, place):
     assert_reads_indexes_alone(store, statement, ("", "", "", 1))
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_prior_messages_are_one_range_scan_however_long_the_chain(store, place):
     record_turns(store, place, range(TURNS))
     connection = store.database.connection

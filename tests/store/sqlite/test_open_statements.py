@@ -43,6 +43,7 @@ def write_under_several_leases(store, place):
     store.commit((), fences=(place.fence, second.fence, place.fence))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "work",
     [

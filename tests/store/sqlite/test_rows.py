@@ -53,7 +53,7 @@ def change(path, statement, bindings=()):
     connection.close()
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("column", ["content", "kind", "call_id", "speaker"])
 @pytest.mark.parametrize("value", ["text", b"bytes", 1, 1.5, None])
 def test_a_value_of_another_type_is_read_as_what_it_is_or_is_said(path, column, value):

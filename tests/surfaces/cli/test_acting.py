@@ -27,7 +27,7 @@ def who_answered(up) -> list[str]:
     ]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_an_answer_is_a_person_s_only_if_it_came_from_their_terminal(asked):
     terminal = asked.on_terminal("answer", "w", "opening", "Good day")
     terminal.wait_for("w: answered")

@@ -73,7 +73,7 @@ def outside_fences(markdown: str) -> list[str]:
     return lines
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_agents_cannot_forge_headings_or_tables(record):
     markdown = record("audit", "w").out
     lines = outside_fences(markdown)

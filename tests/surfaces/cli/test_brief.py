@@ -76,7 +76,7 @@ def test_a_persons_text_may_come_from_a_file(shared):
     assert "1. Write it in CSV." in piped.out
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("role", ["planner", "validator"])
 @pytest.mark.parametrize("is_changed", [False, True], ids=["unchanged", "changed"])
 def test_what_is_shown_is_to_the_byte_what_a_fresh_session_is_told(shared, role, is_changed):

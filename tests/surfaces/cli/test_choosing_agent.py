@@ -27,7 +27,7 @@ def test_with_several_installed_and_nobody_to_ask_it_is_an_error_with_the_cure(t
     assert "--agent" in done.err
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(("answer", "agent"), [("2", "gemini"), ("opencode", "opencode")])
 def test_a_person_is_asked_which_and_the_turn_goes_to_it(two, answer, agent):
     terminal = two.on_terminal("tell", f"{agent}/planner", "hello")

@@ -42,7 +42,7 @@ def test_options_are_offered_of_the_verb_and_of_every_verb(offered):
     assert set(offered("--")) >= {"--version", "--json"}
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "line",
     spread(
@@ -70,7 +70,7 @@ def test_words_of_a_choice_are_offered(offered):
     assert offered("audit w --format ") == ["md", "html", "json", "atif", "otel"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_the_project_is_the_one_that_the_line_names(offered, shared, tmp_path):
     elsewhere = tmp_path / "elsewhere.db"
     assert offered(f"-C {shared.directory} show {WS}/", tmp_path) == [f"{WS}/planner"]

@@ -57,7 +57,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     before = sessions(up)
@@ -72,7 +72,7 @@ def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     assert told["error"]["kind"] == "store"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_doctor_says_what_is_damaged_and_the_cure(up, damage):
     damage(up)
@@ -203,7 +203,7 @@ def test_a_backup_of_an_encrypted_record_is_encrypted_and_says_where_its_key_is(
     assert lines_of(up) == before
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_restore_is_refused_while_somebody_works(up):
     up("backup", str(up.home / "mine.db"))
     store = SqliteStore(database(up))

@@ -82,7 +82,7 @@ def clone(tmp_path_factory, make_upthread) -> InClone:
     return InClone(make_upthread(directory), directory)
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_the_decoys_do_catch_what_is_started_as_it_once_was(clone):
     """The canary is no decoration: each of these is how something of ours was started before."""
     for words in (
@@ -113,7 +113,7 @@ def at_work(clone) -> InClone:
     return clone
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", spread(VERBS, extended=5))
 def test_no_verb_runs_one(at_work, verb):
     done = at_work.up(*verb.split(), code=None)
@@ -121,7 +121,7 @@ def test_no_verb_runs_one(at_work, verb):
     at_work.decoys.assert_nothing_ran()
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
     opened = clone.up("tell", "spec-42/constructor", "Do it.", "--agent", "opencode", "--json")
     assert opened.code == 0
@@ -134,7 +134,7 @@ def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
     clone.decoys.assert_nothing_ran()
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_persons_editor_is_the_installed_one(clone):
     clone.up("tell", "spec-42/planner", "Plan it. [[rehearse: say ok]]", "--agent", "rehearsal")
     editor = clone.home / "bin" / "my-editor"
@@ -174,7 +174,7 @@ def editor(clone):
     told.unlink(missing_ok=True)
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("variable", spread(["EDITOR", "VISUAL"]))
 def test_an_editor_is_given_its_words_as_they_stand_and_no_shell_reads_them(
     clone, editor, variable
@@ -190,7 +190,7 @@ def test_an_editor_is_given_its_words_as_they_stand_and_no_shell_reads_them(
     clone.decoys.assert_nothing_ran()
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_an_editor_begins_in_a_folder_of_ours_and_finds_nothing_of_the_clone(clone, editor):
     clone.up.environment["EDITOR"] = "my-editor"
     clone.up("brief", "spec-42/planner", "--edit")
@@ -201,7 +201,7 @@ def test_an_editor_begins_in_a_folder_of_ours_and_finds_nothing_of_the_clone(clo
     assert str(clone.home / "bin") in path
 
 
-@EXTENDED
+@pytest.mark.soak
 @pytest.mark.parametrize("word", ["./my-editor", "bin/my-editor", "../project/my-editor"])
 def test_an_editor_is_not_started_by_a_name_that_leads_from_the_working_directory(
     clone, editor, word
@@ -212,7 +212,7 @@ def test_an_editor_is_not_started_by_a_name_that_leads_from_the_working_director
     clone.decoys.assert_nothing_ran()
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_no_file_of_a_repository_names_an_editor(clone, editor):
     """Not git's configuration, which other programs take one from, nor ours, nor a .env file."""
     decoy = clone.clone / "my-editor"
@@ -298,7 +298,7 @@ def test_the_plug_ins_command_runs_none(clone):
     assert "spec-42/auditor" in clone.addresses
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
     server = tomllib.loads((clone.home / ".codex/config.toml").read_text())["mcp_servers"][
         "upthread"
@@ -351,7 +351,7 @@ def as_once_set_up(clone: InClone) -> Path:
     return config
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_drain_that_an_earlier_version_wrote_down_is_started_isolated(clone):
     as_once_set_up(clone)
     test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, "claude")

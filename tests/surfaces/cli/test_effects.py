@@ -63,7 +63,7 @@ def test_what_may_have_been_done_is_listed_and_not_done_again_before_somebody_lo
     assert deployments(up) == 1
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_run_that_ends_well_says_what_is_in_doubt_and_by_its_exit_code(up):
     task = f"task = '''{REPORTS}'''"
     up.configure(f'[[pipeline.steps]]\nrole = "auditor"\n{task}\n')
@@ -86,7 +86,7 @@ def test_what_a_person_says_may_be_done_is_done(up, said):
     assert deployments(up) == 2
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_what_a_person_says_was_done_is_known_as_done(up):
     up("effects", "w", "done")
     (effect,) = up("show", "w", "--effects", "--json").json["effects"]
@@ -102,7 +102,7 @@ def acts(up):
     return [act for conversation in audit["conversations"] for act in conversation["acts"]]
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_what_a_turn_had_done_that_was_cut_off_is_held_back_from_other_roles_too(up):
     """Its receipt was kept: agent and upthread were killed after the action and before the end."""
     slow = up.directory / "sleep.sh"
@@ -134,7 +134,7 @@ def test_what_cannot_be_meant_is_said_and_changes_nothing(up):
     assert len(up("effects", "w", "--json").json["in_doubt"]) == 1
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_model_does_not_say_what_came_of_it(up):
     up.environment["CLAUDECODE"] = "1"
     told = up("effects", "w", "done", code=2).err
@@ -250,7 +250,7 @@ def test_tell_says_at_its_end_what_is_in_doubt_and_only_its_own_is_its_exit_code
     assert (settled["in_doubt"], settled["exit_code"]) == ([], 0)
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_an_approval_that_no_longer_holds_is_never_that_word_alone(place):
     place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
     place("run", "w", "Build it.", *AGENT)

@@ -148,6 +148,7 @@ def commands_in(text: str) -> list[str]:
     return re.findall(r"^ *go on with +(upthread .*)$", text, re.MULTILINE)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", spread(CASES, first=FIRST_SET, extended=6))
 def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: str):

@@ -148,7 +148,7 @@ def test_who_has_kept_what_is_deleted_soon_is_not_asked_to_again(up):
     assert "keep --soon" not in told
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_several_who_keep_at_once_keep_each_session_once(up):
     for number in range(6):
         transcript(up, f"s{number}", asked=f"Paint zebra {number}", said="Yes")

@@ -86,6 +86,7 @@ def state_of(listed: dict, agent: str = "claude-code") -> dict:
     return found["hooks"]
 
 
+@pytest.mark.soak
 def test_an_environment_that_is_gone_is_told_once_in_each_session(set_up):
     assert "is gone" not in json.dumps(set_up.hook())
     set_up.first.remove()
@@ -99,7 +100,7 @@ def test_an_environment_that_is_gone_is_told_once_in_each_session(set_up):
     assert "is gone" in json.dumps(set_up.hook(session="main-2"))
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_session_that_had_begun_before_is_told_with_its_next_event(set_up):
     set_up.hook()
     set_up.first.remove()
@@ -107,7 +108,7 @@ def test_a_session_that_had_begun_before_is_told_with_its_next_event(set_up):
     assert set_up.hook("UserPromptSubmit") == {}
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_package_that_is_gone_is_told_as_well(set_up):
     text = set_up.launcher.read_text()
     (line,) = (each for each in text.splitlines() if each.startswith("package="))
@@ -115,6 +116,7 @@ def test_a_package_that_is_gone_is_told_as_well(set_up):
     assert "is gone" in json.dumps(set_up.hook())
 
 
+@pytest.mark.soak
 def test_a_home_that_is_gone_is_told_at_a_sessions_start(set_up):
     set_up.launcher.unlink()
     told = set_up.hook()
@@ -143,7 +145,7 @@ def test_setup_from_a_new_environment_renews_it_and_leaves_the_settings_alone(se
     assert json.loads(set_up.by(second, "doctor", "--json"))["findings"] == []
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_agents_and_doctor_say_set_up_alive_and_last_heard_from(set_up):
     listed = json.loads(set_up.by(set_up.first, "agents", "--json"))
     state = state_of(listed)
@@ -192,7 +194,7 @@ def test_a_launcher_that_others_can_write_is_named_and_none_is_made_there(set_up
     assert not plugin.exists(), "nothing was written"
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_the_launcher_is_its_persons_alone_and_goes_with_the_last_agent(set_up):
     assert set_up.launcher.stat().st_mode & 0o777 == 0o600
     assert set_up.launcher.parent.stat().st_mode & 0o777 == 0o700
@@ -203,6 +205,7 @@ def test_the_launcher_is_its_persons_alone_and_goes_with_the_last_agent(set_up):
     assert not set_up.launcher.exists()
 
 
+@pytest.mark.soak
 def test_a_path_with_anything_in_it_starts_and_is_told_as_it_is(make_upthread, tmp_path):
     odd = tmp_path / 'it\'s $(touch canary) "odd" \\ `x`'
     odd.mkdir()

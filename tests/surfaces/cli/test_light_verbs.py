@@ -88,7 +88,7 @@ def age(up) -> None:
                 os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("arguments", "modules_max", "files_max", "banned"),
     [

@@ -272,7 +272,7 @@ def test_a_reply_in_one_file_with_our_lines_is_behind_a_bar(tmp_path, monkeypatc
     assert (tmp_path / "log").read_text() == f"ours\n│ hello\n│ {FORGED}\n"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_no_shell_is_offered_a_name_that_it_would_look_into(shell, places, monkeypatch, tmp_path):
     for place, is_offered in zip(places, (True, False), strict=True):

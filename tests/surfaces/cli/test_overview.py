@@ -54,7 +54,7 @@ def tidied(text: str, place: Path) -> str:
     return re.sub(r"\d{4}-\d\d-\d\d", "2026-11-27", text)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("columns", spread([40, 80, 200], first=[80]))
 def test_it_is_as_it_was_at_each_width(up, short, columns):
     seen = seen_at(columns, up.words(), directory=up.directory, environment=up.environment)

@@ -132,6 +132,7 @@ def test_every_verb_does_with_the_listed_rights(upthread, address, tmp_path):
     assert "hello" not in json.dumps(shown)
 
 
+@pytest.mark.soak
 def test_a_worker_works_with_the_listed_rights(upthread):
     upthread("run", "spec-2", "[[rehearse: ask What colour?]]", "--detach", *AGENT)
     worker = upthread.start("worker", "--json", *AGENT)

@@ -27,7 +27,7 @@ def passage(tmp_path_factory, make_upthread):
     return up, calls
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_questions_come_with_the_command_that_answers_them(passage, tidy):
     _, calls = passage
     assert tidy(calls["begun"].out) == snapshot("""\

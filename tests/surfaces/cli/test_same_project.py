@@ -43,7 +43,7 @@ def begun_on_an_orphan(root: Path, beside: Path) -> None:
     git(root, "commit", "-qm", "another beginning", "--allow-empty")
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("change", [merged_with_an_older_one, begun_on_an_orphan])
 @pytest.mark.parametrize("looks_between", spread([False, True]))
 def test_a_repository_whose_history_begins_elsewhere_now_goes_on(up, change, looks_between):

@@ -32,7 +32,7 @@ def up(tmp_path_factory, make_upthread):
     return up
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_workstream_has_its_sums_and_a_row_for_each_delegation(up):
     lines = up("savings", "w").out.splitlines()
     assert lines[0] == "w: 4 delegations: 2 first, 1 resumed, 1 briefed"

@@ -120,7 +120,7 @@ def test_a_run_that_is_ended_names_the_turn_it_was_at(shared):
     assert result["error"]["ids"]["upstream_session_id"] == ended["upstream_session_id"]
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_signal_that_the_caller_ignores_stays_ignored(shared):
     ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
     words = shared.words("tell", "nohup/planner", "[[rehearse: slow 20 50]]", *REHEARSAL, "--json")

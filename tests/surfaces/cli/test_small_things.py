@@ -95,7 +95,7 @@ def columns_of(up, columns: int, *words: str) -> str:
     return terminal.seen.replace("\r\n", "\n")
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("words", spread([("show", WS), ("agents",), ("ls",), ("ls", WS)], first=2))
 @pytest.mark.parametrize("columns", spread([40, 80]))
 def test_no_word_is_cut_and_no_column_is_lost_on_a_narrow_terminal(begun, words, columns):

@@ -42,7 +42,7 @@ def row(listed: str, name: str) -> str:
     return next(line for line in listed.splitlines() if line.startswith(name))
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_ls_says_the_state_of_each_workstream_since_when_and_by_which_agent(shared):
     killed(shared, "tell", "killed/planner", "[[rehearse: hang]]", *REHEARSAL)
     interrupted(shared, "tell", "stopped/planner", "[[rehearse: hang]]", *REHEARSAL)
@@ -112,7 +112,7 @@ def test_a_run_that_was_stopped_with_ctrl_c_is_interrupted_and_says_what_goes_on
     assert [role["state"] for role in shown["roles"]] == ["interrupted"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(shared):
     shared("tell", "empty/planner", "[[rehearse: say hi]]", *REHEARSAL)
     silent = shared("tell", "empty/planner", "[[rehearse: empty]]", code=1)

@@ -56,7 +56,7 @@ t2/planner (Zev-planner): ROLLED OVER to ses_2 with replay · 2nd turn: the agen
     assert [link["ended_because"] for link in shown["chain"]] == ["missing", None]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_failures_of_the_agent_have_words_a_hint_and_their_code(shared):
     limited = shared("tell", "t3/planner", "[[rehearse: rate_limit]]", *REHEARSAL, code=4)
     unborn = shared("tell", "t3/auditor", "hi", "--agent", "acp:false", code=1)
@@ -162,7 +162,7 @@ def test_stream_comes_as_it_happens(shared):
     child.communicate(timeout=30)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_terminal_has_colour_unless_no_color_and_asks_for_permission(shared):
     prompt = "[[rehearse: write b.txt hello]] [[rehearse: say written]]"
     terminal = shared.on_terminal("tell", "t9/planner", prompt, *REHEARSAL)
@@ -193,7 +193,7 @@ def test_rejection_at_the_terminal_is_honoured(shared):
     assert not (shared.directory / "c.txt").exists()
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_watching_shows_each_change_until_it_is_interrupted(make_upthread, tmp_path):
     up = make_upthread(tmp_path)
     watching = subprocess.Popen(

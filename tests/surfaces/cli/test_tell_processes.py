@@ -44,6 +44,7 @@ def started(up, *arguments: str) -> list[list[str]]:
     return [words for words in every if not words[0].endswith("/git")]
 
 
+@pytest.mark.soak
 def test_a_second_turn_starts_the_agent_and_its_guard_alone(shared):
     tell = ("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     started(shared, *tell)

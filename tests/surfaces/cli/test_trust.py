@@ -82,7 +82,7 @@ def test_a_repository_cannot_put_a_rule_of_its_own_in_the_place_of_a_persons(up)
     assert "redaction.rules.acme-badge" in told.err
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "configured",
     [
@@ -255,7 +255,7 @@ def test_a_closed_input_is_no_answer_and_nothing_is_written_down(up):
     assert up("trust", "--list", "--json").json["decided"] == []
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "verb", spread([("ls",), ("show", "w"), ("id", "w/planner"), ("why", "w/planner")], first=2)
 )
@@ -354,7 +354,7 @@ def test_no_model_agrees_for_the_person_in_a_shell_that_its_agent_opened(up, mar
     assert up("trust", "--list", "--json").json["decided"] == []
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_no_model_is_asked_and_none_takes_a_consent_back_terminal_or_not(up):
     theirs(up, '[permissions]\nedit = "allow"\n')
     for verb in (("trust",), ("trust", "--yes"), ("tell", "w/planner", "hi", *REHEARSAL)):

@@ -19,7 +19,7 @@ def notices(stream) -> list[dict]:
     return [line for line in stream if line.get("type") == "notice"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
     done = shared("tell", "past/planner", LIMITED, *AGENT, "--wait")
     assert "past/planner: waiting: the agent is rate limited until " in done.err
@@ -32,7 +32,7 @@ def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
     assert (role["turns"], last["outcome"], last["is_finished"]) == (1, "ok", True)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_the_stream_has_the_turn_as_it_was_parked_then_until_when_then_the_rest(shared):
     stream = shared("tell", "json/planner", LIMITED, *AGENT, "--wait", "--json").stream
     ended = [line for line in stream if line["type"] == "turn_ended"]
@@ -48,7 +48,7 @@ def test_a_limit_without_an_end_is_not_waited_for(shared):
     assert "until when it did not say" in parked.err
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_turn_that_is_gone_on_with_waits_as_often_as_it_is_limited(shared):
     shared("tell", "on/planner", LIMITED, *AGENT, code=4)
     limited = shared.beside(

@@ -64,7 +64,7 @@ def test_nobody_works_before_a_worker_is_started(upthread, address):
     assert upthread("ls", "--workers", "--db", address, "--json").json["workers"] == []
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_one_machine_imports_nothing_of_a_database_that_machines_share(upthread):
     """Whatever verb is called: told by the interpreter itself, as it imports."""
     started = upthread.beside(PYTHONPROFILEIMPORTTIME="1")

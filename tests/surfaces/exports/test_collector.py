@@ -88,7 +88,7 @@ def test_followed_each_is_sent_once_as_it_ends_and_none_is_lost_while_nobody_tak
     assert following.returncode == 130
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_turn_that_goes_on_is_sent_once_it_has_ended(up, receiver):
     slow = up.start("tell", "w/planner", "[[rehearse: slow 20 100]]", "--agent", "rehearsal")
     eventually(lambda: "running" in up("ls").out)
@@ -112,7 +112,7 @@ def test_nobody_there_and_an_address_that_is_none_are_said(up):
     up("export", "nothing", "--endpoint", nobody, code=3)
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_hostile_text_and_secrets_reach_no_collector_whole(up, receiver):
     key = "AKIA" + "Q7ZXW2VN4KPL5RTM"
     tell(up, "w/planner", f"[[rehearse: say \x1b[31m{key}\u202e]]")

@@ -64,7 +64,7 @@ READING = (
 )
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("words", spread(READING, extended=1))
 def test_whoever_reads_a_record_that_lacks_a_turn_is_told_so_and_what_helps(stuck, words):
     words = words.split()
@@ -90,7 +90,7 @@ def test_turns_stand_in_the_order_they_were_decided_in(stuck):
     assert conversation["chain"][-1]["upstream_session_id"] == "ses_3"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_turn_of_ours_is_refused_while_an_earlier_one_is_not_on_record(stuck):
     (taker,) = takers(stuck)
     refused = stuck.run("tell", "spec-42/planner", "Go on.", "--agent", "rehearsal")

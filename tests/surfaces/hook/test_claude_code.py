@@ -40,7 +40,7 @@ def delegation(prompt: str, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("source", spread(["startup", "resume", "compact", "clear"], first=2))
 def test_a_session_starts_with_how_the_work_stands_in_few_words_or_none(place, claude, source):
     assert claude("SessionStart", source=source) == {}, "there is nothing to say yet"
@@ -110,7 +110,7 @@ def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_t
     assert "- spec-42/planner: SendMessage with to: 'a1'" in told
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_call_that_failed_and_one_that_a_person_stopped_are_known_as_such(place, claude):
     for outcome, fields in (("unknown", {}), ("cancelled", {"is_interrupt": True})):
         call = {**delegation("Plan it."), "tool_use_id": outcome}
@@ -175,7 +175,7 @@ def test_a_message_that_is_answered_in_the_background_ends_with_its_own_words(pl
     assert "Planned." not in second
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [("completed", "ok"), ("killed", "cancelled"), ("failed", "unknown"), ("odd", "unknown")],

@@ -185,7 +185,7 @@ def begin_and_end(killed: Killed) -> None:
     ended_well(killed, is_behind=False)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
 def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, last_call):
     last_call(killed)
@@ -195,7 +195,7 @@ def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, las
     assert "replay" not in answer["line"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
 def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(killed, last_call):
     last_call(killed)
@@ -346,7 +346,7 @@ def end(killed: Killed, told: ClaudeTranscript, reply: str) -> None:
     killed.place.wait_for_words()
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("is_behind", [False, True])
 def test_what_a_call_that_ended_well_did_is_on_record_too(killed, is_behind):
     ended_well(killed, is_behind=is_behind)
@@ -444,7 +444,7 @@ def opencode(place) -> KilledOpenCode:
     return KilledOpenCode(place)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode, is_begun):
     opencode.begin("c1", PROMPT, child=opencode.database.session() if is_begun else "")
@@ -455,7 +455,7 @@ def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode,
     assert "the session has what it did" not in answer["line"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_have_it(opencode):
     child = opencode.database.session()
     opencode.database.message(child, "user", text("Plan it."))

@@ -36,7 +36,7 @@ def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place
     assert second["prompt"] == "Go on."
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_what_hooks_saw_is_in_the_store_after_a_drain_and_once_only(place):
     place.call("c1", "ses_1", prompt="Plan it.")
     place.call("c2", "ses_1", prompt="Go on.")
@@ -58,7 +58,7 @@ READING = (
 )
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("words", spread(READING, first=2))
 def test_whatever_is_asked_first_knows_what_hooks_saw(place, words):
     place.call("c1", "ses_1", prompt="Plan it.")
@@ -89,7 +89,7 @@ def test_a_call_under_way_is_running_for_whoever_asks(place, calls_before):
     assert place.upthread("status")["underway"] == ["spec-42/planner"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_call_that_no_hook_saw_begin_is_on_record_beside_the_session_the_role_has(place):
     place.call("c1", "ses_1")
     place.upthread("drain")
@@ -180,7 +180,7 @@ def named(place, call_id: str, child: str, **ended):
     return decided.answer["line"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_session_that_the_model_names_itself_is_gone_on_with_on_record(place):
     place.call("c1", "ses_1")
     assert "spec-42/planner" in named(place, "c2", "ses_1")
@@ -190,7 +190,7 @@ def test_a_session_that_the_model_names_itself_is_gone_on_with_on_record(place):
     assert place.upthread("show", "spec-42")["state"] == "running"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_session_that_is_no_role_s_any_more_is_recorded_beside_it_when_the_model_names_it(place):
     place.call("c1", "ses_1")
     place.call("c2", "ses_2", prompt="fresh: Anew.")
@@ -213,7 +213,7 @@ def misnamed(place, call_id: str, *, role: str = "planner"):
     return place.hook(request).answer
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_model_names_it(place):
     place.call("c1", "ses_1")
     told = misnamed(place, "c2")
@@ -298,7 +298,7 @@ def test_another_branch_is_told(place):
     assert "the branch is `other`; it was `main`" in answer["prompt"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place):
     place.call("c1", "ses_1", prompt="Remember KIWI.")
     place.upthread("drain")

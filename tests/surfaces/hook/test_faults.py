@@ -129,7 +129,7 @@ def test_a_spool_that_is_no_directory_is_an_error_that_names_it(seen):
         assert str(spool) in done.out + done.err
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize("damage", spread(DAMAGES[:-1], first=2, name=NAME))
 def test_a_damaged_place_is_told(seen, damage):
     (path,) = seen.home.glob("hooks/places/*.json")
@@ -156,14 +156,14 @@ def test_a_request_that_cannot_be_read_is_told_in_words(seen, raw, why):
     assert seen.hook(raw).answer["line"].endswith(why)
 
 
-@EXTENDED
+@SOAK
 def test_a_lock_that_is_held_is_not_waited_for_by_a_decision(seen):
     with locked(seen):
         said = seen.hook(seen.request("before", "c1", prompt="Go on."))
     assert "held by another process" in line_of(said)
 
 
-@EXTENDED
+@SOAK
 @pytest.mark.parametrize("event", ["started", "ended"])
 def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
     seen.hook(seen.request("before", "c1", prompt="Go on."))
@@ -192,7 +192,7 @@ def test_a_full_disk_is_told_with_what_could_not_be_kept(seen):
     assert again.answer["task_id"] == "ses_1", "what was there is still there"
 
 
-@EXTENDED
+@SOAK
 def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
     with locked(seen):
         seen.hook(seen.request("before", "c1", prompt="Go on."))

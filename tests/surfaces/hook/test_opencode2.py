@@ -105,7 +105,7 @@ def child(told: Any) -> str:
     return found
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     opencode = place.opencode()
     first = opencode.call("ses_a", "Plan it.", reads=["README.md"])
@@ -146,7 +146,7 @@ def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
     assert child(restarted.call("ses_a", "Go on.")) == first
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_session_that_is_gone_is_told_anew(place: Place):
     opencode = place.opencode()
     first = child(opencode.call("ses_a", "We agreed on KIWI-42."))
@@ -157,7 +157,7 @@ def test_a_session_that_is_gone_is_told_anew(place: Place):
     assert decisions_told(told["input"]["description"]) == [RESUME_WITH_REPLAY]
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(place: Place):
     opencode = place.opencode()
     failed = opencode.call("ses_a", "Plan it.", fail="step limit")
@@ -171,7 +171,7 @@ def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(p
     assert "Done behind." in place.up("audit", "spec-1").out
 
 
-@EXTENDED
+@pytest.mark.soak
 def test_a_session_that_the_model_names_itself_is_the_one_that_goes_on(place: Place):
     opencode = place.opencode()
     first = child(opencode.call("ses_a", "Plan it."))

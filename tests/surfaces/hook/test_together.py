@@ -58,7 +58,7 @@ def result_of(told: subprocess.Popen[str]) -> list[dict]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_call_finds_a_turn_under_way_and_works_beside_it(ours):
     told = tell(ours, SLOW)
     wait_for_claim(ours)
@@ -133,7 +133,7 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
     assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours):
     ours.call("c0", "ses_1")
     ours.wait_for_words()
@@ -151,7 +151,7 @@ def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours
     assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(place):
     place.call("c0", "ses_1")
     place.upthread("drain")

@@ -181,7 +181,7 @@ async def test_what_a_model_answers_is_no_person_s_and_the_run_waits_for_one(ser
     assert "a program, with nobody at a terminal answered `opening`: `Good day`" in told
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.anyio
 async def test_a_model_s_answer_counts_where_a_person_has_said_so_and_stays_the_model_s(alone):
     with (alone.home / "upthread" / "config.toml").open("a") as own:
@@ -327,7 +327,7 @@ async def test_a_refusal_is_an_answer_with_its_reason(server):
     assert "running" in refused["detail"]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.anyio
 async def test_eight_clients_at_once_each_get_their_own_answer(address):
     answers: dict[int, Any] = {}

@@ -31,7 +31,7 @@ def plain(tmp_path_factory) -> Seen:
     return Seen(page_of(tmp_path_factory.mktemp("plain"), Saying("plain")))
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_a_hostile_text_changes_no_element_and_is_shown_as_text(tmp_path, plain, attack):
     html = page_of(tmp_path, Saying(attack))
@@ -46,7 +46,7 @@ def test_a_hostile_text_changes_no_element_and_is_shown_as_text(tmp_path, plain,
     assert not ACTING.search(html)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_a_long_text_is_shown_at_its_ends_and_said_to_be_cut(tmp_path, plain):
     text = "<b>" + "x" * 10 * TEXT_CHARACTERS_MAX + "</b>"
     whole = Saying("plain")

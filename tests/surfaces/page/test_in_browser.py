@@ -11,7 +11,7 @@ from tests.support.record_page import ATTACKS, Saying, Seen, page_of
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_hostile_texts_run_nothing_and_ask_for_nothing(tmp_path: Path):
     """All attacks in one page, since a browser takes its time to start."""
     file = tmp_path / "page.html"
@@ -26,7 +26,7 @@ def test_hostile_texts_run_nothing_and_ask_for_nothing(tmp_path: Path):
     assert ATTACKS["script"] in dom.text
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_the_policy_is_what_keeps_a_script_from_running(tmp_path: Path):
     """What the page forbids is forbidden: put into it by hand, a script and a picture do nothing."""
     html = page_of(tmp_path / "record", Saying("plain"))

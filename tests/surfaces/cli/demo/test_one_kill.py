@@ -14,6 +14,7 @@ from upthread.core.decision.words import RESUME, done_in_words
 pytestmark = pytest.mark.extended
 
 
+@pytest.mark.soak
 def test_a_role_is_killed_and_goes_on_in_its_session_and_nothing_is_left_of_it(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "upthread", "demo"],
