@@ -60,14 +60,6 @@ def test_whoever_closes_the_input_has_chosen_none(two):
 
 
 @pytest.mark.extended
-def test_the_configured_agent_is_taken_without_asking(two):
-    two.configure('agent = "gemini"\n')
-    two("tell", "configured/planner", "hello")
-    (two.directory / "upthread.toml").unlink()
-    assert two("show", "configured", "--json").json["roles"][0]["agent"] == "gemini"
-
-
-@pytest.mark.extended
 def test_an_agent_is_called_by_its_program_too_but_for_one_a_person_has_called_so(two):
     said = two("tell", "alias/planner", "hello", "--agent", "claude", code=None)
     assert "was not found on PATH" in said.err, "known, and not installed here"

@@ -134,23 +134,6 @@ def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
     clone.decoys.assert_nothing_ran()
 
 
-@pytest.mark.soak
-def test_a_persons_editor_is_the_installed_one(clone):
-    clone.up("tell", "spec-42/planner", "Plan it. [[rehearse: say ok]]", "--agent", "rehearsal")
-    editor = clone.home / "bin" / "my-editor"
-    editor.write_text('#!/bin/sh\necho "- from $PWD" >> "$1"\n')
-    editor.chmod(0o755)
-    clone.up.environment["EDITOR"] = "my-editor"
-    edited = clone.up("brief", "spec-42/planner", "--edit").out
-    assert "- from /" in edited
-    assert str(clone.clone) not in edited, "it begins in a folder of ours"
-    editor.unlink()
-    refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
-    del clone.up.environment["EDITOR"]
-    assert "outside of this repository" in refused.err
-    clone.decoys.assert_nothing_ran()
-
-
 RECORDER = """\
 #!/bin/sh
 for word; do echo "<$word>"; done > {told}
@@ -349,12 +332,6 @@ def as_once_set_up(clone: InClone) -> Path:
     config.write_text(old)
     installed.write_text(json.dumps(known))
     return config
-
-
-@pytest.mark.soak
-def test_a_drain_that_an_earlier_version_wrote_down_is_started_isolated(clone):
-    as_once_set_up(clone)
-    test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, "claude")
 
 
 @EXTENDED

@@ -160,19 +160,6 @@ def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
     assert "0 changes would make it valid" in up("repair", "d1/planner").out
 
 
-@pytest.mark.extended
-def test_what_is_no_history_is_counted_apart_in_the_last_line(up):
-    up("tell", "d1/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    up("setup", "codex", "--yes")
-    (entries,) = (up.home / ".codex").glob("*.json")
-    entries.write_text("not what was written")
-    findings = up("doctor", "--json").json["findings"]
-    assert {each["store"] for each in findings} == {"hooks"}
-    assert diagnosed(up("doctor").out)[-1] == (
-        f"1 history sound, 0 not; {len(findings)} other findings"
-    )
-
-
 def test_a_sound_store_has_nothing_to_repair(up):
     database = OpenCodeDatabase(database_of(up))
     database.message(database.session(), "user", text("hi"))
