@@ -137,16 +137,6 @@ async def test_a_turn_with_a_secret_is_recognised_after_a_crash(world, record, m
 
 
 @EXTENDED
-async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(world):
-    at = AtCommit(when="after", event="PromptSent")
-    assert world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at).exit_code < 0
-    async with world.open() as project:
-        result = await project.go_on(ADDRESS, REHEARSAL)
-    assert result.parked.reason == "undecidable"
-    assert world.prompts() == []
-
-
-@EXTENDED
 async def test_a_prompt_that_was_not_kept_whole_is_not_sent_altered(world: World) -> None:
     at = AtCommit(when="before", event="SessionAttached")
     died = world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at)
@@ -195,14 +185,6 @@ async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world
 
 
 @EXTENDED
-async def test_full_keeps_all(world: World) -> None:
-    world.configure('record = "full"\n')
-    async with world.open() as project:
-        await project.tell(ADDRESS, f"use {SECRET}", REHEARSAL)
-    assert holding(world, SECRET) == ["upthread.db"]
-
-
-@EXTENDED
 async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
     world.configure(
         '[redaction]\nallow = ["AKIA.*"]\n[redaction.rules]\nacme-badge = "ACME-[0-9]{6}"\n'
@@ -242,16 +224,6 @@ async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> Non
     assert forgotten.faults == ()
     assert forgotten.conversations[0].messages > 0
     assert "Quixotic" not in repr(forgotten)
-
-
-@EXTENDED
-async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> None:
-    async with world.open() as project:
-        await project.tell(ADDRESS, "Quixotic", REHEARSAL)
-        await project.forget(Selection(workstream="spec-42"))
-        result = await project.tell(ADDRESS, "and now?", REHEARSAL)
-    assert (result.outcome, result.decision) == ("ok", "resume")
-    world.check_histories()
 
 
 @EXTENDED

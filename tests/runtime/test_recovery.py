@@ -92,27 +92,6 @@ async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_r
     assert (again.outcome, len(world.prompts())) == ("ok", 2)
 
 
-@EXTENDED
-async def test_a_prompt_like_none_before_it_is_absent_after_a_turn_that_never_left(world):
-    """The turn between them never left, so the count of prompts has to reach past it."""
-    await tell(world, SAY_REPORT)
-    intent = AtCommit(event="TurnIntended", when="after")
-    assert world.start("tell", ADDRESS, "lost", at_commit=intent).exit_code == -signal.SIGKILL
-    assert world.start("tell", ADDRESS, "mine", at_commit=SENT).exit_code == -signal.SIGKILL
-    result, recognised = await go_on(world)
-    assert (recognised, result.outcome) == (["absent"], "ok")
-    assert len(world.prompts()) == 2
-
-
-@EXTENDED
-async def test_a_prompt_after_a_failed_one_is_recognised_as_absent_not_undecidable(world):
-    assert (await tell(world, "[[rehearse: rate_limit]]")).outcome == "rate_limited"
-    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
-    assert len(world.prompts()) == 1
-    result, recognised = await go_on(world)
-    assert (recognised, result.outcome) == (["absent"], "ok")
-
-
 @pytest.mark.soak
 async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(world):
     await tell(world, SAY_REPORT)
@@ -237,16 +216,6 @@ async def test_a_reply_that_was_complete_is_taken_over_also_where_another_prompt
     assert (prompt, bool(reply)) == (SAY_REPORT, True)
     assert role.turns == 3
     assert world.prompts()[-1] == "[[rehearse: say three]]", "its session needs no telling"
-    world.check_histories()
-
-
-@EXTENDED
-async def test_a_reply_of_which_nobody_knows_that_it_was_complete_is_on_record_all_the_same(world):
-    killed = world.start("tell", ADDRESS, "[[rehearse: say two]]", at_commit=UNRECORDED_END)
-    assert killed.exit_code == -signal.SIGKILL
-    done = await tell(world, "[[rehearse: say three]]")
-    assert done.reasons[0] == "interrupted"
-    assert [each.text for each in world.messages(ADDRESS) if each.text][1].endswith("two")
     world.check_histories()
 
 

@@ -13,7 +13,7 @@ import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.events import PromptSent
 from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
-from upthread.core.types import Outcome, Speaker
+from upthread.core.types import Outcome
 from upthread.runtime.turns.progress import Listener, Notice
 
 pytestmark = pytest.mark.anyio
@@ -178,28 +178,6 @@ async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: 
 
 
 @EXTENDED
-async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(world):
-    known = await tell(world, "[[rehearse: rate_limit 3600]]")
-    assert known.parked.reset_at_ms == known.reset_at_ms
-    assert known.reset_at_ms is not None
-    unknown = await tell(world, "[[rehearse: rate_limit]]")
-    assert unknown.parked.reset_at_ms is None
-
-
-@pytest.mark.soak
-async def test_a_rate_limit_that_comes_again_parks_again_and_loses_nothing(world: World) -> None:
-    limit = "[[rehearse: rate_limit 60]]"
-    first = await tell(world, "the magic word is KIWI-42", always=limit)
-    for _ in range(3):
-        again = await go_on(world, always=limit)
-        assert (again.outcome, again.turn_id) == ("rate_limited", first.turn_id)
-    last = await go_on(world)
-    assert (last.outcome, last.turn_id) == ("ok", first.turn_id)
-    assert "> the magic word is KIWI-42" in world.prompts()[-1]
-    assert len(world.session_files()) == 1
-
-
-@EXTENDED
 async def test_a_limited_turn_goes_on_in_another_agent_with_its_context(world: World) -> None:
     world.configure(OTHER_AGENT.replace("{python}", sys.executable))
     await tell(world, "the magic word is KIWI-42")
@@ -269,25 +247,6 @@ async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again
     assert len(world.prompts()) == 2
 
 
-@EXTENDED
-async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_it_is_forgotten(
-    world: World,
-) -> None:
-    for text in ("one", "two", "[[rehearse: if_resumed lose_session]] three", "four"):
-        await tell(world, text)
-    kept = sends(world)
-    assert [each.is_prior_injected for each in kept] == [False, False, False, True, False]
-    assert kept[0].prior_digest == ""
-    assert all(each.prior_digest for each in kept[1:])
-    assert [(each.prior_from_seq, each.prior_to_seq) for each in kept[:3]] == [
-        (0, 0),
-        (1, 2),
-        (1, 4),
-    ]
-    assert "[prior context" in world.prompts()[3]
-    assert "[prior context" not in world.prompts()[4]
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("policy", "told"),
@@ -312,25 +271,6 @@ async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: Wo
     assert "> the magic word is KIWI-42" in world.prompts()[-1]
     await tell(world, "four")
     assert [each.is_prior_injected for each in sends(world)] == [False, False, True, False]
-
-
-@EXTENDED
-async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_answer_and_counted(
-    world: World,
-) -> None:
-    await tell(world, "hello")
-    lost = "[[rehearse: late too late]] [[rehearse: if_resumed lose_session]]"
-    second = await tell(world, f"{lost} [[rehearse: slow 10 30]]")
-    assert second.outcome == "ok"
-    async with world.open() as project:
-        last = (await project.role(ADDRESS)).last_turn
-    assert last.ended is not None
-    with world.store() as store:
-        kept_apart = len(store.quarantined(second.turn_id))
-    # Between two prompts it is late; within the next one it is of a session that is gone.
-    assert last.ended.late_events + kept_apart == 1
-    replies = [each.text for each in world.messages(ADDRESS) if each.speaker is Speaker.ASSISTANT]
-    assert not any("too late" in reply for reply in replies)
 
 
 @EXTENDED

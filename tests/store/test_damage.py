@@ -173,12 +173,3 @@ def test_an_erased_part_leaves_its_digest_and_still_verifies(record):
     assert message.parts[1] == ErasedPart(kind="tool_call", call_id="call-5")
     record.change("digest = ?", b"\1" * 32, where=where)
     assert record.verify() == 5
-
-
-@pytest.mark.extended
-def test_an_event_of_an_unknown_kind_is_an_error(record):
-    record.ask(lambda store: store.commit([samples.happened(1)]))
-    table = "turn_event" if record.is_sqlite else "upthread.turn_event"
-    record.rows(f"UPDATE {table} SET kind = 'hologram_shown', seal = NULL")
-    with pytest.raises(StoreError, match="hologram_shown"):
-        record.ask(lambda store: store.turn_events(samples.TURN))

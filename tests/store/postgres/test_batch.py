@@ -98,21 +98,3 @@ def test_much_is_sent_by_the_megabyte(store, counted):
         "COMMIT",
     ]
     assert store.message_count(CONVERSATION) == 10
-
-
-@pytest.mark.extended
-def test_of_a_long_conversation_only_what_is_needed_is_read(store, monkeypatch):
-    store.commit(samples.home())
-    store.commit([samples.said(seq) for seq in range(1, 1_001)])
-    read = []
-    whole = type(store)._read
-
-    def counted(self, query, *values: object):
-        rows = whole(self, query, *values)
-        read.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(type(store), "_read", counted)
-    found = store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=20)
-    assert [message.seq for message in found] == list(range(981, 1_001))
-    assert sum(read) <= 100

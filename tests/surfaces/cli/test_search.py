@@ -94,14 +94,6 @@ def test_it_can_be_narrowed(up):
 
 
 @pytest.mark.extended
-def test_our_own_record_is_searched_and_told_by_its_address(up):
-    up("tell", "spec-1/planner", "[[rehearse: say the zebra is planned]]", "--agent", "rehearsal")
-    told = up("search", "zebra", "planned").out
-    assert "spec-1/planner" in told
-    assert "upthread show spec-1/planner" in told
-
-
-@pytest.mark.extended
 def test_what_was_forgotten_is_found_nowhere(up):
     up("tell", "spec-1/planner", "[[rehearse: say the zebra is planned]]", "--agent", "rehearsal")
     session = up("id", "spec-1/planner").out.strip()
