@@ -171,31 +171,6 @@ def test_a_sub_agent_in_the_background_is_waited_for_and_its_end_is_on_record(de
     assert said.startswith("launchedPlan"), "it continues with the sub-agent's result"
 
 
-@SOAK
-@pytest.mark.parametrize("name", [OVER_ACP])
-def test_over_acp_no_sub_agent_works_in_the_background(desk):
-    """A prompt is answered before such sub-agents end."""
-    desk.shell.environment |= IN_BACKGROUND
-    desk.shell.tell(f"{desk.agent.delegation('Look.', background=True)} [[SAY launched]]")
-    (parent,) = ours(desk.shell).values()
-    (result,) = parts_of(parent, "tool_result")
-    assert result["status"] == "failed"
-
-
-@SOAK
-@pytest.mark.parametrize("name", ["opencode"])
-def test_a_sub_agent_in_the_background_is_waited_for_no_longer_than_a_turn_may_take(desk):
-    desk.shell.environment |= IN_BACKGROUND
-    desk.shell.configure("prompt_timeout_s = 25\n")
-    prompt = f"{desk.agent.delegation('Look long. [[HANG]]', background=True)} [[SAY launched]]"
-    ended = desk.shell.tell(prompt, exit_code=None)
-    assert (ended["parked"]["reason"], ended["reply"]) == ("timed_out", "launched")
-    assert ended["parked"]["detail"] == "no answer within 25 s", "it was not ended by force"
-    parent, _ = ours(desk.shell).values()
-    ends = [part["raw"] for part in parts_of(parent, "unknown")]
-    assert [each["outcome"] for each in ends if "outcome" in each] == ["cancelled"]
-
-
 def parts_of(conversation: Any, kind: str) -> list[Any]:
     said = [message for turn in conversation["turns"] for message in turn["messages"]]
     return [part for message in said for part in message["parts"] if part["kind"] == kind]
