@@ -103,18 +103,6 @@ async def test_two_repositories_with_one_workstream_name_stay_apart(world: World
 
 
 @EXTENDED
-async def test_a_worktree_and_a_subdirectory_find_the_conversations_of_their_repository(world):
-    first_id, first = await tell(world, world.project)
-    tree, deep = world.directory / "tree", world.project / "src" / "deep"
-    git(world.project, "worktree", "add", "-q", str(tree), "-b", "feature/x")
-    deep.mkdir(parents=True)
-    for place in (tree, deep):
-        project_id, result = await tell(world, place)
-        assert project_id == first_id
-        assert result.upstream_session_id == first.upstream_session_id
-
-
-@EXTENDED
 async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(world):
     young = world.directory / "young"
     young.mkdir()

@@ -11,8 +11,7 @@ from tests.support.world import SAY_REPORT, World
 
 import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
-from upthread.core.events import PromptSent
-from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
+from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.types import Outcome
 from upthread.runtime.turns.progress import Listener, Notice
 
@@ -42,18 +41,6 @@ async def causes(world: World) -> list[str | None]:
     """Why each session of the conversation ended, oldest first."""
     async with world.open() as project:
         return [link.ended_because for link in (await project.role(ADDRESS)).chain]
-
-
-def sends(world: World) -> list[PromptSent]:
-    """Every prompt that left in the conversation, as its turns kept it."""
-    (owner,) = (each for each in world.conversations() if each.key.address == ADDRESS)
-    with world.store() as store:
-        return [
-            event
-            for turn in store.turns(owner.conversation_id)
-            for event in store.turn_events(turn.turn_id)
-            if isinstance(event, PromptSent)
-        ]
 
 
 ONCE_FAILING = {
@@ -234,43 +221,6 @@ async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_s
     assert await causes(world) == ["poisoned", None]
     assert "> the magic word is KIWI-42" in world.prompts()[-1]
     assert len(world.prompts()) == 3, "and sent again once"
-
-
-@EXTENDED
-async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(world):
-    """What it did would be done twice."""
-    world.configure(ROLLING_OVER)
-    await tell(world, "the magic word is KIWI-42")
-    result = await tell(world, "do it [[rehearse: read spec.md]] [[rehearse: empty]]")
-    assert (result.outcome, result.detail) == ("ok", NO_WORDS)
-    assert await causes(world) == [None]
-    assert len(world.prompts()) == 2
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("policy", "told"),
-    [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
-)
-async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(world, policy, told):
-    world.configure(f'[agents.rehearsal]\ninject = "{policy}"\n')
-    await tell(world, "one")
-    await tell(world, "two")
-    for file in world.session_files():
-        file.unlink()
-    await tell(world, "three")
-    assert [each.is_prior_injected for each in sends(world)] == told
-
-
-@EXTENDED
-async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: World) -> None:
-    await tell(world, "the magic word is KIWI-42")
-    await tell(world, "[[rehearse: usage 900 1000]] [[rehearse: usage 90 1000]]")
-    third = await tell(world, "three")
-    assert third.decision == "resume"
-    assert "> the magic word is KIWI-42" in world.prompts()[-1]
-    await tell(world, "four")
-    assert [each.is_prior_injected for each in sends(world)] == [False, False, True, False]
 
 
 @EXTENDED

@@ -12,7 +12,6 @@ from tests.support.world import ALLOW, World, eventually
 
 import upthread
 from upthread.core.turns.prompt import EFFECTS_DONE_HEADING
-from upthread.core.types import ContextPart
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
@@ -140,15 +139,6 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     third = await tell(world)
     assert third.decision == "resume"
     assert "<role" not in last_prompt(world)
-
-
-@EXTENDED
-async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None:
-    await tell(world)
-    message = world.messages("spec-42/planner")[0]
-    assert message.text == SAY
-    assert any(isinstance(part, ContextPart) for part in message.parts)
-    assert message.sent_text == world.prompts()[0]
 
 
 @pytest.mark.soak

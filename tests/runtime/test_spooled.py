@@ -40,15 +40,6 @@ def test_words_that_came_after_the_spool_was_read_are_taken_in(tmp_path: Path):
     assert len(whole.paths) == 3, "what is taken in is removed"
 
 
-def test_what_somebody_else_has_taken_in_is_the_call_as_it_was(tmp_path: Path):
-    place = place_in(tmp_path)
-    spool.put(place, "ended", {**CALL, "outcome": "ok", "drain": GONE})
-    (read,) = next_of(calls_in(place))
-    for path in read.paths:
-        Path(path).unlink()
-    assert with_words(place, read) is read
-
-
 def test_an_end_that_came_after_the_spool_was_read_is_taken_in(tmp_path: Path):
     """Its agent was killed between the reading and the question whether it lives."""
     place = place_in(tmp_path)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
-from tests.agents.conftest import SCRIPTED
 from tests.support.decisions_told import decisions_told
 
 import upthread
@@ -43,28 +41,6 @@ def test_run_says_it_once_for_all_its_steps(up):
     done = up("run", "c", "--spec", "spec.md", "--agent", "gemini")
     assert (done.out + done.err).count(LINE) == 1
     assert decisions_told(done.out) == [FIRST, FIRST]
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("calls_itself", "tested_with"),
-    [("OpenCode", "1.18.33"), ("@agentclientprotocol/codex-acp", "2.6.0")],
-)
-def test_an_agent_that_is_named_by_its_command_is_judged_by_what_it_calls_itself(
-    up, calls_itself, tested_with
-):
-    command = json.dumps([sys.executable, "-I", str(SCRIPTED)])
-    up.configure(
-        f"[agents.mine]\ncommand = {command}\n"
-        f"environment = {{ SCRIPTED_NAME = {json.dumps(calls_itself)}, "
-        f'SCRIPTED_SESSION = "ses_{tested_with}" }}\n'
-    )
-    done = up("tell", f"e{tested_with[0]}/planner", "hello", "--agent", "mine")
-    line = (
-        f"mine 1.2.3 is older than {tested_with}, which this upthread was tested with; "
-        "try what it does: upthread doctor --probe mine"
-    )
-    assert line in done.err
 
 
 OF_2 = (

@@ -72,18 +72,6 @@ def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     assert told["error"]["kind"] == "store"
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_doctor_says_what_is_damaged_and_the_cure(up, damage):
-    damage(up)
-    said = up("doctor", code=1)
-    assert DAMAGE[damage] in said.out
-    assert "upthread restore" in said.out
-    found = up("doctor", "--json", code=1).json
-    assert found["findings"][0]["path"] == str(database(up))
-    assert found["holdings"] is None
-
-
 def another_programs(up):
     database(up).unlink()
     with closing(sqlite3.connect(database(up))) as connection:
