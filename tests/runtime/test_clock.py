@@ -6,14 +6,12 @@ time of day decides anything. Each test sees to it that the recorded times do go
 
 from __future__ import annotations
 
-import signal
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.support.sets import spread
-from tests.support.upthread_process import AtCommit
-from tests.support.world import ALLOW, World, eventually
+from tests.support.world import World, eventually
 
 import upthread
 from upthread.client import project_opener
@@ -86,24 +84,6 @@ async def test_a_jump_between_turns_changes_neither_order_nor_session(world, clo
         why = await project.why(ADDRESS)
     assert (view.state, view.turns) == ("done", 3)
     assert (why.last.decision, why.now.decision) == ("resume", "resume")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
-async def test_a_turn_cut_off_before_a_jump_is_recovered_after_it(world, clock, jump_ms):
-    world.configure(ALLOW)
-    prompt = "[[rehearse: execute sh -c 'echo done >> effects']]\n[[rehearse: say done]]"
-    at = AtCommit(when="after", event="PromptSent")
-    victim = world.start("tell", ADDRESS, prompt, at_commit=at)
-    assert victim.exit_code == -signal.SIGKILL
-    clock.ahead_ms = jump_ms
-    async with world.open() as project:
-        assert (await project.role(ADDRESS)).state == "interrupted"
-        result = await project.go_on(ADDRESS, REHEARSAL)
-    assert result.outcome == "ok"
-    assert (world.project / "effects").read_text().splitlines() == ["done"]
-    assert len(world.session_files()) == 1
-    world.check_histories()
 
 
 @pytest.mark.soak

@@ -153,7 +153,6 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
 
 
 TURNS = 24
-"""`make soak` takes a thousand: test_soak.py."""
 
 
 @EXTENDED

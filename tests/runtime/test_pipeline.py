@@ -98,20 +98,6 @@ async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(
     world.check_histories()
 
 
-@EXTENDED
-async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> None:
-    world.configure(failing("rate_limit 3600"))
-    async with world.open() as project:
-        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-        assert view.parked.reset_at_ms is not None
-        prompts = len(world.prompts())
-        again = await project.run("spec-42", None, upthread.RunOptions())
-        assert again.parked == view.parked
-        assert len(world.prompts()) == prompts
-        # Who names an agent need not wait for the one that is limited.
-        assert (await project.run("spec-42", None, RUN)).status == "approved"
-
-
 @SOAK
 @pytest.mark.parametrize("fault", spread(["bad_report", "no_report"]))
 async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(world, fault):

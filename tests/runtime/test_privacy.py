@@ -227,17 +227,6 @@ async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     assert holding(world, "Requirements") == []
 
 
-@EXTENDED
-async def test_only_one_role_is_forgotten_with_its_children(world: World) -> None:
-    async with world.open() as project:
-        await project.tell(ADDRESS, "[[rehearse: child explore Childword]] Plannerword", REHEARSAL)
-        await project.tell("spec-42/constructor", "Constructorword", REHEARSAL)
-        await project.forget(Selection(workstream="spec-42", role="planner"))
-    assert holding(world, "Plannerword") == []
-    assert holding(world, "Childword") == []
-    assert holding(world, "Constructorword") == ["upthread.db"]
-
-
 async def test_nothing_is_forgotten_under_a_turn_that_runs(world: World) -> None:
     async with world.open() as project, anyio.create_task_group() as tasks:
         await project.tell(ADDRESS, "Quixotic", REHEARSAL)

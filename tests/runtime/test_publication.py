@@ -6,19 +6,15 @@ import json
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
 from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.types import ConversationKey
-from upthread.runtime.bindings.files import BusyError
-from upthread.runtime.hooked import publication
 from upthread.runtime.hooked.publication import (
     publish,
 )
@@ -77,23 +73,6 @@ async def test_what_is_published_while_another_publishes_stays(world, workstream
         publish_while(project, lambda: (moved(), publish_now(project)), workstreams)
         assert {("spec-new", "role-0"), ("spec-0", "planner")} <= set(bindings(project))
         assert listed(project) == ["spec-0", "spec-new"]
-
-
-@EXTENDED
-async def test_who_is_never_alone_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publication, "AGAIN_WITHIN_S", 0.3)
-    async with published(world, 1) as project:
-        open_one(project, "spec-0", "planner")
-        generations = count(2)
-
-        def move() -> None:
-            for is_published in (True, False):
-                open_one(project, "spec-0", "planner", generation=next(generations))
-                if is_published:
-                    publish_now(project)
-
-        with pytest.raises(BusyError, match="spec-0"):
-            publish_while(project, move, times=10_000)
 
 
 def publish_now(project: upthread.Project) -> None:

@@ -198,7 +198,6 @@ async def test_a_session_that_answers_an_interrupted_turn_from_nothing_is_replac
 
 
 EMPTY_IF_RESUMED = "what was it? [[rehearse: if_resumed empty]]"
-ROLLING_OVER = "[agents.rehearsal]\nroll_over_when_empty = true\n"
 
 
 @EXTENDED
@@ -209,18 +208,6 @@ async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(wo
     await tell(world, "what was it, then?")
     assert await causes(world) == [None], "an empty reply is legal: its session stands"
     assert "> the magic word is KIWI-42" in world.prompts()[-1], "and may have forgotten"
-
-
-@EXTENDED
-async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(world):
-    world.configure(ROLLING_OVER)
-    await tell(world, "the magic word is KIWI-42")
-    result = await tell(world, EMPTY_IF_RESUMED)
-    assert (result.outcome, result.reasons[0]) == ("ok", "poisoned")
-    assert result.reply
-    assert await causes(world) == ["poisoned", None]
-    assert "> the magic word is KIWI-42" in world.prompts()[-1]
-    assert len(world.prompts()) == 3, "and sent again once"
 
 
 @EXTENDED

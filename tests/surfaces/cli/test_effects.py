@@ -190,24 +190,3 @@ def test_an_approved_run_whose_action_nobody_heard_the_end_of_is_not_plainly_app
     place("effects", "w", "not-done")
     assert " approved " in place("ls").out
     place("run", "w")
-
-
-@EXTENDED
-def test_what_is_in_doubt_of_a_run_is_in_its_stream_its_result_and_how_it_stands(place):
-    place.configure(pipeline(constructor=f"{PUSH} {REPORTS}", validator=APPROVES))
-    stream = place("run", "w", "Release it.", *AGENT, "--json", code=IN_DOUBT).stream
-    (notice,) = [line for line in stream if line["type"] == "notice" and line["kind"] == "in_doubt"]
-    (effect_id,) = stream[-1]["in_doubt"]
-    assert notice["about"]["effect_id"] == effect_id
-    assert notice["about"]["look"] == "git ls-remote origin refs/heads/main"
-    assert (stream[-1]["status"], stream[-1]["state"]) == ("approved", "unsettled")
-    assert stream[-1]["next"] == ["upthread effects w"]
-    shown = place("show", "w", "--json").json
-    assert (shown["status"], shown["state"]) == ("approved", "unsettled")
-    assert [each["effect_id"] for each in shown["in_doubt"]] == [effect_id]
-    constructor, validator = shown["roles"]
-    assert (constructor["state"], constructor["in_doubt"]) == ("unsettled", [effect_id])
-    assert constructor["last_turn"]["ending"] == "finished: done"
-    assert (validator["state"], validator["in_doubt"]) == ("approved", [])
-    assert validator["verdict"]["in_doubt"] == [effect_id]
-    assert validator["last_turn"]["ending"] == "finished: approved"

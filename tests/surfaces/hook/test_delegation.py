@@ -10,7 +10,6 @@ import sys
 
 import pytest
 from tests.support.decisions_told import decisions_told
-from tests.support.sets import spread
 
 from upthread.core.decision.words import (
     FIRST,
@@ -32,22 +31,6 @@ def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place
     resumed = done_in_words(RESUME, "ses_1")
     assert second["line"] == f"upthread: spec-42/planner: {resumed} · 2nd turn"
     assert second["prompt"] == "Go on."
-
-
-READING = (
-    *("show spec-42/planner", "ls", "ls spec-42", "show spec-42", "show spec-42 --effects"),
-    *("why spec-42/planner", "brief spec-42/planner", "audit spec-42", "id spec-42/planner"),
-)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("words", spread(READING, first=2))
-def test_whatever_is_asked_first_knows_what_hooks_saw(place, words):
-    place.call("c1", "ses_1", prompt="Plan it.")
-    place.upthread(*words.split())
-    assert place.files("spool/*") == [], "it was taken in before it was told"
-    (conversation,) = place.upthread("audit", "spec-42")["conversations"]
-    assert [turn["outcome"] for turn in conversation["turns"]] == ["ok"]
 
 
 def test_a_look_leaves_alone_what_is_under_way(place):
@@ -100,19 +83,6 @@ def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     answer = place.hook(place.request("before", "c2", prompt="Plan it.")).answer
     assert answer["task_id"] == ""
     assert answer["line"].endswith(f": {done_in_words(FIRST, None)}")
-
-
-@pytest.mark.extended
-def test_a_drain_does_not_go_by_the_clock(place):
-    """The clock was set back between the events of a call, and a name follows from the time."""
-    place.call("c1", "ses_1")
-    names = place.files("spool/*.json")
-    for number, path in enumerate(reversed(names)):
-        path.rename(path.with_name(f"{number:020d}-1-{path.name.rpartition('-')[2]}"))
-    assert place.upthread("drain")["calls"] == 1
-    view = place.upthread("show", "spec-42/planner")
-    assert view["upstream_session_id"] == "ses_1"
-    assert view["last_turn"]["outcome"] == "ok"
 
 
 @pytest.mark.extended
@@ -174,31 +144,6 @@ def test_a_session_that_is_no_role_s_any_more_is_recorded_beside_it_when_the_mod
     kept = json.dumps(place.upthread("audit", "spec-42"))
     assert "Gone on." in kept
     assert "Who am I?" in kept
-
-
-UNKNOWN = "ses_nobody_knows"
-
-
-def misnamed(place, call_id: str, *, role: str = "planner"):
-    """A delegation whose model names a session that its agent does not have."""
-    request = place.request("before", call_id, prompt="Go on.", named=UNKNOWN, role=role)
-    return place.hook(request).answer
-
-
-@pytest.mark.soak
-def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_model_names_it(place):
-    place.call("c1", "ses_1")
-    told = misnamed(place, "c2")
-    assert told["task_id"] == "ses_1", "what the role's session is decides"
-    assert f"the call named {UNKNOWN}, a session that the agent does not have" in told["line"]
-    end = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
-    place.hook(place.request("ended", "c2", **end))
-    place.wait_for_words()
-    (role,) = place.upthread("show", "spec-42")["roles"]
-    assert (role["turns"], role["upstream_session_id"]) == (2, "ses_1")
-    assert role["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
-    said = place.run("why", "spec-42/planner").out
-    assert "the call named a session that the agent does not have" in said
 
 
 def test_another_role_s_session_is_gone_on_with_and_that_is_said(place):

@@ -142,26 +142,6 @@ def test_a_request_that_cannot_be_read_is_told_in_words(seen, raw, why):
 
 
 @SOAK
-@pytest.mark.parametrize("event", ["started", "ended"])
-def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
-    seen.hook(seen.request("before", "c1", prompt="Go on."))
-    told = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
-    with ThreadPoolExecutor(1) as pool:
-        with locked(seen):
-            asked = seen.request(event, "c1", **told)
-            waiting = pool.submit(seen.hook, asked, is_patient=False)
-            time.sleep(1.0)  # longer than a decision waits, and than a hook has by itself
-            assert not waiting.done()
-        assert line_of(waiting.result()) == ""
-    if event == "started":
-        seen.hook(seen.request("ended", "c1", **told))
-    seen.wait_for_words()
-    seen.upthread("drain")
-    shown = seen.upthread("show", "spec-42/planner")
-    assert (shown["state"], shown["turns"]) == ("done", 2)
-
-
-@SOAK
 def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
     with locked(seen):
         seen.hook(seen.request("before", "c1", prompt="Go on."))
