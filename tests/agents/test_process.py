@@ -78,13 +78,6 @@ async def test_writing_to_a_dead_child_is_no_error(tmp_path):
             await child.write_line(b"hello?")
 
 
-@pytest.mark.soak
-async def test_a_child_that_does_not_read_does_not_hold_its_writer_up(tmp_path):
-    async with started_child(python("import time; time.sleep(60)", tmp_path)) as child:
-        with anyio.fail_after(30):
-            await child.write_line(b"z" * 2**20)
-
-
 async def test_the_death_of_the_leader_ends_what_holds_its_pipes(tmp_path):
     code = (
         "import subprocess, sys\n"

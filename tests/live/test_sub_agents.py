@@ -99,18 +99,6 @@ def test_sub_agents_are_kept_whole_and_apart_in_conversations_of_their_own(desk)
     assert prompts == {first: ["one says"], second: ["two says"]}
 
 
-@SOAK
-@pytest.mark.parametrize("name", ["opencode", OVER_ACP])
-def test_a_sub_agent_that_is_called_again_continues_in_its_conversation(desk):
-    delegation = desk.agent.delegation
-    desk.shell.tell(f"{delegation('Begin. [[SAY one]]')} [[SAY ok]]")
-    (child,) = (key for key, each in desk.theirs().items() if each.parent_session_id)
-    again = desk.agent.command("pwd")
-    desk.shell.tell(f"{delegation(f'Once more. {again} [[SAY two]]', task_id=child)} [[SAY done]]")
-    desk.assert_same()
-    assert said_by(ours(desk.shell)[child], "assistant") == ["one", "two"]
-
-
 @pytest.mark.parametrize("name", spread(NAMES, first=0, extended=["claude-code"]))
 def test_a_sub_agent_that_fails_is_kept_with_its_earlier_steps(desk):
     failing = f"Try. {desk.agent.command('pwd')} [[FAIL 400 broken]]"

@@ -50,19 +50,6 @@ async def test_a_head_that_is_on_no_branch_any_more_is_told(world: World) -> Non
 
 
 @EXTENDED
-async def test_a_rebase_that_changes_what_was_read_is_told(world: World) -> None:
-    commit(world.project, shared="one\ntwo\nthree\nfour\nfive\n")
-    git(world.project, "switch", "-qc", "theirs")
-    commit(world.project, shared="ONE\ntwo\nthree\nfour\nfive\n")
-    git(world.project, "switch", "-q", "main")
-    commit(world.project, shared="one\ntwo\nthree\nfour\nFIVE\n")
-    await read(world, "shared.txt")
-    git(world.project, "rebase", "-q", "theirs")
-    assert why(await tell(world)) == ("resume_with_update", "files_changed")
-    assert "`shared.txt`: changed" in world.prompts()[-1]
-
-
-@EXTENDED
 async def test_a_repository_that_git_cannot_read_does_not_keep_a_session_from_its_work(world):
     commit(world.project, mine="mine\n")
     first = await read(world, "mine.txt")

@@ -13,7 +13,6 @@ from tests.support.upthread_process import QUICK, AtCommit
 from tests.support.world import SAY_REPORT, SMALL_SPECIFICATION, UpthreadProcess, World, eventually
 
 import upthread
-from upthread.core.commands import OpenWorkstream, RecordProject, Write
 from upthread.errors import LeaseHeldError
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes
 from upthread.runtime.system import System, started_at_ticks
@@ -147,20 +146,3 @@ async def test_a_process_whose_release_could_not_be_written_can_take_its_lease_a
         assert project.store.acquire_lease("one", ours) is not None
         async with leases.held(LeaseRequest(name="one", doing="third")) as third:
             assert third.token == first.token + 2
-
-
-@EXTENDED
-async def test_every_commit_of_a_run_but_naming_is_fenced(world, monkeypatch):
-    specification = world.take_example()
-    unfenced: list[Write] = []
-    async with world.open() as project:
-        store, commit = project.store, project.store.commit
-
-        def watched(writes: Any, *, fences: Any = ()) -> None:
-            unfenced.extend(() if fences else writes)
-            commit(writes, fences=fences)
-
-        monkeypatch.setattr(store, "commit", watched)
-        view = await project.run("spec-42", specification, RUN)
-        assert view.status == "waiting_for_human"
-    assert {type(write) for write in unfenced} <= {OpenWorkstream, RecordProject}

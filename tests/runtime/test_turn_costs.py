@@ -26,7 +26,6 @@ STATEMENTS_MAX = 80
 SLOW = LeaseTimes(heartbeat_s=3_600)
 """A heartbeat is a hop of its own, every two seconds, however many turns there are."""
 
-TURNS_READ_MAX = 12
 """How many times the events of a turn are read in one turn, however many there were before."""
 
 
@@ -72,16 +71,3 @@ async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None
     assert result.outcome == "ok"
     assert hops <= HOPS_MAX
     assert len(told) <= STATEMENTS_MAX
-
-
-@pytest.mark.soak
-async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(world):
-    async with world.open() as project:
-        read: list[int] = []
-        for number in range(14):
-            with statements(project) as told:
-                await project.tell(ADDRESS, f"Turn {number}.", OPTIONS)
-            read.append(sum("whole_turn_event" in each for each in told))
-    # But for the turns at which the price is counted anew, which have a limit of their own.
-    assert max(read[3:8] + read[9:]) <= TURNS_READ_MAX
-    assert read[13] <= read[4]

@@ -41,12 +41,6 @@ SPECIFICATION = f"# Specification\n{TALLY}"
 
 
 @pytest.fixture
-def tally(project):
-    (project / "notes.txt").write_text("a note")
-    return project
-
-
-@pytest.fixture
 def greeting(greeter):
     """The specification of the example, as a section of a prompt."""
     return f"# Specification\n{(greeter / 'spec.md').read_text()}"

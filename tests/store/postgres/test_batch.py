@@ -72,18 +72,6 @@ def test_a_turn_of_a_process_that_goes_on_is_one_statement_a_commit(store, count
     assert counted == ["WITH"] * 5
 
 
-@pytest.mark.extended
-@pytest.mark.usefixtures("forgetful")
-def test_statements_per_turn_do_not_grow_with_history(store, counted):
-    place = open_place(store, "spec-42")
-    counts = []
-    for number in range(1, 21):
-        counted.clear()
-        record_turn(store, place, prepare_turn(place, number))
-        counts.append(len(counted))
-    assert len(set(counts)) == 1
-
-
 @pytest.mark.usefixtures("forgetful")
 def test_much_is_sent_by_the_megabyte(store, counted):
     store.commit(samples.home())

@@ -114,22 +114,6 @@ def test_a_lease_that_was_lost_keeps_the_batch_out(store, other, ways):
     assert store.message_count(CONVERSATION) == 2
 
 
-@pytest.mark.extended
-def test_a_connection_that_was_cut_is_no_reason_to_write_twice(store, address, ways):
-    store.commit([*samples.home(), samples.said(1)])
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE application_name = 'upthread' AND datname = current_database()"
-        )
-    ways.clear()
-    assert store.message_count(CONVERSATION) == 1
-    store.commit([samples.said(2)])
-    assert ways[-1] == "looked up"
-    assert store.message_count(CONVERSATION) == 2
-    assert store.verify(CONVERSATION) is None
-
-
 def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, address, ways):
     store.commit([*samples.home(), samples.said(1)])
     ways.clear()

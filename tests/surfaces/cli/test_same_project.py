@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.sets import spread
 from tests.support.world import git
 
 ADDRESS = "w/planner"
@@ -29,29 +28,6 @@ def older_history(directory: Path) -> Path:
         environment.setenv("GIT_COMMITTER_DATE", LONG_AGO)
         git(directory, "commit", "-qm", "long ago", "--date", LONG_AGO)
     return directory
-
-
-def merged_with_an_older_one(root: Path, beside: Path) -> None:
-    git(root, "fetch", "-q", str(older_history(beside)), "main")
-    git(root, "merge", "-q", "--allow-unrelated-histories", "--no-edit", "FETCH_HEAD")
-
-
-def begun_on_an_orphan(root: Path, beside: Path) -> None:
-    git(root, "checkout", "-q", "--orphan", "pages")
-    git(root, "commit", "-qm", "another beginning", "--allow-empty")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("change", [merged_with_an_older_one, begun_on_an_orphan])
-@pytest.mark.parametrize("looks_between", spread([False, True]))
-def test_a_repository_whose_history_begins_elsewhere_now_goes_on(up, change, looks_between):
-    session = up("id", ADDRESS).out
-    change(up.directory, up.directory.with_name("beside"))
-    if looks_between:
-        up("ls")
-    assert up("id", ADDRESS).out == session
-    told = up("tell", ADDRESS, "[[rehearse: say ho]]", "--agent", "rehearsal").err
-    assert "RESUMED" in told
 
 
 def test_what_was_merged_in_stays_a_project_of_its_own(up):
