@@ -167,11 +167,23 @@ async def _attaches_anything(call: Call, session: Any) -> Any:
         return ()
 
 
+async def _attaches_none(call: Call, session: Any) -> Any:
+    return ()
+
+
 async def _not_missing(call: Call, session: Any) -> Any:
     try:
         return await call.real(session)
     except UpstreamError as error:
         raise UpstreamError(str(error), outcome=Outcome.UNKNOWN, hint="try again") from error
+
+
+async def _made_on_failure(call: Call, session: Any) -> Any:
+    try:
+        return await call.real(session)
+    except UpstreamError:
+        await call.connection.new_session()
+        raise
 
 
 async def _always_missing(call: Call, session: Any) -> Any:
@@ -213,12 +225,45 @@ async def _empty_fork(call: Call, session: Any) -> Any:
     return await call.connection.new_session()
 
 
+async def _bare_fork(call: Call, session: Any) -> Any:
+    """Fork what the last turn has not been said in."""
+    fork = await call.connection.new_session()
+    history = await call.connection.load_session(session)
+    first = next(event.text for event in history if isinstance(event, UserTextReplayed))
+    await call.connection.prompt(fork, first, on_event=_nowhere)
+    return fork
+
+
+async def _into_the_origin(call: Call, session: Any, text: str, *, on_event: Any) -> Any:
+    """Say what a fork is told to the session it was made of."""
+    result = await call.real(session, text, on_event=on_event)
+    made = call.known.setdefault("made", [])
+    if session not in made:
+        made.append(session)
+    if len(made) > 1:
+        await call.connection.resume_session(made[0])
+        await call.real(made[0], text, on_event=_nowhere)
+    return result
+
+
 async def _lost_list(call: Call) -> Any:
     return ()
 
 
 async def _first_listed(call: Call) -> Any:
     return (await call.real())[:1]
+
+
+async def _listed_twice(call: Call) -> Any:
+    listed = await call.real()
+    return (*listed, *listed[-1:])
+
+
+async def _misnamed(call: Call) -> Any:
+    return tuple(
+        structs.replace(each, upstream_session_id=each.upstream_session_id.upper())
+        for each in await call.real()
+    )
 
 
 # --- what becomes of histories and events --------------------------------------------------------
@@ -277,8 +322,73 @@ def _held_back(call: Call, event: Event) -> list[Event]:
     return [] if held is None else [held]
 
 
+def _in_pairs_swapped(call: Call, event: Event) -> list[Event]:
+    """Deliver a pair of texts the wrong way round."""
+    if not isinstance(event, TextReceived) or not event.text.startswith("chunk"):
+        return [event]
+    held = call.here.pop("held", None)
+    if held is not None:
+        return [event, held]
+    call.here["held"] = event
+    return []
+
+
+def _first_text_only(call: Call, event: Event) -> list[Event]:
+    if isinstance(event, TextReceived):
+        if "said" in call.here:
+            return []
+        call.here["said"] = True
+    return [event]
+
+
+def _all_at_once(call: Call, event: Event) -> list[Event]:
+    """Make one piece of two."""
+    if not isinstance(event, TextReceived):
+        return [event]
+    call.here["text"] = call.here.get("text", "") + event.text
+    if "9 of 9" not in event.text:
+        return []
+    return [structs.replace(event, text=call.here["text"])]
+
+
 def _of_the_parent(call: Call, event: Event) -> list[Event]:
     return [structs.replace(event, upstream_session_id=call.real)]
+
+
+def _stamped(call: Call, event: Event) -> list[Event]:
+    """Say whose an event is that the agent did not say it of."""
+    if event.upstream_session_id is None:
+        return [structs.replace(event, upstream_session_id=call.real)]
+    return [event]
+
+
+def _child_first(call: Call, event: Event) -> list[Event]:
+    """Deliver a child's start when it has ended."""
+    if isinstance(event, ChildStarted):
+        call.here["started"] = event
+        return []
+    if isinstance(event, ChildEnded) and "started" in call.here:
+        return [call.here.pop("started"), event]
+    return [event]
+
+
+def _result_first(call: Call, event: Event) -> list[Event]:
+    """Announce a call when it has ended."""
+    if isinstance(event, ToolCallAnnounced):
+        call.here[event.call_id] = event
+        return []
+    if _is_end(event):
+        announced = call.here.pop(event.call_id, None)
+        return [event, announced] if announced else [event]
+    return [event]
+
+
+def _never_ends(call: Call, event: Event) -> list[Event]:
+    return [] if _is_end(event) else [event]
+
+
+def _is_end(event: Event) -> bool:
+    return isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
 
 
 # --- prompts -------------------------------------------------------------------------------------
@@ -334,6 +444,13 @@ async def _two_at_once(call: Call, session: Any, text: str, *, on_event: Any) ->
         call.here["busy"] = False
 
 
+async def _waits_its_turn(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Keep a second prompt waiting until the first has ended."""
+    lock = call.here.setdefault("lock", anyio.Lock())
+    async with lock:
+        return await call.real(session, text, on_event=on_event)
+
+
 async def _swallows(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
     """Go on when whoever takes the events fails."""
 
@@ -344,6 +461,29 @@ async def _swallows(call: Call, session: Any, text: str, *, on_event: Any) -> Pr
             return
 
     return await call.real(session, text, on_event=careful)
+
+
+async def _wraps(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    try:
+        return await call.real(session, text, on_event=on_event)
+    except UpstreamError:
+        raise
+    except Exception as error:
+        raise UpstreamError(str(error), outcome=Outcome.UNKNOWN, hint="x") from error
+
+
+async def _no_deadline(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Go on past the deadline."""
+    result = await call.real(session, text, on_event=on_event)
+    if result.outcome is Outcome.TIMED_OUT:
+        await anyio.sleep_forever()
+    return result
+
+
+async def _deadline_at_once(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    if call.request.prompt_timeout_s < 10:
+        return PromptResult(outcome=Outcome.TIMED_OUT)
+    return await call.real(session, text, on_event=on_event)
 
 
 async def _loses_on_deadline(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
@@ -382,11 +522,27 @@ async def _raises(call: Call, session: Any, text: str, *, on_event: Any) -> Prom
     raise UpstreamError(result.detail, outcome=result.outcome, hint="x")
 
 
+async def _garbage_ends_it(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    ended: list[Event] = []
+
+    async def watch(event: Event) -> None:
+        await on_event(event)
+        if isinstance(event, UnknownReceived):
+            ended.append(event)
+
+    result = await call.real(session, text, on_event=watch)
+    return structs.replace(result, outcome=Outcome.UNKNOWN) if ended else result
+
+
 # --- cancelling, permissions, starting and ending ------------------------------------------------
 
 
 async def _not_cancelled(call: Call, session: Any) -> None:
     """Nothing is done."""
+
+
+async def _no_forced_end(call: Call, session: Any) -> None:
+    raise UpstreamError("it cannot be cancelled", outcome=Outcome.UNKNOWN, hint="wait")
 
 
 def _unasked(request: OpenRequest) -> OpenRequest:
@@ -422,12 +578,30 @@ def _asked_of_nobody(request: OpenRequest) -> OpenRequest:
     return structs.replace(request, answer_permission=answer)
 
 
+def _asked_after(request: OpenRequest) -> OpenRequest:
+    """Do what is asked for, then ask."""
+
+    async def answer(asked: Any) -> Any:
+
+        Path(request.working_directory, "note.txt").write_text("hello")  # noqa: ASYNC240
+        return await request.answer_permission(asked)
+
+    return structs.replace(request, answer_permission=answer)
+
+
 def _elsewhere(request: OpenRequest) -> OpenRequest:
     """Work in another directory."""
 
     other = Path(request.working_directory).parent / "other"
     other.mkdir(exist_ok=True)
     return structs.replace(request, working_directory=str(other))
+
+
+def _made_first(request: OpenRequest) -> OpenRequest:
+    """Make the directory that is not there."""
+
+    Path(request.working_directory).mkdir(exist_ok=True)
+    return request
 
 
 IDLE: list[subprocess.Popen[bytes]] = []
@@ -445,6 +619,15 @@ def _idle(*, in_group_of_its_own: bool) -> Callable[[Call], AgentProcess]:
         return AgentProcess(pid=call.here["idle"].pid, started_at_ticks=1)
 
     return does
+
+
+async def _slow_start(open_real: Any) -> Any:
+    """Wait for what does not start."""
+    try:
+        return await open_real
+    except UpstreamError:
+        await anyio.sleep(30)
+        raise
 
 
 async def _started_all_the_same(open_real: Any) -> Any:
@@ -466,13 +649,17 @@ _PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
     ("A1", "process"): {
         "goes on when it was left": _idle(in_group_of_its_own=True),
         "is in our group": _idle(in_group_of_its_own=False),
+        "has no start": lambda call: call.real and structs.replace(call.real, started_at_ticks=0),
     },
     ("A2_a_bad_start_is_an_error_in_time", "open"): {
+        "takes longer than it may": _slow_start,
         "opens what did not start": _started_all_the_same,
         "says nothing of what helps": _no_cure,
     },
+    ("A2", "request"): {"makes a directory that is gone": _made_first},
     ("A2", "capabilities"): {
         "another agent's": lambda call: structs.replace(call.real, agent="somebody"),
+        "no version": lambda call: structs.replace(call.real, version=""),
     },
     ("A3", "new_session"): {
         "gives one id twice": _same_id,
@@ -489,23 +676,45 @@ _PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
     ("A4", "resume_session"): {
         "attaches what is not there": _attaches_anything,
         "does not say missing": _not_missing,
+        "makes one on failure": _made_on_failure,
+        "attaches none": _attaches_none,
     },
     ("A4", "load_session"): {
+        "attaches what is not there": _attaches_anything,
+        "does not say missing": _not_missing,
+        "makes one on failure": _made_on_failure,
         "attaches another": _the_newest,
+        "attaches none": _attaches_none,
     },
     ("A5", "late_events"): {"a resume replays": lambda call: call.real + 3},
     ("A5", "history"): {
+        "ends after its first turn": lambda call, events: _joined(_turns(events)[:2]),
+        "begins with its second turn": lambda call, events: _joined(
+            _turns(events)[2:] or _turns(events)
+        ),
         "lacks its last turn": lambda call, events: _joined(
             _turns(events)[:-1] if len(_turns(events)) > 2 else _turns(events)
         ),
+        "has turns in another order": lambda call, events: _joined(reversed(_turns(events))),
         "is backwards": lambda call, events: reversed(events),
         "has a turn twice": lambda call, events: ([*events, *_turns(events)[-1]]),
         "is empty": lambda call, events: (),
         "is a new one each time": lambda call, events: (
             events if call.here.setdefault(call.real, events) is events else ()
         ),
+        "has no prompts": _without(UserTextReplayed),
+        "has no replies": _without(TextReceived),
         "has no calls": _without(ToolCallAnnounced),
+        "has no results": _without(ToolCallUpdated),
+        "has failures alone": _change(
+            ToolCallUpdated, status=lambda status: "failed" if status == "completed" else status
+        ),
+        "has other call ids": _change(ToolCallAnnounced, call_id=lambda name: f"{name}x"),
+        "is nobody's": _change(UserTextReplayed, upstream_session_id=None),
         "is another session's": _change(TextReceived, upstream_session_id="ses_other"),
+        "has replies before prompts": lambda call, events: _joined(
+            [turn[1:] + turn[:1] for turn in _turns(events)]
+        ),
     },
     ("A6", "prompt"): {
         "does not wait for who takes events": _at_once,
@@ -513,80 +722,123 @@ _PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
     },
     ("A6", "on_event"): {
         "lags behind by one": _held_back,
+        "swaps two": _in_pairs_swapped,
         "says all twice": _repeated(TextReceived),
+        "ends after the first text": _first_text_only,
+        "makes one piece of all": _all_at_once,
     },
     ("A7", "on_event"): {
         "says nothing of whose it is": _change(TextReceived, upstream_session_id=None),
+        "is another session's": _change(TextReceived, upstream_session_id="ses_other"),
+        "guesses whose it is": _stamped,
         "gives a child's words to its parent": _of_the_parent,
         "tells of no child": _without(ChildStarted),
         "tells of no child's end": _without(ChildEnded),
+        "tells of a child when it has ended": _child_first,
+        "names a child as its parent": lambda call, event: (
+            [structs.replace(event, child_upstream_session_id=call.real)]
+            if isinstance(event, ChildStarted)
+            else [event]
+        ),
         "tells of a child twice": _repeated(ChildStarted),
     },
     ("A8", "late_events"): {"are not counted": lambda call: 0},
     ("A8", "prompt"): {"delivers late words in the next": _in_the_next},
     ("A9", "result"): {
         "a limit is a success": _outcome(Outcome.RATE_LIMITED, Outcome.OK),
+        "a limit is unknown": _outcome(Outcome.RATE_LIMITED, Outcome.UNKNOWN),
+        "a full context is unknown": _outcome(Outcome.CONTEXT_FULL, Outcome.UNKNOWN),
         "a lost session is transient": _outcome(Outcome.MISSING, Outcome.TRANSIENT),
+        "a death is a success": _outcome(Outcome.PROCESS_DIED, Outcome.OK),
         "has no word of the agent's": _result(detail=""),
     },
     ("A9", "prompt"): {"raises how it ended": _raises},
     ("A9_a_second_prompt_at_once_is_refused", "prompt"): {
         "takes a second one": _two_at_once,
+        "keeps a second one waiting": _waits_its_turn,
     },
     ("A9_an_error_of_the_caller_comes_through", "prompt"): {
         "passes over an error of the caller": _swallows,
+        "makes an error of the caller its own": _wraps,
     },
     ("A10", "cancel"): {
         "does nothing": _not_cancelled,
+        "refuses": _no_forced_end,
     },
     ("A10", "result"): {
         "a cancelled prompt is a success": _outcome(Outcome.CANCELLED, Outcome.OK),
+        "a cancelled prompt is a death": _outcome(Outcome.CANCELLED, Outcome.PROCESS_DIED),
     },
     ("A10", "prompt"): {"loses a session that was cancelled": _loses_on_deadline},
     ("A11", "request"): {
         "knows no deadline": lambda request: structs.replace(request, prompt_timeout_s=3_600.0)
     },
     ("A11", "prompt"): {
+        "goes on past its deadline": _no_deadline,
+        "ends before its deadline": _deadline_at_once,
         "loses a session that timed out": _loses_on_deadline,
     },
     ("A11", "result"): {"a deadline is a cancel": _outcome(Outcome.TIMED_OUT, Outcome.CANCELLED)},
     ("A12", "on_event"): {
         "leaves NUL out": _change(TextReceived, text=lambda text: text.replace("\0", "")),
+        "replaces half a character": _change(
+            TextReceived, text=lambda text: text.encode(errors="replace").decode()
+        ),
         "cuts long texts": _change(TextReceived, text=lambda text: text[:65_536]),
         "leaves out what it does not know": _without(UnknownReceived),
+        "keeps nothing of what it does not know": _change(UnknownReceived, raw=None),
     },
     ("A12", "prompt"): {
         "leaves NUL out": _altered(lambda text: text.replace("\0", "")),
+        "composes characters": _altered(lambda text: text.replace("e\u0301", "\u00e9")),
         "is cut": _altered(lambda text: text[:1_000] + text[-20:] if len(text) > 4_096 else text),
+        "ends with what it cannot read": _garbage_ends_it,
     },
     ("A13", "request"): {
         "nobody is asked": _unasked,
         "somebody else answers": _asked_of_nobody,
         "a refusal is taken for a yes": _answered_with("allow_once", when="reject_once"),
+        "a yes is taken for a refusal": _answered_with("reject_once", when="allow_once"),
+        "it acts, then asks": _asked_after,
+        "it acts elsewhere": _elsewhere,
     },
     ("A13", "on_event"): {
         "says nothing of an answer": _without(PermissionAnswered),
         "forgets who answered": _change(PermissionAnswered, answered_by=""),
+        "says that all was allowed": _change(PermissionAnswered, answer="allow_once"),
+        "forgets which call was asked about": _change(PermissionAnswered, call_id=None),
     },
     ("A15", "on_event"): {
         "tells of no call": _without(ToolCallAnnounced),
         "tells of no result": _without(ToolCallUpdated),
+        "tells of neither": _without(ToolCallAnnounced, ToolCallUpdated),
+        "tells of a call when it has ended": _result_first,
         "tells of a call twice": _repeated(ToolCallAnnounced),
+        "never ends a call": _never_ends,
         "ends another call": _change(ToolCallUpdated, call_id=lambda name: f"{name}x"),
+        "fails what was done": _change(
+            ToolCallUpdated, status=lambda status: "failed" if status == "completed" else status
+        ),
     },
     ("A16", "fork_session"): {
         "forks nothing": _no_fork,
         "begins anew": _empty_fork,
+        "takes the first turn alone": _bare_fork,
     },
+    ("A16", "prompt"): {"tells the origin what its fork is told": _into_the_origin},
     ("A17", "list_sessions"): {
         "lists none": _lost_list,
         "lists the first": _first_listed,
+        "lists one twice": _listed_twice,
+        "lists other ids": _misnamed,
     },
     ("A18", "result"): {
         "knows no tokens": _result(tokens_in=None, tokens_out=None),
         "swaps tokens": lambda call, result: structs.replace(
             result, tokens_in=result.tokens_out, tokens_out=result.tokens_in
         ),
+        "counts always the same": _result(tokens_in=1, tokens_out=1),
+        "knows no end of a limit": _result(reset_at_ms=None),
     },
 }
 """By the promise that has to fail and the method that the fault stands before."""

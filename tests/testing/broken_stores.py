@@ -24,7 +24,9 @@ from upthread.core.types import (
     CHILD_SLOT,
     Fence,
     Lease,
+    Speaker,
     TextPart,
+    ToolCallPart,
 )
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
@@ -106,6 +108,11 @@ def _tolerant(error: type[UpthreadError], kind: type = object) -> Callable[..., 
     return does
 
 
+def _one_by_one(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    for each in writes:
+        real([each], fences=fences)
+
+
 def _half_is_left(real: Real, writes: Any, *, fences: Any = ()) -> None:
     try:
         real(writes, fences=fences)
@@ -121,6 +128,39 @@ def _not_twice(real: Real, writes: Any, *, fences: Any = ()) -> None:
         raise ConflictError("seen before")
     seen.add(repr(writes))
     real(writes, fences=fences)
+
+
+def _renumbered(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Put a message that would leave a gap where there is none."""
+    done: list[Any] = []
+    for each in writes:
+        write = each
+        if isinstance(each, commands.RecordParts):
+            last = _of(real).message_count(each.conversation_id)
+            last += sum(isinstance(before, commands.RecordParts) for before in done)
+            write = structs.replace(each, seq=last + 1) if each.seq > last + 1 else each
+        done.append(write)
+    real(done, fences=fences)
+
+
+def _of_the_message(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Give a part that joins a message the message's speaker, whoever it says spoke."""
+    done: list[Any] = []
+    for each in writes:
+        write = each
+        if isinstance(each, commands.RecordParts) and each.first_ordinal:
+            known = _of(real).message(each.conversation_id, each.seq)
+            write = structs.replace(each, speaker=known.speaker) if known else each
+        done.append(write)
+    real(done, fences=fences)
+
+
+def _known_token(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Take any token of a lease that somebody holds."""
+    store = _of(real)
+    taken = [(each, store.lease(each.name)) for each in fences]
+    current = [Fence(name=each.name, token=it.token if it else 0) for each, it in taken]
+    real(writes, fences=current)
 
 
 def _fences_of_the_released(real: Real, writes: Any, *, fences: Any = ()) -> None:
@@ -146,6 +186,59 @@ def _text(change: Callable[[str], str]) -> Callable[..., None]:
         return structs.replace(write, parts=tuple(parts))
 
     return _changed(commands.RecordParts, changed)
+
+
+def _arguments(write: Any) -> Any:
+    """Leave out what stands below the first level of a call's arguments."""
+    parts = [
+        replace(part, arguments=dict.fromkeys(part.arguments or {}))
+        if isinstance(part, ToolCallPart)
+        else part
+        for part in write.parts
+    ]
+    return structs.replace(write, parts=tuple(parts))
+
+
+def _opened_first(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Open a workstream that a conversation names, where nobody did."""
+    missing = [
+        commands.OpenWorkstream(
+            project_id=each.conversation.key.project_id,
+            workstream=each.conversation.key.workstream,
+            base_name=f"{each.conversation.base_name}",
+            opened_at_ms=0,
+        )
+        for each in writes
+        if isinstance(each, commands.OpenConversation)
+        and each.conversation.key.workstream == "nowhere"
+    ]
+    real([*(structs.replace(each, base_name="Anybody") for each in missing), *writes])
+
+
+def _others_too(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Erase with a conversation those of the same workstream."""
+    store = _of(real)
+    more = [
+        structs.replace(each, conversation_id=other.conversation_id)
+        for each in writes
+        if isinstance(each, commands.EraseConversation)
+        and (known := store.conversation(each.conversation_id))
+        for other in store.conversations(known.key.project_id, known.key.workstream)
+    ]
+    real([*writes, *more], fences=fences)
+
+
+def _undone_fails(real: Real, writes: Any, *, fences: Any = ()) -> None:
+    """Refuse all that follows a write that failed."""
+    store = _of(real)
+    if "failed" in store.__dict__:
+        raise StoreError("it failed before")
+    try:
+        real(writes, fences=fences)
+    except StoreError as error:
+        if type(error) is StoreError:
+            store.__dict__["failed"] = True
+        raise
 
 
 def _act_twice(real: Real, writes: Any, *, fences: Any = ()) -> None:
@@ -182,6 +275,7 @@ _OWNED = (*_NUMBERED[2:6], *_NUMBERED[7:10], commands.RecordDecision, commands.E
 _COMMITTING: Planted = {
     ("S1", "commit"): {
         **{f"{kind.__name__} is dropped": _without(kind) for kind in _WRITES},
+        "a batch goes in one by one": _one_by_one,
         "what comes before a failure stays": _half_is_left,
         "the last write is dropped": lambda real, writes, fences=(): real(writes[:-1]),
     },
@@ -198,10 +292,16 @@ _COMMITTING: Planted = {
         "the first fence alone is checked": lambda real, writes, fences=(): real(
             writes, fences=fences[:1]
         ),
+        "any token fits": _known_token,
         "a released lease is taken for held": _fences_of_the_released,
         "an empty batch checks no fence": _only_with_writes,
+        "a batch with fences is refused": lambda real, writes, fences=(): real(
+            writes, fences=[Fence(name="no", token=0)] if fences else ()
+        ),
     },
     ("S6", "commit"): {
+        "a gap is closed": _renumbered,
+        "a part has the message's speaker": _of_the_message,
         "a gap of links passes": _tolerant(ConflictError, commands.OpenLink),
         "a gap of events passes": _tolerant(ConflictError, commands.RecordTurnEvent),
     },
@@ -209,6 +309,8 @@ _COMMITTING: Planted = {
         "NUL is left out of texts": _text(lambda text: text.replace("\0", "")),
         "half a character is replaced": _text(lambda text: text.encode(errors="replace").decode()),
         "long texts are cut": _text(lambda text: text[:65_536]),
+        "texts are trimmed": _text(str.strip),
+        "arguments lose their depth": _changed(commands.RecordParts, _arguments),
     },
     ("S10", "commit"): {"a key has two": _tolerant(ConflictError, commands.OpenConversation)},
     ("S11", "commit"): {"a name is shared": _tolerant(ConflictError, commands.OpenWorkstream)},
@@ -217,8 +319,10 @@ _COMMITTING: Planted = {
     },
     ("S18", "commit"): {
         "a failed write is passed over": _tolerant(StoreError),
+        "nothing works after a failure": _undone_fails,
     },
     ("S21", "commit"): {
+        "what was never opened is opened": _opened_first,
         **{f"{kind.__name__} of nobody passes": _tolerant(NotFoundError, kind) for kind in _OWNED},
     },
     ("S23", "commit"): {
@@ -228,6 +332,16 @@ _COMMITTING: Planted = {
     },
     ("S24", "commit"): {
         "a place is written twice": _tolerant(ConflictError, commands.RecordExamined),
+        "times are cut to the second": _changed(
+            commands.RecordExamined,
+            lambda each: structs.replace(
+                each,
+                files=tuple(
+                    replace(it, mtime_ns=it.mtime_ns and it.mtime_ns // 10**9 * 10**9)
+                    for it in each.files
+                ),
+            ),
+        ),
     },
     ("S25", "commit"): {"two edits are one": _tolerant(ConflictError, commands.RecordBriefingEdit)},
     ("S26", "commit"): {
@@ -235,6 +349,7 @@ _COMMITTING: Planted = {
         "no run is erased": _without(commands.EraseRun),
         "what is newer is erased too": _with(commands.EraseConversation, before_ms=None),
         "a role's run is erased whole": _with(commands.EraseRun, role=None),
+        "its neighbours are erased too": _others_too,
     },
     ("S30", "commit"): {"an act is kept twice": _act_twice},
 }
@@ -277,7 +392,9 @@ def _in_order_of(name: str) -> Callable[..., Any]:
 
 
 _backwards = _answer(lambda rows: tuple(reversed(rows)))
+_first_lost = _answer(lambda rows: rows[1:])
 _last_lost = _answer(lambda rows: rows[:-1])
+_said_twice = _answer(lambda rows: (*rows, *rows[-1:]))
 
 
 def _oldest(real: Real, owner: Any, *, newest: int | None = None, **named: Any) -> Any:
@@ -287,6 +404,20 @@ def _oldest(real: Real, owner: Any, *, newest: int | None = None, **named: Any) 
 
 def _inclusive(real: Real, owner: Any, *, after_seq: int = 0, **named: Any) -> Any:
     return real(owner, after_seq=max(after_seq - 1, 0), **named)
+
+
+def _skipping(real: Real, owner: Any, **named: Any) -> Any:
+    """Pass over what cannot be read."""
+    try:
+        return real(owner, **named)
+    except StoreError:
+        found = []
+        for seq in range(1, _of(real).message_count(owner) + 1):
+            try:
+                found.append(SqliteStore.message(_of(real), owner, seq))
+            except StoreError:
+                continue
+        return tuple(each for each in found if each is not None)
 
 
 def _run_events_of(table: str) -> Callable[..., Any]:
@@ -301,6 +432,21 @@ def _run_events_of(table: str) -> Callable[..., Any]:
         return tuple(decode_run_event(kind, payload) for kind, payload in rows)
 
     return does
+
+
+def _believed_links(real: Real, conversation_id: Any) -> Any:
+    """Take links as they stand, but for one that is missing."""
+    try:
+        return real(conversation_id)
+    except StoreError:
+        rows = _of(real).database.rows(
+            "SELECT l.seq, l.upstream_session_id FROM link AS l JOIN conversation AS c"
+            " ON c.id = l.conversation WHERE c.conversation_id = ? ORDER BY l.seq",
+            (conversation_id,),
+        )
+        if [seq for seq, _ in rows] != list(range(1, len(rows) + 1)):
+            raise
+        return rows
 
 
 def _link(choose: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -338,6 +484,26 @@ def _folded(real: Real, key: Any) -> Any:
     return real(replace(key, workstream=key.workstream.strip()))
 
 
+def _whole_prior(real: Real, conversation_id: Any, **named: Any) -> Any:
+    """Return all parts of what was said."""
+    store = _of(real)
+    return tuple(store.message(conversation_id, it.seq) for it in real(conversation_id, **named))
+
+
+def _everything_prior(
+    real: Real, conversation_id: Any, *, upstream_session_ids: Any, newest: int
+) -> Any:
+    """Look back to the beginning."""
+    said = [
+        replace(each, parts=tuple(part for part in each.parts if isinstance(part, TextPart)))
+        for each in _of(real).messages(conversation_id)
+        if each.speaker is not Speaker.TOOL
+        and each.upstream_session_id in {None, *upstream_session_ids}
+        and each.text.strip()
+    ]
+    return tuple(said[-newest:]) if newest > 0 else ()
+
+
 def _foreign_prior(
     real: Real, conversation_id: Any, *, upstream_session_ids: Any, newest: int
 ) -> Any:
@@ -351,6 +517,16 @@ def _page_lost(real: Real, section: Any, owner: str, *, after: Any = None, limit
     """Lose the first row of every page but the first."""
     rows = real(section, owner, after=after, limit=limit + 1 if after else limit)
     return rows[1:] if after else rows
+
+
+def _page_end_lost(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
+    """Lose the last row of a page that is full, and go on behind it."""
+    rows = real(section, owner, after=after, limit=limit)
+    return (*rows[:-2], rows[-1]) if len(rows) == limit > 1 else rows
+
+
+def _one_page(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
+    return () if after else real(section, owner, limit=limit)
 
 
 def _no_section(name: str) -> Callable[..., Any]:
@@ -381,48 +557,81 @@ def _recorded(kind: type, **instead: Any) -> Callable[..., Any]:
     return _each(changed)
 
 
+def _counting(real: Real, conversation_id: Any) -> Any:
+    """Know how many messages there are, and nothing of them."""
+    return real(conversation_id) and bytes([_of(real).message_count(conversation_id)]) * 32
+
+
 def _no_limit(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
     return real(section, owner, after=after, limit=limit * 10)
+
+
+def _owner_forgotten(real: Real, identity: Any) -> Any:
+    found = {
+        each.identity: each
+        for owner in ("", "ada@one", "bea@two")
+        for each in real(replace(identity, owner=owner))
+    }
+    return tuple(found.values())
 
 
 _READS: Planted = {
     ("S7", "messages"): {
         "are in the order of time": _in_order_of("recorded_at_ms"),
+        "come newest first": _backwards,
+        "lose the oldest": _first_lost,
         "lose the newest": _last_lost,
         "the newest are the oldest": _oldest,
+        "the newest are all": _asked(newest=None),
         "begin at the number they should begin after": _inclusive,
+        "begin at the beginning": _asked(after_seq=0),
         "are no more than a page": _answer(lambda rows: rows[:1_000]),
+        "are those of the first time": _cached,
     },
     ("S7", "message"): {"is the one before": lambda real, owner, seq: real(owner, seq - 1)},
     ("S7", "message_count"): {
+        "is one too many": _answer(lambda number: number + 1),
         "stands still": _cached,
     },
     ("S7", "turns"): {
         "come newest first": _backwards,
+        "the newest are the oldest": _oldest,
+        "lose the newest": _last_lost,
     },
     ("S7", "turn_count"): {"is always one": _constant(1)},
     ("S7", "turn_owner"): {"is nobody": _constant(None)},
     ("S7", "turn_events"): {
         "come newest first": _backwards,
+        "lose the newest": _last_lost,
+        "lose the first": _first_lost,
     },
     ("S7", "turn_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
     ("S7", "run_events"): {
         "come newest first": _backwards,
+        "lose the newest": _last_lost,
     },
     ("S7", "run_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
     ("S7", "runs"): {
         "come newest first": _backwards,
+        "lose the oldest": _first_lost,
+        "are in the order of time": _in_order_of("opened_at_ms"),
     },
     ("S7", "workstreams"): {
+        "come newest first": _backwards,
         "are in the order of time": _in_order_of("opened_at_ms"),
     },
     ("S7", "conversations"): {
+        "come newest first": _backwards,
+        "are in the order of time": _in_order_of("opened_at_ms"),
         "lose the children": _those(lambda each: each.key.slot),
     },
     ("S7", "links"): {
+        "come newest first": _backwards,
         "are those that are open": _those(lambda each: each.ended_because is None),
+        "are in the order of time": _in_order_of("opened_at_ms"),
     },
     ("S7", "refusals"): {
+        "come newest first": _backwards,
         "are in the order of time": _in_order_of("decided_at_ms"),
     },
     ("S7", "quarantined"): {"are in the order they came": _backwards},
@@ -431,43 +640,66 @@ _READS: Planted = {
         "are the first reader's": _cached,
         "have one part": _each(lambda it: replace(it, parts=it.parts[:1])),
     },
+    ("S9", "messages"): {"pass over a damaged row": _skipping},
     ("S9", "verify"): {
         "is content with everything": _constant(None),
+        "is content with nothing": _constant(1),
+        "names the message after": _answer(lambda seq: seq and seq + 1),
         "looks at the first alone": _answer(lambda seq: seq if seq == 1 else None),
     },
     ("S12", "resolve"): {
         "is the lowest generation": _generation(
             lambda them: min(them, key=attrgetter("generation"))
         ),
+        "is the one opened last": _generation(lambda them: them[-1]),
+        "holds the oldest open link": _link(
+            lambda links: [each for each in links if each.ended_because is None]
+        ),
+        "holds a link that has ended": _link(lambda links: links[-1:]),
         "finds the main one for its sibling": lambda real, key: real(replace(key, slot=1)),
         "is as it was at first": _cached,
     },
     ("S10", "resolve"): {"finds a child": _child_found},
     ("S12", "link_owner"): {
+        "had it once": _cached,
         "is nobody": _constant(None),
     },
     ("S15", "pending_transitions"): {
         "come early": _asked(due_before_ms=2**50),
+        "come a moment late": lambda real, due_before_ms: real(due_before_ms=due_before_ms - 1),
         "come newest first": _backwards,
+        "come one at a time": _answer(lambda rows: rows[:1]),
+        "come twice": _said_twice,
+        "never come": _constant(()),
         "stay when their run went on": _cached,
     },
     ("S19", "resolve"): {"trims names": _folded},
+    ("S19", "lease"): {"trims names": lambda real, name: real(name.strip())},
     ("S20", "resolve"): {
         "takes any project": lambda real, key: real(replace(key, project_id=PROJECT))
     },
     ("S20", "conversations"): {"are anybody's": _anybodys},
     ("S20", "workstream"): {"is anybody's": _anybodys},
+    ("S20", "workstreams"): {"are anybody's": _anybodys},
+    ("S20", "runs"): {"are anybody's": _anybodys},
+    ("S20", "link_owner"): {"is anybody's": _anybodys},
     ("S22", "prior_messages"): {
+        "come newest first": _backwards,
+        "lose the oldest": _first_lost,
         "lose the newest": _last_lost,
         "are all there are": _asked(newest=10_000),
         "are of other sessions too": _foreign_prior,
         "are of links alone": _those(lambda each: each.upstream_session_id),
+        "hold calls too": _whole_prior,
+        "look back to the beginning": _everything_prior,
+        "are in the order of time": _in_order_of("recorded_at_ms"),
     },
     ("S23", "once"): {
         "is not known": _constant(None),
         "is as it was at first": _cached,
     },
     ("S24", "examined"): {
+        "come newest first": _backwards,
         "are of all sessions": _asked(upstream_session_id=None),
         "are in the order of names": _in_order_of("path"),
     },
@@ -480,10 +712,16 @@ _READS: Planted = {
     ("S27", "scrub"): {"does nothing": _constant(None)},
     ("S28", "held"): {
         "counts at all times": _asked(before_ms=None),
+        "counts one part for many": _answer(lambda held: replace(held, parts=min(held.parts, 1))),
+        "counts characters": _answer(
+            lambda held: replace(held, content_bytes=held.content_bytes and held.content_bytes - 1)
+        ),
         "counts what was erased": _cached,
     },
     ("S29", "recorded"): {
         "loses a row between pages": _page_lost,
+        "loses a row at the end of a page": _page_end_lost,
+        "ends with the first page": _one_page,
         "gives more than was asked for": _no_limit,
         **{
             f"loses all of {name}": _no_section(name)
@@ -495,22 +733,35 @@ _READS: Planted = {
         },
         "loses when a transition is due": _recorded(commands.EnqueueTransition, due_at_ms=0),
         "loses a turn's run": _recorded(commands.OpenTurn, run_id=None),
+        "loses the times of messages": _recorded(commands.RecordParts, recorded_at_ms=0),
+        "loses a session's messages' session": _recorded(
+            commands.RecordParts, upstream_session_id=None
+        ),
+        "loses the inputs of refusals": _recorded(commands.RecordDecision, inputs=None),
     },
     ("S29", "chain_head"): {
         "is always the same": _answer(lambda head: head and b"x" * 32),
+        "is none": _constant(None),
+        "tells how many there are": _counting,
     },
     ("S29", "known_projects"): {"loses one": _last_lost},
     ("S30", "acts"): {
+        "come newest first": _backwards,
         "are none": _constant(()),
     },
     ("S30", "run_acts"): {"are none": _constant(())},
     ("S31", "projects"): {
+        "forget whose a path is": _owner_forgotten,
         "are found by path alone": lambda real, identity: real(replace(identity, root_commit=None)),
+        "are found by root commit alone": lambda real, identity: real(
+            replace(identity, path="/nowhere")
+        ),
     },
     ("S33", "run_events"): {
         "believes one that was changed": _run_events_of("run_event"),
         "passes over one that is gone": _run_events_of("whole_run_event"),
     },
+    ("S33", "links"): {"believes one that was changed": _believed_links},
 }
 
 
@@ -519,6 +770,18 @@ _READS: Planted = {
 
 def _given_away(real: Real, name: str, holder: Any, *, seen: Any = None) -> Any:
     return real(name, holder, seen=_of(real).lease(name))
+
+
+def _own_again(real: Real, name: str, holder: Any, *, seen: Any = None) -> Any:
+    held = _of(real).lease(name)
+    if held is not None and held.holder == holder:
+        return held
+    return real(name, holder, seen=seen)
+
+
+def _moved_too(real: Real, name: str, holder: Any, *, seen: Any = None) -> Any:
+    """Take over from whoever was seen, though it has shown life since."""
+    return real(name, holder, seen=_of(real).lease(name) if seen else None)
 
 
 def _same_token(real: Real, name: str, holder: Any, *, seen: Any = None) -> Any:
@@ -536,6 +799,13 @@ def _current(real: Real, fence: Fence) -> Any:
     return real(replace(fence, token=lease.token if lease else 0))
 
 
+def _lenient(real: Real, fence: Fence) -> None:
+    try:
+        real(fence)
+    except FencedError:
+        return
+
+
 def _once_only(real: Real, fence: Fence) -> None:
     if _is_released(_of(real).lease(fence.name)):
         raise FencedError("released before")
@@ -547,6 +817,21 @@ _NUMBERS = count()
 
 def _elsewhere(real: Real, place: Path) -> None:
     real(place.with_name(f"{place.name}.{next(_NUMBERS)}"))
+
+
+def _newer_too(real: Real, place: Path) -> None:
+    """Open what a newer version wrote."""
+    import apsw
+
+    if place.exists():
+        raw = apsw.Connection(str(place))
+        newest = _VERSIONS.setdefault(str(place), raw.pragma("user_version"))
+        raw.pragma("user_version", newest)
+        raw.close()
+    real(place)
+
+
+_VERSIONS: dict[str, Any] = {}
 
 
 def _touched(real: Real, place: Path) -> None:
@@ -568,9 +853,11 @@ def _closed_once(real: Real) -> None:
 _OTHERS: Planted = {
     ("S5", "__init__"): {"finds nothing again": _elsewhere},
     ("S5", "close"): {"only once": _closed_once, "does nothing": lambda real: None},
-    ("S17", "__init__"): {"changes what it refuses": _touched},
+    ("S17", "__init__"): {"takes a newer one": _newer_too, "changes what it refuses": _touched},
     ("S13", "acquire_lease"): {
         "gives it away": _given_away,
+        "gives it to its holder again": _own_again,
+        "takes over from the living": _moved_too,
         "has one token": _same_token,
         "takes over from nobody": _never,
     },
@@ -579,8 +866,11 @@ _OTHERS: Planted = {
     ("S7", "lease"): {"is as it was at first": _cached},
     ("S14", "heartbeat"): {
         "takes any token": _current,
+        "says nothing of an old token": _lenient,
     },
     ("S14", "release_lease"): {
+        "takes any token": _current,
+        "says nothing of an old token": _lenient,
         "only once": _once_only,
     },
 }

@@ -72,6 +72,18 @@ def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     assert told["error"]["kind"] == "store"
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_doctor_says_what_is_damaged_and_the_cure(up, damage):
+    damage(up)
+    said = up("doctor", code=1)
+    assert DAMAGE[damage] in said.out
+    assert "upthread restore" in said.out
+    found = up("doctor", "--json", code=1).json
+    assert found["findings"][0]["path"] == str(database(up))
+    assert found["holdings"] is None
+
+
 def another_programs(up):
     database(up).unlink()
     with closing(sqlite3.connect(database(up))) as connection:
@@ -191,10 +203,48 @@ def test_a_backup_of_an_encrypted_record_is_encrypted_and_says_where_its_key_is(
     assert lines_of(up) == before
 
 
+@pytest.mark.soak
+def test_a_restore_is_refused_while_somebody_works(up):
+    up("backup", str(up.home / "mine.db"))
+    store = SqliteStore(database(up))
+    store.database.connection.execute("SELECT 1 FROM lease").fetchall()
+    said = up("restore", str(up.home / "mine.db"), "--yes", code=1)
+    assert "another process has" in said.err
+    store.close()
+
+
+@pytest.mark.extended
+def test_a_damaged_backup_is_not_put_in_place(up):
+    up("backup", str(up.home / "mine.db"))
+    cut = up.home / "mine.db"
+    os.truncate(cut, cut.stat().st_size // 2)
+    before = lines_of(up)
+    said = up("restore", str(cut), "--yes", code=1)
+    assert "salvage" in said.err
+    assert lines_of(up) == before
+    assert "there is no backup" in up("restore", str(up.home / "none.db"), "--yes", code=3).err
+
+
 @pytest.mark.parametrize("verb", [["backup"], ["restore", "mine.db"]])
 def test_a_servers_database_is_backed_up_by_the_server(up, verb):
     said = up(*verb, "--db", "postgres://nobody@localhost/none", code=2)
     assert "pg_dump" in said.err
+
+
+@pytest.mark.extended
+def test_a_damaged_record_is_salvaged_restored_and_gone_on_with(up):
+    for number in range(6):
+        up_store(up, number)
+    before = lines_of(up)
+    path = database(up)
+    with path.open("r+b") as file:
+        file.write(os.urandom(4096))
+    assert "upthread salvage" in up("tell", "w/planner", "And now?", code=1).err
+    done = up("salvage", "--json").json
+    assert (done["lost"], done["notes"]) == ([], [])
+    up("restore", done["salvaged"], "--yes")
+    assert lines_of(up) == before
+    assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
 
 
 def test_salvage_says_what_is_lost_by_conversation_and_message(up):
