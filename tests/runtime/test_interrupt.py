@@ -8,10 +8,12 @@ import anyio
 import anyio.from_thread
 import pytest
 from tests.support.sets import EXTENDED, spread
-from tests.support.world import SMALL_SPECIFICATION, World, eventually
+from tests.support.world import ALLOW, SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from upthread.core.types import Outcome
+from upthread.agents.rehearsal.sessions import SessionStore
+from upthread.agents.rehearsal.turn import text_chunk
+from upthread.core.types import Outcome, ToolResultPart
 from upthread.runtime.system import System
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 
@@ -76,6 +78,49 @@ async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(worl
         result = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
     assert result.outcome == "ok"
     assert result.reply.endswith("here")
+    world.check_histories()
+
+
+def results(world: World) -> list[tuple[str, str]]:
+    """The calls' results on record, as (status, text)."""
+    parts = [part for message in world.messages(ADDRESS) for part in message.parts]
+    return [(part.status, part.text) for part in parts if isinstance(part, ToolResultPart)]
+
+
+async def test_what_an_agent_does_until_it_has_ended_is_recorded(world: World) -> None:
+    world.configure(ALLOW)
+    process = world.start("tell", ADDRESS, "[[rehearse: execute sh -c 'echo > effects; sleep 9']]")
+    eventually((world.project / "effects").exists)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    assert world.agents() == ()
+    assert results(world) == [("failed", "cancelled, and the command was ended")]
+
+
+async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_before_the_next(
+    world: World,
+) -> None:
+    """As where the agent outlives the process that cancelled it."""
+    prompt = "[[rehearse: slow 2 60000]]"
+    process = world.start("tell", ADDRESS, prompt)
+    eventually(lambda: any("chunk 1" in each.read_text() for each in world.session_files()))
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    (session,) = world.session_files()
+    store = SessionStore(world.sessions)
+    call = {"sessionUpdate": "tool_call", "toolCallId": "late", "title": "Run date"}
+    end = {"sessionUpdate": "tool_call_update", "toolCallId": "late", "status": "completed"}
+    said = text_chunk("and this", message_id="late")
+    for update in ({**call, "kind": "execute", "status": "pending"}, end, said):
+        store.append(session.stem, {"entry": "update", "update": update})
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
+    assert (result.decision, result.reasons) == ("resume", ("interrupted", "unchanged"))
+    told = [message.text for message in world.messages(ADDRESS)]
+    assert [told[0], told[-1]] == [prompt, result.reply]
+    assert [status for status, _ in results(world)] == ["completed"]
+    assert "and this" in "".join(told[1:-2])
+    assert world.prompts()[-1].count("and this") == 1, "the next prompt is told what was said"
     world.check_histories()
 
 

@@ -6,7 +6,9 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 import anyio
 from msgspec import Struct, structs
@@ -42,6 +44,11 @@ from upthread.store.base import Store
 from upthread.tasks import task_group
 
 NOTHING_TO_REPLAY: Final = "nothing_to_replay"
+
+DRAIN_S: Final = 5.0
+"""How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
+
+Action: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -122,24 +129,38 @@ class Sender:
     ) -> Answer:
         live.recording = recording = self._recording(live, beforehand)
         live.gate.expect(known=beforehand.known, keep=recording.intend)
+        session = live.require_link().upstream_session_id
         results: list[PromptResult] = []
         began_s = anyio.current_time()
-        async with task_group() as tasks:
-            tasks.start_soon(recording.keep_flushing)
-            now_ms = self._system.now_ms()
-            results.append(await _prompt(live, connection, text, now_ms=now_ms))
-            tasks.cancel_scope.cancel()
-        writes = recording.close()
-        live.log.make_with_next(recording.examined)
-        if live.recorder is not None:  # some of it is committed: what follows is written after it
-            live.messages.advance_to(live.recorder.next_seq)
-        return Answer(
-            result=results[0],
-            writes=writes,
-            prompt_characters=len(text),
-            duration_s=anyio.current_time() - began_s,
-            late_events=connection.late_events,
-        )
+
+        def answer() -> Answer:
+            writes = recording.close()
+            live.log.make_with_next(recording.examined)
+            if live.recorder is not None:  # some of it is committed: more is written after it
+                live.messages.advance_to(live.recorder.next_seq)
+            return Answer(
+                result=results[0],
+                writes=writes,
+                prompt_characters=len(text),
+                duration_s=anyio.current_time() - began_s,
+                late_events=connection.late_events,
+            )
+
+        try:
+            async with task_group() as tasks:
+                tasks.start_soon(recording.keep_flushing)
+                now_ms = self._system.now_ms()
+                prompt = partial(_prompt, live, connection, text, results, now_ms=now_ms)
+                await _drained(
+                    prompt, lambda: connection.cancel(live.require_link().upstream_session_id)
+                )
+                tasks.cancel_scope.cancel()
+        except anyio.get_cancelled_exc_class():
+            # The agent came to its own end before the cancel reached it: that is how it ended.
+            if results and results[0].outcome is Outcome.OK:
+                live.answer = answer()
+            raise
+        return answer()
 
     def _recording(self, live: LiveTurn, beforehand: _Beforehand) -> Recording:
         recorder = Recorder(
@@ -246,10 +267,41 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
     return replace(message, parts=(*message.parts, *parts)), (write,)
 
 
+async def _drained(prompt: Action, cancel: Action) -> None:
+    """Prompt; for a caller that is cancelled, cancel the prompt and take what the agent still says.
+
+    DRAIN_S at most: then the agent is ended, and what it says after that is in its store alone.
+    """
+    kept, is_over = anyio.CancelScope(shield=True), anyio.Event()
+
+    async def run() -> None:
+        try:
+            with kept:
+                await prompt()
+        finally:
+            is_over.set()
+
+    async with task_group() as tasks:
+        tasks.start_soon(run)
+        try:
+            await is_over.wait()
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(DRAIN_S, shield=True):
+                await cancel()
+                await is_over.wait()
+            kept.cancel()
+            raise
+
+
 async def _prompt(
-    live: LiveTurn, connection: AgentConnection, text: str, *, now_ms: int
-) -> PromptResult:
-    """Prompt, and turn the agent's failure into the outcome it is.
+    live: LiveTurn,
+    connection: AgentConnection,
+    text: str,
+    results: list[PromptResult],
+    *,
+    now_ms: int,
+) -> None:
+    """Prompt, and turn the agent's failure into the outcome it is, which is put into `results`.
 
     A turn that would spend more than may be is cancelled once a request has told what it took.
     """
@@ -264,10 +316,9 @@ async def _prompt(
 
     try:
         result = await connection.prompt(session, text, on_event=take)
-        return _sound(result, now_ms=now_ms)
+        results.append(_sound(result, now_ms=now_ms))
     # The prompt has left: from here on a failure of the agent's is its outcome, with what
     # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:
-        return PromptResult(
-            outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms
-        )
+        outcome, reset_at_ms = Outcome(error.outcome), error.reset_at_ms
+        results.append(PromptResult(outcome=outcome, detail=str(error), reset_at_ms=reset_at_ms))

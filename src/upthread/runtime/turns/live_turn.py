@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
@@ -48,6 +48,9 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.recorder import Recording
 from upthread.store.base import Store
 
+if TYPE_CHECKING:
+    from upthread.runtime.turns.delivery import Answer
+
 Result = TypeVar("Result")
 
 
@@ -77,6 +80,8 @@ class LiveTurn:
         self.recorder: Recorder | None = None
         self.recording: Recording | None = None
         self.adopted_reply = ""
+        self.answer: Answer | None = None
+        """The end that the agent came to by itself while its caller gave the turn up."""
         self._store = store
         self._system = system
 

@@ -113,9 +113,14 @@ class Recording:
         self._take_in(self._recorder.drain())
         await self._commit()
 
-    def close(self) -> tuple[Write, ...]:
-        """Return the writes that are left, for the commit that ends the turn; then `examined`."""
-        self._take_in(self._recorder.finish(at_ms=self._system.now_ms()))
+    def close(self, *, is_whole: bool = True) -> tuple[Write, ...]:
+        """Return the writes that are left, for the commit that ends the turn; then `examined`.
+
+        Calls without an end get an unknown one if it `is_whole`, else they stay open.
+        """
+        now_ms = self._system.now_ms()
+        recorder = self._recorder
+        self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush())
         left = tuple(self._pending)
         self._pending.clear()
         # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).
