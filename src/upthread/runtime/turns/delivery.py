@@ -151,9 +151,7 @@ class Sender:
                 tasks.start_soon(recording.keep_flushing)
                 now_ms = self._system.now_ms()
                 prompt = partial(_prompt, live, connection, text, results, now_ms=now_ms)
-                await _drained(
-                    prompt, lambda: connection.cancel(live.require_link().upstream_session_id)
-                )
+                await _drained(prompt, partial(connection.cancel, session))
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             # The agent came to its own end before the cancel reached it: that is how it ended.
