@@ -29,6 +29,9 @@ RELAYED: Final = "nearly_full"
 OLDER_RECORD: Final = "older_record"
 """The reason under which turns are read back that only the agent's own session has."""
 
+SESSION_EMPTY: Final = "session_empty"
+"""The reason under which a session is left that never got a prompt of ours."""
+
 NOT_COMPARED: Final = "not_compared"
 """The reason that says that a session could not be compared with the record."""
 
@@ -131,6 +134,13 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=START_FRESH,
         applies=_condition_changed,
         says="what the role judged last time has changed",
+    ),
+    Rule(
+        # A first turn and no resumption: role and context have not been given to anybody yet.
+        reason=SESSION_EMPTY,
+        decision=FIRST,
+        applies=lambda i: i.is_session_empty,
+        says="the session never got its first prompt",
     ),
     # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
     *map(_lost_for, sorted(LOST)),

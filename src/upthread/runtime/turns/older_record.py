@@ -28,6 +28,7 @@ from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
     Lacked,
     answered_turns,
+    has_prompt,
     is_finished,
     joined,
     lacked,
@@ -53,6 +54,14 @@ if TYPE_CHECKING:
 UNFINISHED: Final = "the agent's own session has no end of it"
 
 
+ANSWERS_MESSAGES_MAX: Final = 256
+"""How far back an answer of a session is looked for."""
+
+
+def _is_read(_agent: str) -> bool:
+    return False
+
+
 def _no_stamp(_agent: str, _session: UpstreamSessionId) -> str:
     return ""
 
@@ -64,10 +73,12 @@ def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | Non
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; both raise StoreError.
 
-    `stamp` gives what a session is known by while nobody prompts it, empty where nothing is known
-    of it; `read` gives all of it, None where there is none.
+    `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
+    while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
+    there is none.
     """
 
+    is_read: Callable[[str], bool] = _is_read
     stamp: Callable[[str, UpstreamSessionId], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
 
@@ -85,24 +96,40 @@ def look(
 ) -> Lacked:
     """Return what the record lacks of a link's session. `last` is its conversation's newest turn.
 
-    The session is read only where its stamp is not that of the end of the last turn.
+    The session is read only where its stamp is not that of the end of the last turn, or where
+    nothing on record proves that it ever got a prompt.
     """
-    if link is None:
+    if link is None or not own.is_read(link.agent):
         return NOTHING_LACKED
     session = link.upstream_session_id
+    is_proven = _has_answered(store, link, last)
     try:
         stamp = own.stamp(link.agent, session)
-        # No stamp: nobody here reads that agent's store, and nothing is known to be missing.
-        if not stamp or stamp == _stamp_at_end(last, session):
+        if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session)
     except StoreError as error:
         return Lacked(fault=error.message)
     if found is None:
-        return NOTHING_LACKED
+        return Lacked(is_empty=not is_proven)
+    if not is_proven and not has_prompt(found.events):
+        return Lacked(is_empty=True, stamp=stamp)
     history = as_recorded(found, redactor)
     compared = lacked(history, store.messages(link.conversation_id), session)
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
+    """Return whether anything that the session said is on record."""
+    # Most often, and without a look at any message.
+    if last is not None and last.ended is not None and last.ended.outcome is Outcome.OK:
+        return True
+    newest = store.messages(link.conversation_id, newest=ANSWERS_MESSAGES_MAX)
+    return any(
+        message.upstream_session_id == link.upstream_session_id
+        and message.speaker is not Speaker.USER
+        for message in newest
+    )
 
 
 def look_at_all(

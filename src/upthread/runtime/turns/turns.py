@@ -246,6 +246,7 @@ class Turns:
             condition_now=request.condition,
             turns_lacking=len(found.turns) or None,
             not_compared=found.fault,
+            is_session_empty=found.is_empty,
         )
         live.inputs = self._gathered(store, live, inputs, is_counted=False)
         decision = decide(live.inputs)
