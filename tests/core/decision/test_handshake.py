@@ -21,6 +21,7 @@ from upthread.core.decision.handshake import (
     decide,
     in_words,
     is_known,
+    opening_decision,
 )
 from upthread.core.decision.model import AgentLimit
 from upthread.core.decision.price import Price, Spending, Tokens
@@ -78,6 +79,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "tree_holder": st.none() | st.just("pid 2 on here"),
     "turns_lacking": st.none() | st.just(2),
     "not_compared": st.sampled_from(["", "", "it cannot be read"]),
+    "is_session_empty": st.booleans(),
     "was_interrupted": st.booleans(),
     "was_unheard": st.booleans(),
     "is_fresh_asked": st.booleans(),
@@ -203,6 +205,8 @@ def inputs(**changes: object) -> HandshakeInputs:
         (changed(5), RESUME_WITH_UPDATE, "files_changed"),
         (changed(6), START_FRESH, "many_changed"),
         (changed(1, critical=1), START_FRESH, "critical_changed"),
+        ({**changed(6), "is_session_empty": True}, FIRST, "session_empty"),
+        ({"is_session_empty": True, "continuity": "fresh"}, START_FRESH, "policy"),
         (changed(6, critical=1), START_FRESH, "critical_changed"),
         ({**changed(6), "limits": SIX_MAY_CHANGE}, RESUME_WITH_UPDATE, "files_changed"),
         ({**changed(1), "limits": Limits(files_changed_max=0)}, START_FRESH, "many_changed"),
@@ -253,6 +257,11 @@ def test_a_session_that_was_given_up_is_replayed_and_the_cause_is_the_reason(out
 @pytest.mark.parametrize("outcome", sorted(set(Outcome) - LOST))
 def test_only_a_session_that_is_gone_for_certain_is_given_up(outcome: Outcome):
     assert decide(inputs(session_lost=outcome)).decision == RESUME
+
+
+def test_what_a_session_was_opened_for_says_what_was_decided():
+    found = [opening_decision(each) for each in ("asked", "none_yet", "adopted")]
+    assert found == [START_FRESH, FIRST, ""]
 
 
 def test_every_input_is_drawn_here_and_comes_back_from_the_record():
@@ -315,7 +324,7 @@ def test_nothing_is_resumed_while_anything_stands_against_it(given: HandshakeInp
         assert not decision.startswith("resume")
     if given.freshness.changed_count:
         assert decision != RESUME
-    if given.turns:
+    if given.turns and not given.is_session_empty:
         assert decision != FIRST
 
 
