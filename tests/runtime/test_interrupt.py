@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from os import kill as process_signal
 
 import anyio
 import anyio.from_thread
@@ -16,6 +17,7 @@ from upthread.agents.rehearsal.turn import text_chunk
 from upthread.core.types import Outcome, ToolResultPart
 from upthread.runtime.system import System
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
+from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
@@ -95,6 +97,22 @@ async def test_what_an_agent_does_until_it_has_ended_is_recorded(world: World) -
     assert process.exit_code == 130, process.stderr
     assert world.agents() == ()
     assert results(world) == [("failed", "cancelled, and the command was ended")]
+
+
+@EXTENDED
+async def test_an_agent_that_does_not_hear_the_cancel_is_waited_for_and_its_call_closed(world):
+    world.configure(ALLOW)
+    process = world.start("tell", ADDRESS, "[[rehearse: execute sh -c 'echo > effects; sleep 60']]")
+    eventually((world.project / "effects").exists)
+    eventually(lambda: "in_progress" in world.session_files()[0].read_text())
+    await anyio.sleep(2 * FLUSH_EVERY_S)  # so that the call is on record, and its message begun
+    for pid in world.agents():
+        if pid != process.pid:
+            process_signal(pid, signal.SIGSTOP)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    assert [status for status, _ in results(world)] == ["unknown"]
+    world.check_histories()
 
 
 async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_before_the_next(

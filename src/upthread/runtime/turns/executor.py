@@ -172,9 +172,9 @@ class Driver:
         """
         if live.recording:
             live.log.make_with_next(live.recording.examined)
-            left = live.recording.close(is_whole=False)
-            live.log.commit_here(writes=left)
-            live.messages.advance_past(left)
+            live.log.commit_here(writes=live.recording.close(is_whole=False))
+            assert live.recorder is not None, "made with its recording"
+            live.messages.advance_to(live.recorder.next_seq)
         # What it took was spent, though no agent tells a sum for a prompt it did not end.
         live.account.note_cut_off()
         ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
