@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import anyio
 from msgspec import Struct, structs
@@ -47,8 +47,6 @@ NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 
 DRAIN_S: Final = 5.0
 """How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
-
-Action: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -133,6 +131,10 @@ class Sender:
         results: list[PromptResult] = []
         began_s = anyio.current_time()
 
+        async def ask() -> None:
+            now_ms = self._system.now_ms()
+            results.append(await _prompt(live, connection, text, now_ms=now_ms))
+
         def answer() -> Answer:
             writes = recording.close()
             live.log.make_with_next(recording.examined)
@@ -149,9 +151,7 @@ class Sender:
         try:
             async with task_group() as tasks:
                 tasks.start_soon(recording.keep_flushing)
-                now_ms = self._system.now_ms()
-                prompt = partial(_prompt, live, connection, text, results, now_ms=now_ms)
-                await _drained(prompt, partial(connection.cancel, session))
+                await _drained(ask, partial(connection.cancel, session))
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             # The agent came to its own end before the cancel reached it: that is how it ended.
@@ -265,7 +265,9 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
     return replace(message, parts=(*message.parts, *parts)), (write,)
 
 
-async def _drained(prompt: Action, cancel: Action) -> None:
+async def _drained(
+    prompt: Callable[[], Awaitable[None]], cancel: Callable[[], Awaitable[None]]
+) -> None:
     """Prompt; for a caller that is cancelled, cancel the prompt and take what the agent still says.
 
     DRAIN_S at most: then the agent is ended, and what it says after that is in its store alone.
@@ -292,14 +294,9 @@ async def _drained(prompt: Action, cancel: Action) -> None:
 
 
 async def _prompt(
-    live: LiveTurn,
-    connection: AgentConnection,
-    text: str,
-    results: list[PromptResult],
-    *,
-    now_ms: int,
-) -> None:
-    """Prompt, and turn the agent's failure into the outcome it is, which is put into `results`.
+    live: LiveTurn, connection: AgentConnection, text: str, *, now_ms: int
+) -> PromptResult:
+    """Prompt, and turn the agent's failure into the outcome it is.
 
     A turn that would spend more than may be is cancelled once a request has told what it took.
     """
@@ -314,9 +311,10 @@ async def _prompt(
 
     try:
         result = await connection.prompt(session, text, on_event=take)
-        results.append(_sound(result, now_ms=now_ms))
+        return _sound(result, now_ms=now_ms)
     # The prompt has left: from here on a failure of the agent's is its outcome, with what
     # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:
-        outcome, reset_at_ms = Outcome(error.outcome), error.reset_at_ms
-        results.append(PromptResult(outcome=outcome, detail=str(error), reset_at_ms=reset_at_ms))
+        return PromptResult(
+            outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms
+        )
