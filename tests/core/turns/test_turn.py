@@ -141,11 +141,16 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
         ([SENT, PARKED], True),
         ([SENT, TurnEnded(outcome=Outcome.PROCESS_DIED)], True),
         ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], True),
+        ([SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
+        ([SENT, TurnEnded(outcome=Outcome.TIMED_OUT)], True),
+        ([SENT, TurnEnded(outcome=Outcome.TRANSIENT)], True),
+        ([SENT, TurnEnded(outcome=Outcome.CONTEXT_FULL)], True),
         ([SENT, TurnEnded(outcome=Outcome.OK)], False),
         ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False),
+        ([SENT, TurnEnded(outcome=Outcome.AUTH)], False),
     ],
 )
-def test_a_turn_was_left_open_when_nobody_knows_how_it_ended(events, is_open):
+def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
     assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
 
 
