@@ -275,6 +275,11 @@ def _between(node: Node, start: int, end: int) -> str:
     return _shown((node.text or b"")[start - begin : end - begin])
 
 
+def word_of(node: Node) -> Word:
+    """Return a word as the shell would hand it over, None where only running it would tell."""
+    return _text(node)
+
+
 def source_of(node: Node) -> str:
     """Return what stands in the line where a node is."""
     return _shown(node.text or b"")

@@ -180,6 +180,11 @@ class TurnView(Struct, frozen=True, kw_only=True):
         return self.ended is None or self.ended.outcome not in _AGENTS_OWN_ENDS
 
     @property
+    def clears_doubt(self) -> bool:
+        """Whether its agent ended it and no call was held: earlier actions may be repeated then."""
+        return not self.was_left_open and self.ended is not None and not self.ended.calls_held
+
+    @property
     def was_unheard(self) -> bool:
         """Whether it was cut off before its prompt left, so that no session has got it."""
         return self.was_cut_off and not self.sends

@@ -163,6 +163,13 @@ def effects_in_doubt(
     def failed(owner: ConversationId) -> set[TurnId | None]:
         return set(totals_of(store, owner).failed)
 
+    @cache
+    def interrupted(turn_id: TurnId, conversation: Conversation) -> bool:
+        view = turns.fold(store.turn_events(turn_id))
+        # A turn that is under way is not interrupted.
+        is_over = view.ended is not None or not _is_at_work(store, conversation)
+        return view.was_left_open and is_over
+
     for conversation in store.conversations(project_id, workstream):
         # A sub-agent's turns have the ids of its parent's, which are read from there, once.
         if not failed(_owner(conversation)) - {apart_from}:
@@ -172,7 +179,10 @@ def effects_in_doubt(
 
         done = _settled(store, conversation, outward_patterns, lambda turn: turn != apart_from)
         found += [
-            RecordedEffect(conversation=conversation, effect=effect) for effect in in_doubt(done)
+            RecordedEffect(conversation=conversation, effect=effect)
+            for effect in in_doubt(done)
+            # In a turn that its agent ended, a call that is not understood puts nothing in doubt.
+            if effect.actions or interrupted(effect.turn_id, conversation)
         ]
     return tuple(found)
 
@@ -238,9 +248,9 @@ def _left_open(
 def _open_at_its_end(store: Store, owner: ConversationId) -> frozenset[TurnId | None]:
     """Return the turns after the last of which it is known how it ended."""
     newest_first = views_newest_first(store, owner)
-    # Up to the last that came to its end: there its agent has said what was done (ADR 87).
-    left = takewhile(lambda each: each[1].was_left_open, newest_first)
-    return frozenset(turn_id for turn_id, _ in left)
+    # Up to the last that its agent ended, with nothing held: there it has said what was done.
+    left = takewhile(lambda each: not each[1].clears_doubt, newest_first)
+    return frozenset(turn_id for turn_id, view in left if view.was_left_open)
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:
