@@ -207,6 +207,15 @@ def test_a_call_that_is_not_understood_is_the_same_by_its_words():
     assert holding("python y.py", known) is None
 
 
+def test_a_person_lets_one_call_be_made_while_another_action_is_in_doubt():
+    effects = effects_of([message(1, call("a")), message(2, call("b", command="./x.sh"))])
+    for said in (Settlement.AGAIN, Settlement.NOT_DONE):
+        known = settled(effects, {"b": said})
+        assert holding("./x.sh", known) is None
+        assert holding("./x.sh && ./y.sh", known) == "a"
+        assert holding("git push", known) == "a"
+
+
 def test_a_tool_that_is_no_command_is_the_same_by_its_title_and_arguments():
     tool = ToolCallPart(call_id="a", title="mcp__x__y", tool_kind="other", arguments={"a": 1})
     (effect,) = effects_of([message(1, tool)])

@@ -178,13 +178,19 @@ def must_hold_back(
     A repetition is never let through. While an effect is in doubt, neither is any call that is not
     known to be repeatable. An effect that no person has settled comes before a settled one.
     """
-    asked, words = tuple(actions), _words(will_happen)
+    asked, words, known = tuple(actions), _words(will_happen), tuple(known)
     holding = sorted((each for each in known if each.holds), key=lambda e: e.settled is not None)
     for effect in holding:
         is_same = not effect.actions and bool(words & _words(effect.will_happen))
         if is_same or any(done.may_be(meant) for done in effect.actions for meant in asked):
             return effect
-    if is_repeatable and not asked:
+    # A person lets this very call be made, whatever else is in doubt.
+    is_allowed = any(
+        each.settled in {Settlement.AGAIN, Settlement.NOT_DONE}
+        and words == _words(each.will_happen)
+        for each in known
+    )
+    if is_allowed or (is_repeatable and not asked):
         return None
     return next((each for each in holding if each.settled is None), None)
 
