@@ -136,6 +136,15 @@ async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed
     assert (result.outcome, done(world)) == ("ok", ["deploy"])
 
 
+async def test_an_agent_that_died_after_a_script_is_not_started_again_by_itself(world: World):
+    result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
+    assert (result.parked.reason, done(world)) == ("held_back", ["check"])
+    assert result.parked.detail == (
+        "the agent's process died, and sending again may repeat `Run sh check.sh` (done)"
+    )
+    assert len(world.log("prompt")) == 1
+
+
 @pytest.mark.soak
 async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
@@ -160,7 +169,7 @@ async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_p
     world: World,
 ) -> None:
     first = await call(world, "tell", f"{TEST} {DEPLOY} {CRASH}", capabilities="no_load")
-    assert (first.outcome, first.parked.reason) == ("unknown", "undecidable")
+    assert (first.outcome, first.parked.reason) == ("unknown", "held_back")
     again = await call(world, "go_on", capabilities="no_load")
     assert (again.outcome, done(world)) == ("ok", ["check", "deploy"])
     assert "- Run sh check.sh: done" in world.prompts()[-1]
@@ -174,7 +183,7 @@ async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: 
     (effect,) = effects_of(world.messages(ADDRESS))
     assert (effect.is_outward, effect.was_asked) == (True, True)
     assert str(effect.state) == "unknown"
-    assert result.outcome == "ok"
+    assert result.parked.reason == "held_back", "the agent is not started again by itself"
 
 
 RELEASED = f"""{SMALL_SPECIFICATION}

@@ -23,6 +23,7 @@ from upthread.core.turns.effects import (
 from upthread.core.types import (
     PERMISSION,
     ContextPart,
+    ConversationId,
     Message,
     Part,
     ReasoningPart,
@@ -225,6 +226,15 @@ def test_a_tool_that_is_no_command_is_the_same_by_its_title_and_arguments():
         (meant,) = effects_of([message(2, asked)])
         same = must_hold_back(meant.will_happen, found, actions=(), is_repeatable=False)
         assert (same is not None) is is_same
+
+
+def test_a_delegation_does_not_count_because_its_sub_agents_calls_do():
+    task = ToolCallPart(call_id="a", title="look", tool_kind="other")
+    child = ToolResultPart(
+        call_id="a", status="unknown", text="", child_conversation_id=ConversationId("con_b")
+    )
+    (effect,) = effects_of([message(1, task, child)])
+    assert not effect.counts
 
 
 def test_what_is_called_reading_and_is_not_understood_is_an_effect():

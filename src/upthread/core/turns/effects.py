@@ -67,7 +67,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     `was_asked` is whether the agent asked before it acted, so that the intent was kept first;
     otherwise the action was observed when it was announced. `was_refused`: it was not allowed, so
     it did not run. `settled` is what a person said of it, None where nobody did; `state` is then
-    what it is since. `tellings` are all descriptions of the call that are on record.
+    what it is since. `is_delegation`: a sub-agent did it, whose calls are effects of their own.
+    `tellings` are all descriptions of the call that are on record.
     """
 
     seq: int
@@ -78,6 +79,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ()
     was_asked: bool = False
     was_refused: bool = False
+    is_delegation: bool = False
     settled: Settlement | None = None
     turn_id: types.TurnId = types.TurnId("")
     tellings: tuple[types.ToolCallPart, ...] = ()
@@ -90,7 +92,9 @@ class Effect(Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> bool:
         """Whether doing it twice may do harm: it is outward, or not known to be repeatable."""
-        return bool(self.actions) or self.will_happen.changed_if_repeatable() is None
+        if self.actions or self.is_delegation:
+            return bool(self.actions)
+        return self.will_happen.changed_if_repeatable() is None
 
     @property
     def holds(self) -> bool:
@@ -321,7 +325,11 @@ def _intent(
 
 
 def _received(effect: Effect, part: types.ToolResultPart) -> Effect:
-    return structs.replace(effect, state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN))
+    return structs.replace(
+        effect,
+        state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
+        is_delegation=part.child_conversation_id is not None,
+    )
 
 
 def _answered(effect: Effect, answer: str | None) -> Effect:

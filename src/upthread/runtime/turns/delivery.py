@@ -44,7 +44,7 @@ from upthread.tasks import task_group
 NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Answer(Struct, kw_only=True):
     """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
 
     result: PromptResult
