@@ -116,6 +116,7 @@ class Whys:
             holder=view.holder.in_words() if view.holder else None,
             turns_lacking=len(lacked.turns) or None,
             not_compared=lacked.fault,
+            is_session_empty=lacked.is_empty,
         )
         return self._gathered(view, role, known)
 

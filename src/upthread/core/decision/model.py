@@ -102,7 +102,8 @@ class HandshakeInputs:
     the one before was nearly full. `spending` is None where nothing limits it. `surroundings` are
     those the session would go on in, None where none is open. `agent_limit` is None where none is
     known to last. `turns_lacking` is how many turns the agent's session has that the record lacked,
-    None for none; `not_compared` is why nobody can tell.
+    None for none; `not_compared` is why nobody can tell. `is_session_empty`: the agent's own store
+    has the session, and no prompt in it.
     """
 
     conversation_id: ConversationId
@@ -115,6 +116,7 @@ class HandshakeInputs:
     tree_holder: str | None = None
     was_interrupted: bool = False
     was_unheard: bool = False
+    is_session_empty: bool = False
     is_fresh_asked: bool = False
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
@@ -214,7 +216,7 @@ _PLAIN: Final = (
     *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
     *("holder", "tree_holder", "was_interrupted", "was_unheard", "is_fresh_asked", "depth_max"),
     *("takes_no_session", "opens_only_within", "condition_before", "condition_now", "relays"),
-    *("turns_lacking", "not_compared"),
+    *("turns_lacking", "not_compared", "is_session_empty"),
 )
 """The inputs that JSON has as they are."""
 

@@ -132,6 +132,12 @@ RULES: Final[tuple[Rule, ...]] = (
         applies=_condition_changed,
         says="what the role judged last time has changed",
     ),
+    Rule(
+        reason="session_empty",
+        decision=FIRST,
+        applies=lambda i: i.is_session_empty,
+        says="the session holds nothing: its first prompt was stopped before the agent stored it",
+    ),
     # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
     *map(_lost_for, sorted(LOST)),
     Rule(

@@ -43,10 +43,11 @@ class Lacked(Struct, frozen=True, kw_only=True):
 
     `fault` says why that cannot be told, empty where it can. `stamp` is what the session's store
     was known by when it was looked at, empty where nobody looked; `written_at_ns` is when it was
-    last written to.
+    last written to. `is_empty`: the last turn was stopped, and the session holds no prompt.
     """
 
     turns: tuple[StoredTurn, ...] = ()
+    is_empty: bool = False
     fault: str = ""
     stamp: str = ""
     written_at_ns: int = 0

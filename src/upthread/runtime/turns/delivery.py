@@ -43,6 +43,9 @@ from upthread.tasks import task_group
 
 NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 
+CANCEL_HEARD_S: Final = 5.0
+"""How long a cancelled agent is listened to. What it does later is read from its own store."""
+
 
 class Answer(Struct, kw_only=True):
     """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
@@ -127,7 +130,7 @@ class Sender:
         async with task_group() as tasks:
             tasks.start_soon(recording.keep_flushing)
             now_ms = self._system.now_ms()
-            results.append(await _prompt(live, connection, text, now_ms=now_ms))
+            results.append(await _heard_out(live, connection, text, now_ms=now_ms))
             tasks.cancel_scope.cancel()
         writes = recording.close()
         live.log.make_with_next(recording.examined)
@@ -244,6 +247,40 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
     stamp = message.upstream_session_id
     write = live.messages.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
     return replace(message, parts=(*message.parts, *parts)), (write,)
+
+
+async def _heard_out(
+    live: LiveTurn, connection: AgentConnection, text: str, *, now_ms: int
+) -> PromptResult:
+    """Prompt. If the caller gives up, cancel the agent and record what it does until it stops.
+
+    Then the cancellation goes on. A second one ends the agent at once.
+    """
+    results: list[PromptResult] = []
+    ended, scope = anyio.Event(), anyio.CancelScope(shield=True)
+
+    async def prompt() -> None:
+        try:
+            with scope:
+                results.append(await _prompt(live, connection, text, now_ms=now_ms))
+        finally:
+            ended.set()
+
+    async with task_group() as tasks:
+        # In a task of its own, which no cancellation of the caller reaches.
+        tasks.start_soon(prompt)
+        try:
+            await ended.wait()
+        except anyio.get_cancelled_exc_class():
+            scope.deadline = anyio.current_time() + CANCEL_HEARD_S
+            try:
+                with anyio.CancelScope(shield=True):
+                    await connection.cancel(live.require_link().upstream_session_id)
+                    await ended.wait()
+            finally:
+                scope.cancel()
+            raise
+    return results[0]
 
 
 async def _prompt(

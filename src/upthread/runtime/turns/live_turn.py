@@ -168,7 +168,10 @@ class LiveTurn:
     @property
     def must_inject(self) -> bool:
         """Whether the session is told what was said before; a briefing takes its place."""
-        if self.telling in {FIRST, START_FRESH}:
+        if self.telling == FIRST:
+            # Earlier prompts were lost with a session that never stored one.
+            return bool(self.claim.turns)
+        if self.telling == START_FRESH:
             return False
         last = self.claim.last[1].ended if self.claim.last else None
         return must_inject(

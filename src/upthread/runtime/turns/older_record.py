@@ -22,6 +22,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnEvent,
     TurnIntended,
+    UserTextReplayed,
 )
 from upthread.core.turns.hooked_call import StoredSession, StoredTurn
 from upthread.core.turns.replayed_history import (
@@ -85,7 +86,8 @@ def look(
 ) -> Lacked:
     """Return what the record lacks of a link's session. `last` is its conversation's newest turn.
 
-    The session is read only where its stamp is not that of the end of the last turn.
+    The session is read only where its stamp is not that of the end of the last turn, or where that
+    turn was stopped: then it may hold more, or nothing.
     """
     if link is None:
         return NOTHING_LACKED
@@ -93,7 +95,8 @@ def look(
     try:
         stamp = own.stamp(link.agent, session)
         # No stamp: nobody here reads that agent's store, and nothing is known to be missing.
-        if not stamp or stamp == _stamp_at_end(last, session):
+        is_known = last is not None and not last.was_left_open
+        if not stamp or (is_known and stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session)
     except StoreError as error:
@@ -102,7 +105,12 @@ def look(
         return NOTHING_LACKED
     history = as_recorded(found, redactor)
     compared = lacked(history, store.messages(link.conversation_id), session)
-    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+    return structs.replace(
+        compared,
+        stamp=stamp,
+        written_at_ns=found.written_at_ns,
+        is_empty=_is_empty(found, last),
+    )
 
 
 def look_at_all(
@@ -118,6 +126,13 @@ def look_at_all(
         return None
     turns = answered_turns(as_recorded(found, redactor))
     return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _is_empty(found: StoredSession, last: TurnView | None) -> bool:
+    """Whether the agent was stopped before it stored the first prompt of a session."""
+    if last is None or not last.was_left_open or last.sent is None or last.sent.prompts_before:
+        return False
+    return not any(isinstance(event, UserTextReplayed) for event in found.events)
 
 
 def as_recorded(found: StoredSession, redactor: Redactor | None) -> tuple[AgentEvent, ...]:

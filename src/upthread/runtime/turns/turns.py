@@ -111,7 +111,7 @@ class Turns:
             return live
         turn_id, view = live.claim.last
         if view.ended is not None:
-            return live
+            return await self._with_rest_of(live)
         decision = await live.read(lambda store: self._decided(store, live, NOTHING_LACKED))
         if decision.decision == REFUSE:
             await self._refuse(live, decision)  # a prompt that is refused leaves it open
@@ -123,6 +123,29 @@ class Turns:
         live.request.listener.notice(Notice(kind="reply_taken_over", text=text))
         claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
         return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
+
+    async def _with_rest_of(self, live: LiveTurn) -> LiveTurn:
+        """Record what the agent did after the last turn was stopped, as its own store says."""
+        assert live.claim.last is not None
+        if not live.claim.last[1].was_left_open:
+            return live
+        stopped = LiveTurn(
+            request=live.request, claim=live.claim, store=self._store, system=self._system
+        )
+        stopped.log.take_up(*live.claim.last)
+        if not await live.read(lambda store: self._has_rest(store, stopped)):
+            return live
+        claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
+        return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
+
+    def _has_rest(self, store: Store, stopped: LiveTurn) -> bool:
+        """Record the calls and the reply that only the agent's store has. Blocking."""
+        found = recognised_in_store(store, stopped)
+        if found is None or not found.tail:
+            return False
+        writes = tail_writes(store, stopped, found, now_ms=self._system.now_ms())
+        store.commit(writes, fences=stopped.log.fences)
+        return bool(writes)
 
     def _end_open_turn(self, store: Store, live: LiveTurn) -> bool:
         """Commit the end of a turn that another takes the place of. Blocking.
@@ -242,6 +265,7 @@ class Turns:
             condition_now=request.condition,
             turns_lacking=len(found.turns) or None,
             not_compared=found.fault,
+            is_session_empty=found.is_empty,
         )
         live.inputs = self._gathered(store, live, inputs, is_counted=False)
         decision = decide(live.inputs)
