@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -208,3 +209,28 @@ async def test_what_a_cancelled_agent_says_until_it_stops_is_recorded(world: Wor
     parts = [part for message in world.messages(ADDRESS) for part in message.parts]
     (result,) = [part for part in parts if isinstance(part, ToolResultPart)]
     assert (result.status, result.text) == ("failed", "cancelled, and the command was ended")
+
+
+async def test_what_a_cancelled_agent_did_later_is_read_from_its_store_before_the_next_prompt(
+    world: World,
+) -> None:
+    process = world.start("tell", ADDRESS, "[[rehearse: slow 3 5]] [[rehearse: hang]]")
+    eventually(lambda: any("chunk 3 of" in f.read_text() for f in world.session_files()))
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    call = {"toolCallId": "call_late", "title": "git push", "kind": "execute", "locations": []}
+    call["rawInput"] = {"command": "git push"}
+    updates = [
+        {"sessionUpdate": "tool_call", "status": "pending", **call},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "call_late", "status": "completed"},
+    ]
+    (file,) = world.session_files()
+    with file.open("a") as session:
+        for update in updates:
+            session.write(json.dumps({"entry": "update", "update": update}) + "\n")
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "[[rehearse: execute git push]]", REHEARSAL)
+        (effect,) = await project.effects_held("spec-42")
+    assert (result.decision, result.parked.reason) == ("resume", "held_back")
+    assert (effect.effect.call_id, str(effect.effect.state)) == ("call_late", "done")
+    world.check_histories()
