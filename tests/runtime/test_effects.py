@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 from tests.support.sets import EXTENDED
-from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
+from tests.support.world import (
+    ALLOW,
+    SAY_REPORT,
+    SMALL_PIPELINE,
+    SMALL_SPECIFICATION,
+    World,
+    eventually,
+)
 
 import upthread
 from upthread.core.turns.effects import Settlement, effects_of
@@ -184,6 +191,24 @@ async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: 
     assert (effect.is_outward, effect.was_asked) == (True, True)
     assert str(effect.state) == "unknown"
     assert result.parked.reason == "held_back", "the agent is not started again by itself"
+
+
+async def test_a_step_that_was_cancelled_after_an_outward_action_is_not_sent_again(world: World):
+    task = f"{DEPLOY} [[rehearse: once hang]] {SAY_REPORT}"
+    world.configure(f"{ALLOW}[[pipeline.steps]]\nrole = 'constructor'\ntask = '''{task}'''\n")
+    victim = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(lambda: done(world) == ["deploy"])
+    victim.send(signal.SIGINT)
+    assert victim.exit_code == 130, victim.stderr
+    for _ in range(2):
+        again = world.start("run", "spec-42").result
+        assert (again["status"], done(world)) == ("parked", ["deploy"])
+    (prompt,) = world.prompts()
+    assert DEPLOY in prompt
+    (effect,) = await held(world)
+    await settle(world, Settlement.DONE, effect.effect_id)
+    assert world.start("run", "spec-42").result["status"] == "done"
+    assert done(world) == ["deploy"], "refused, and the agent continued without it"
 
 
 RELEASED = f"""{SMALL_SPECIFICATION}
