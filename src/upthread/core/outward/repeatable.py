@@ -189,10 +189,6 @@ def _nothing(_words: Sequence[Word]) -> Iterable[Word]:
     raise _NotUnderstoodError
 
 
-def _anything(_words: Sequence[Word]) -> Iterable[Word]:
-    return ()
-
-
 def without(*options: str) -> Callable[[Sequence[str]], bool]:
     """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
     letters = {each[1] for each in options if len(each) == len("-x")}
@@ -275,10 +271,6 @@ def _changes(words: Sequence[Word]) -> Iterable[Word]:
     return _operands(words)
 
 
-def _last_changes(words: Sequence[Word]) -> Iterable[Word]:
-    return [*_changes(words)][-1:]
-
-
 def _enters(words: Sequence[Word]) -> Iterable[Word]:
     _require(len(words) == 1 and words[0] not in {"", "-"})
     return words
@@ -330,7 +322,7 @@ def _packages(words: Sequence[Word]) -> Iterable[Word]:
     return ()
 
 
-def _verbs(table: str, *, acting: str = "") -> Judge:
+def _verbs(table: str, acting: str = "") -> Judge:
     """A program with verbs: those of the table, of one word or two, and without acting options."""
     known = {tuple(each.split()) for each in table.split(",")}
     bad = tuple(acting.split())
@@ -422,80 +414,64 @@ def _git(words: Sequence[Word]) -> Iterable[Word]:
 
 # --- the tables -----------------------------------------------------------------------------------
 
-_CHECKERS: Final = frozenset(
-    """
-    autopep8 bandit basedpyright biome black clang-format clang-tidy eslint flake8
-    gofmt golangci-lint hadolint isort jest markdownlint mocha mypy phpstan phpunit prettier pylint
-    pyright pytest rspec rubocop ruff rustfmt shellcheck shfmt stylelint tsc vitest yamllint
-    c++ cc clang clang++ g++ gcc javac ld rustc
-    """.split()
-)
-_MODULES: Final = _CHECKERS | {
-    "compileall",
-    "coverage",
-    "json.tool",
-    "pip",
-    "py_compile",
-    "unittest",
-}
 
-_PROGRAMS: Final[Mapping[str, Judge]] = {
-    **dict.fromkeys(
-        READING_ANYTHING
-        | set(
-            """
-            : [ break column comm continue date df diff du exit expr false file fold free id jq
-            json.tool md5sum nproc paste printenv printf ps read realpath readlink seq set sha256sum
-            shasum shift shopt sleep strings test tree type uname uniq uptime wait which whoami xxd
-            """.split()
+def _named(*tables: tuple[str, Judge]) -> Mapping[str, Judge]:
+    return {name: judge for names, judge in tables for name in names.split()}
+
+
+_CHECKERS: Final = """
+autopep8 bandit basedpyright biome black c++ cc clang clang++ clang-format clang-tidy eslint flake8
+g++ gcc gofmt golangci-lint hadolint isort javac jest ld markdownlint mocha mypy phpstan phpunit
+prettier pylint pyright pytest rspec rubocop ruff rustc rustfmt shellcheck shfmt stylelint tsc
+vitest yamllint compileall py_compile unittest
+"""
+_MODULES: Final = {*_CHECKERS.split(), "coverage", "json.tool", "pip"}
+_READING_MORE: Final = """
+: [ break column comm continue date df diff du exit expr false file fold free id jq json.tool md5sum
+nproc paste printenv printf ps read realpath readlink seq set sha256sum shasum shift shopt sleep
+strings test tree type uname uniq uptime wait which whoami xxd
+"""
+_PROGRAMS: Final = _named(
+    (f"{' '.join(READING_ANYTHING)} {_READING_MORE}", lambda _words: ()),
+    *((name, _as(READERS[name])) for name in ("find", "rg", "sort")),
+    ("sed", _sed),
+    ("awk gawk mawk", _awk),
+    ("chmod mkdir mv rm rmdir tee touch truncate", _changes),
+    ("cp", lambda words: [*_changes(words)][-1:]),
+    ("cd", _enters),
+    (_CHECKERS, _compiles),
+    ("git", _git),
+    ("gmake gradle gradlew inv invoke just make mvn mvnw ninja nox rake task tox", _runs_targets),
+    ("npm pnpm yarn bun", _packages),
+    ("cmake", _cmake),
+    ("ctest", _as(without("-S", "--script", "--build-and-test"))),
+    ("coverage", _verbs("report,html,xml,json,combine")),
+    ("bazel", _verbs("build,test,query,info")),
+    (
+        "cargo",
+        _verbs("build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest", "--config"),
+    ),
+    (
+        "go",
+        _verbs(
+            "build,test,vet,fmt,list,mod tidy,mod download,mod graph,mod verify,version,doc",
+            "-exec -toolexec -vettool",
         ),
-        _anything,
     ),
-    **{name: _as(READERS[name]) for name in ("find", "rg", "sort")},
-    "sed": _sed,
-    **dict.fromkeys(("awk", "gawk", "mawk"), _awk),
-    **dict.fromkeys("chmod mkdir mv rm rmdir tee touch truncate".split(), _changes),
-    "cp": _last_changes,
-    "cd": _enters,
-    **dict.fromkeys(_CHECKERS | {"compileall", "py_compile", "unittest"}, _compiles),
-    "git": _git,
-    **dict.fromkeys(
-        """
-        gmake gradle gradlew inv invoke just make mvn mvnw ninja nox rake task tox
-        """.split(),
-        _runs_targets,
-    ),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), _packages),
-    "cargo": _verbs(
-        "build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest", acting="--config"
-    ),
-    "go": _verbs(
-        "build,test,vet,fmt,list,mod tidy,mod download,mod graph,mod verify,version,doc",
-        acting="-exec -toolexec -vettool",
-    ),
-    "cmake": _cmake,
-    "ctest": _as(without("-S", "--script", "--build-and-test")),
-    "coverage": _verbs("report,html,xml,json,combine"),
-    "bazel": _verbs("build,test,query,info"),
-    "dotnet": _verbs("build,test,format,restore,clean,list"),
-    "swift": _verbs("build,test"),
-    "mix": _verbs("test,compile,format"),
-    **dict.fromkeys(("pip", "pip3"), _verbs("list,show,freeze,check")),
-    "uv": _verbs("pip list,pip show,pip freeze,pip check,tree"),
-    "poetry": _verbs("show,check"),
-    **dict.fromkeys(
-        ("gh", "glab"),
+    ("dotnet", _verbs("build,test,format,restore,clean,list")),
+    ("swift", _verbs("build,test")),
+    ("mix", _verbs("test,compile,format")),
+    ("pip pip3", _verbs("list,show,freeze,check")),
+    ("uv", _verbs("pip list,pip show,pip freeze,pip check,tree")),
+    ("poetry", _verbs("show,check")),
+    (
+        "gh glab",
         _verbs(
             "pr view,pr list,pr status,pr checks,pr diff,issue view,issue list,issue status"
-            ",run view,run list,release list,release view,repo view,auth status",
+            ",run view,run list,release list,release view,repo view,auth status"
         ),
     ),
-    **dict.fromkeys(
-        ("kubectl", "oc"), _verbs("get,describe,logs,version,top,explain,cluster-info")
-    ),
-    **dict.fromkeys(
-        ("docker", "podman"),
-        _verbs("ps,images,logs,inspect,version,info,compose ps,compose logs"),
-    ),
-}
-"""The programs that are repeatable, and with which words."""
+    ("kubectl oc", _verbs("get,describe,logs,version,top,explain,cluster-info")),
+    ("docker podman", _verbs("ps,images,logs,inspect,version,info,compose ps,compose logs")),
+)
+"""The programs that are repeatable, and what judges their words."""

@@ -11,15 +11,15 @@ decides: a variable, a substitution, a file written to, a program or an option n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of
+from upthread.core.outward.repeatable import READERS, READING_ANYTHING
 from upthread.core.outward.shell_commands import (
     commands_in,
     commands_written,
@@ -114,15 +114,11 @@ def _named(will_happen: Foreseen, names: Sequence[str]) -> Iterator[str]:
 # --- lines that certainly do nothing but read -----------------------------------------------------
 
 
-_Harmless: TypeAlias = Callable[[Sequence[str]], bool]
-
 SHELLS_WITHIN_MAX: Final = 2
 
 _JOINING: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
 _NOWHERE: Final = regex(r"\d?(?:>>?|&>>?)\s*/dev/null|\d?>&\d|<\s*[\w./-]+")
 """A redirection that writes no file."""
-_PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
-"""What `sed -n` may be told: to print lines."""
 _PATTERN: Final = regex(r"[*?\[{]")
 _SHELL_OPTION: Final = regex(r"-l?c")
 
@@ -159,8 +155,8 @@ def _is_reader(command: Node, depth: int) -> bool:
     if is_shell and _SHELL_OPTION.fullmatch(rest[0]):
         return depth > 0 and _reads(rest[1], depth - 1)
     # By the whole word: `./cat` is whatever somebody put there.
-    harmless = _READERS.get(program)
-    if harmless is None or (harmless is not _always and _may_become_options(command)):
+    harmless = READERS.get(program)
+    if harmless is None or (program not in READING_ANYTHING and _may_become_options(command)):
         return False
     return harmless(rest)
 
@@ -169,58 +165,3 @@ def _may_become_options(command: Node) -> bool:
     """Whether the shell makes other words of these: a file may be called `-delete`."""
     bare = (each for each in command.named_children if not each.type.endswith("string"))
     return any(_PATTERN.search(source_of(each)) for each in bare)
-
-
-# --- the programs --------------------------------------------------------------------------------
-
-
-def _always(_words: Sequence[str]) -> bool:
-    return True
-
-
-def _without(*options: str) -> _Harmless:
-    """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
-    letters = {each[1] for each in options if len(each) == len("-x")}
-    names = [each for each in options if each.startswith("--")]
-
-    def harmless(words: Sequence[str]) -> bool:
-        for word in words:
-            name = word.partition("=")[0]
-            if name.startswith("--"):
-                # Long options may be cut short where they are told apart: `--out` writes, too.
-                if len(name) > len("--") and any(each.startswith(name) for each in names):
-                    return False
-            elif name.startswith("-") and letters & set(word):
-                return False
-        return True
-
-    return harmless
-
-
-def _prints_lines(words: Sequence[str]) -> bool:
-    """`sed -n 1,80p FILE`: any other script may write a file or run a program."""
-    if len(words) < len(("-n", "1p")) or words[0] != "-n" or not _PRINTED.fullmatch(words[1]):
-        return False
-    return not any(word.startswith("-") for word in words[2:])
-
-
-def _finds(words: Sequence[str]) -> bool:
-    acting = ("-delete", "-exec", "-execdir", "-fls", "-fprint", "-ok")
-    return not any(word.startswith(acting) for word in words)
-
-
-_READERS: Final[Mapping[str, _Harmless]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            (
-                *("cat", "cut", "echo", "egrep", "fgrep", "grep", "head", "ls", "nl", "od", "pwd"),
-                *("rev", "stat", "tac", "tail", "tr", "true", "wc", "basename", "dirname", "cmp"),
-            ),
-            _always,
-        ),
-        "find": _finds,
-        "rg": _without("-z", "--hostname-bin", "--pre", "--search-zip"),
-        "sed": _prints_lines,
-        "sort": _without("-o", "-T", "--compress-program", "--output", "--temporary-directory"),
-    }
-)
