@@ -19,13 +19,6 @@ def test_both_ends_of_what_it_holds_are_told():
     assert whole == (b"a", b"b", True)
 
 
-@pytest.mark.extended
-def test_its_lines_are_those_of_the_plain_file():
-    raw = b"".join(b"%d\n" % number * 50 for number in range(9_000))
-    stream = io.BufferedReader(ExpandedStream(io.BytesIO(zstd.compress(raw))))
-    assert stream.readlines() == raw.splitlines(keepends=True)
-
-
 def test_a_file_that_was_added_to_is_read_to_its_last_frame():
     raw = b"".join(zstd.compress(b"%d\n" % number * 30_000) for number in range(4))
     stream = io.BufferedReader(ExpandedStream(io.BytesIO(raw)))

@@ -72,18 +72,3 @@ def test_a_file_that_is_said_to_be_larger_than_any_disk_is_read_to_its_first_hol
     with path.open("rb") as stream:
         assert list(Words(["word"]).lines_of(stream)) == [b'{"text": "the word"}']
         assert stream.tell() <= 2 * module.PIECE_BYTES
-
-
-@pytest.mark.extended
-def test_a_line_without_an_end_is_gone_through_once_and_not_again_with_each_piece():
-    class Endless(io.RawIOBase):
-        """Bytes without a line's end, ten of the longest lines long."""
-
-        def __init__(self) -> None:
-            self.left = 10 * module.LINE_BYTES_MAX // module.PIECE_BYTES
-
-        def read(self, size=-1):
-            self.left -= 1
-            return b"a" * size if self.left >= 0 else b""
-
-    assert list(Words(["word"]).lines_of(Endless())) == []

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 import anyio
 import pytest
@@ -79,13 +78,6 @@ async def test_writing_to_a_dead_child_is_no_error(tmp_path):
             await child.write_line(b"hello?")
 
 
-@pytest.mark.soak
-async def test_a_child_that_does_not_read_does_not_hold_its_writer_up(tmp_path):
-    async with started_child(python("import time; time.sleep(60)", tmp_path)) as child:
-        with anyio.fail_after(30):
-            await child.write_line(b"z" * 2**20)
-
-
 async def test_the_death_of_the_leader_ends_what_holds_its_pipes(tmp_path):
     code = (
         "import subprocess, sys\n"
@@ -150,42 +142,6 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
     assert len(tail) < 1001
     assert path.read_text().startswith("of an earlier agent\na")
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.extended
-async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
-    """The holder is a process of its own, killed without any chance to clean up."""
-    if not _process._parent_death_wrapper(str(tmp_path)):
-        pytest.skip("this system has no setpriv --pdeathsig")
-    src = str(Path(_process.__file__).parents[2])
-    holder = (
-        f"import sys, anyio; sys.path.insert(0, {src!r})\n"
-        "from upthread.agents._process import ChildStart, started_child\n"
-        "async def main():\n"
-        "    idle = ('sleep', '600')\n"
-        "    nowhere = {'working_directory': '/', 'stderr_path': None, 'redactor': None}\n"
-        "    start = ChildStart(command=idle, **nowhere)\n"
-        "    async with started_child(start) as child:\n"
-        "        print(child.pid, child.started_at_ticks, flush=True)\n"
-        "        await anyio.sleep_forever()\n"
-        "anyio.run(main)\n"
-    )
-    start = ChildStart(
-        command=(sys.executable, "-c", holder),
-        working_directory="/",
-        stderr_path=None,
-        redactor=None,
-    )
-    async with started_child(start) as holding:
-        line = await holding.read_line()
-        assert line is not None
-        pid, ticks = map(int, line.split())
-        assert started_at_ticks(pid) == ticks
-        os.kill(holding.pid, signal.SIGKILL)
-        await holding.wait()
-        with anyio.fail_after(30):
-            while started_at_ticks(pid) == ticks:  # noqa: ASYNC110  # not our child
-                await anyio.sleep(0.01)
 
 
 @pytest.mark.extended

@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from upthread.agents import _process_end
 from upthread.agents._process import ChildStart, started_child
-from upthread.agents._process_end import RunningAgent, exit_code_of, how_it_ended
+from upthread.agents._process_end import RunningAgent, how_it_ended
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 
@@ -47,18 +46,6 @@ async def test_an_agent_that_exited_is_told_with_its_code_and_pid(tmp_path):
         assert str(error).startswith("the agent exited with code 7 during session/prompt")
         assert (error.outcome, error.hint) == (Outcome.PROCESS_DIED, "it wrote nothing to stderr")
         assert error.ids == {"pid": str(child.pid)}
-
-
-@pytest.mark.soak
-async def test_an_agent_that_closed_its_side_and_stays_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(_process_end, "EXIT_CODE_PATIENCE_S", 0.05)
-    code = "import os, time\nos.close(1)\ntime.sleep(60)"
-    async with running(tmp_path, code) as child:
-        assert await child.read_line() is None
-        assert await exit_code_of(child) is None
-        error = await agent(child).died("initialize")
-        assert "closed its output without exiting and was ended" in str(error)
-        assert child.exit_code is not None
 
 
 @pytest.mark.extended

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from tests.support.by_hand import of_each
 
-from upthread.agents import registry
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
@@ -27,7 +26,6 @@ from upthread.agents.registry import (
     WHAT_AGENTS_CAN,
     adapter_for,
     find_agent,
-    installed_agents,
     part_of,
     resume_command,
     seen_way,
@@ -95,26 +93,6 @@ def script(directory, name, body):
     path.chmod(0o755)
 
 
-@pytest.mark.soak
-@pytest.mark.anyio
-async def test_installed_agents_are_found_with_their_versions_within_the_deadline(
-    tmp_path, monkeypatch
-):
-    script(tmp_path, "opencode", "echo 1.18.33; echo more")
-    script(tmp_path, "gemini", "exit 3")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(registry, "VERSION_TIMEOUT_S", 30.0)
-    found = [(one.agent, one.version) for one in await installed_agents()]
-    assert found == [("opencode", "1.18.33"), ("gemini", "")]
-    for name in ("opencode", "gemini"):
-        (tmp_path / name).unlink()
-    script(tmp_path, "codex-acp", "exec sleep 60")
-    monkeypatch.setattr(registry, "VERSION_TIMEOUT_S", 0.2)
-    assert [(one.agent, one.version) for one in await installed_agents()] == [("codex", "")]
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert await installed_agents() == ()
-
-
 @pytest.mark.parametrize(
     ("agent", "over_acp", "native", "adapter"),
     [
@@ -163,15 +141,6 @@ def test_every_folder_has_the_parts_that_the_house_calls(row):
     assert (made.agent, made.command) == (row.name, row.ways[0].command)
     for part, names in CALLED_OF_A_STORE.items() if row.home else ():
         assert all(callable(getattr(part_of(row.name, part), name)) for name in names), part
-
-
-@pytest.mark.extended
-def test_whoever_looks_at_the_rows_loads_no_folder():
-    program = (
-        "import upthread.agents.registry, sys; print([m for m in sys.modules if '.codex' in m])"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert said.stdout == b"[]\n"
 
 
 @pytest.mark.extended

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from tests.agents.test_outlines import digest, strew
 from tests.support.agent_homes import Months, compressed, make_home
 
 from upthread.agent_stores.outline import look
@@ -61,13 +59,3 @@ def test_calls_and_results_are_found_as_the_tools_they_are_of(tmp_path):
         ("claude-code", "tool"),
         ("codex", "tool"),
     ]
-
-
-@pytest.mark.extended
-def test_whatever_else_lies_there_is_gone_past_and_nothing_is_changed(tmp_path):
-    home = make_home(tmp_path, FEW)
-    strew(home / ".claude" / "projects" / "-strewn", 100)
-    strew(home / ".codex" / "sessions" / "2026" / "11" / "20", 100)
-    before = digest(home)
-    assert found(home, "parser", "part")
-    assert digest(home) == before

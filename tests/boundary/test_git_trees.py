@@ -127,28 +127,6 @@ def test_whatever_form_the_index_has_the_content_is_the_same(root, arguments):
 
 
 @pytest.mark.extended
-def test_a_change_in_the_same_instant_and_of_the_same_size_is_seen(root: Path) -> None:
-    """Git looks again at what is as old as its index; a copy of that keeps its time."""
-    for number in range(5):
-        (root / "a.txt").write_text(f"{number:04}\n")
-        git(root, "add", "a.txt")
-        staged = tree_digest(root)
-        (root / "a.txt").write_text(f"{number + 5000}\n")
-        assert tree_digest(root) != staged
-
-
-@pytest.mark.extended
-def test_shallow_and_borrowed_histories_are_read(root: Path, tmp_path: Path) -> None:
-    where = tmp_path / "shallow"
-    git(tmp_path, "clone", "-q", "--depth=1", root.as_uri(), str(where))
-    assert find_repository(where).identity.root_commit == git(where, "rev-parse", "HEAD")
-    git(tmp_path, "clone", "-q", "--shared", str(root), str(tmp_path / "borrowed"))
-    borrowed = find_repository(tmp_path / "borrowed").identity
-    assert borrowed.root_commit == find_repository(root).identity.root_commit
-    assert tree_digest(tmp_path / "borrowed") == tree_digest(where) == tree_digest(root)
-
-
-@pytest.mark.extended
 def test_a_partial_clone_is_read_as_far_as_it_is_here(root: Path, tmp_path: Path) -> None:
     git(root, "config", "uploadpack.allowFilter", "true")
     where = tmp_path / "partial"

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.framework_place import Place
 from tests.support.postgres_server import drop_database_at, migrated_database_at
-from tests.support.sets import EXTENDED, spread
+from tests.support.sets import spread
 from tests.support.thoroughness import EXAMPLES
 
 from upthread.errors import ConfigError, ConflictError, StoreError, UpthreadError, UsageError
@@ -238,20 +238,6 @@ def test_why_says_that_a_framework_drives_it(sqlite_place):
     with sqlite_place.open() as opened:
         opened.log("trial", "t").append(new(1))
     assert "leave it to its framework" in sqlite_place.upthread("why", "t/trial")
-
-
-@EXTENDED
-def test_values_are_whole_in_a_record_that_was_moved_and_in_a_backup(sqlite_place):
-    secret = {"key": "sk-ant-api03-" + "A1b2C3d4" * 10}
-    with sqlite_place.open() as opened:
-        opened.log("trial", "t").append(new(secret))
-    moved, saved = (str(sqlite_place.directory / name) for name in ("moved.db", "saved.db"))
-    sqlite_place.upthread("migrate", "--from", sqlite_place.database, "--to", moved, "--yes")
-    sqlite_place.upthread("backup", saved)
-    for path in (moved, saved):
-        sqlite_place.database = path
-        with sqlite_place.open() as opened:
-            assert values(opened.log("trial", "t")) == [secret]
 
 
 def test_a_record_that_keeps_no_text_takes_no_framework(sqlite_place):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
-import subprocess
-import sys
 from contextlib import asynccontextmanager
 
 import psycopg
@@ -93,15 +90,6 @@ async def test_another_host_is_not_told_what_was_said_under_the_same_path(opened
 
 
 @pytest.mark.extended
-async def test_a_new_path_on_a_shared_database_is_said_and_how_to_name_an_older_one(opened):
-    async with opened("ada") as first:
-        (notice,) = first.notices_at_rest
-        assert first.project_id in notice
-        assert "--project" in notice
-        assert "UPTHREAD_PROJECT" in notice
-
-
-@pytest.mark.extended
 async def test_a_container_finds_its_project_by_what_the_person_says(opened):
     async with opened("container-1") as first:
         project_id = first.project_id
@@ -148,19 +136,6 @@ async def test_what_was_recorded_before_paths_had_owners_goes_to_nobody_by_itsel
 
 
 @pytest.mark.extended
-async def test_a_repository_that_gains_its_first_commit_stays_its_owners(opened, workspace):
-    git(workspace, "init", "-q")
-    async with opened("ada") as ada:
-        adas = ada.project_id
-    async with opened("bea") as bea:
-        beas = bea.project_id
-    assert adas != beas
-    git(workspace, "commit", "-q", "--allow-empty", "-m", f"first of {workspace}")
-    async with opened("ada") as ada:
-        assert ada.project_id == adas
-
-
-@pytest.mark.extended
 async def test_two_clones_of_one_repository_share_it_over_two_hosts(opened, workspace):
     git(workspace, "init", "-q")
     git(workspace, "commit", "-q", "--allow-empty", "-m", f"first of {workspace}")
@@ -192,21 +167,3 @@ def test_whose_a_path_is_does_not_follow_the_environment(monkeypatch):
     assert f"({os.geteuid()})" in before
     monkeypatch.setenv(HOST_VARIABLE, "elsewhere")
     assert path_owner() != before
-
-
-@pytest.mark.extended
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_another_account_of_the_host_is_another_owner():
-    nobody = pwd.getpwnam("nobody").pw_uid
-    program = (
-        "import os, sys; from upthread.runtime.system import path_owner;"
-        "os.seteuid(int(sys.argv[1])); print(path_owner())"
-    )
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", program, str(uid)], capture_output=True, text=True, check=True
-        ).stdout
-        for uid in (os.geteuid(), nobody)
-    ]
-    assert told[0].strip() == path_owner()
-    assert told[1].startswith(f"nobody({nobody})@")

@@ -340,42 +340,6 @@ async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
         bare.close()
 
 
-@pytest.mark.parametrize(
-    "is_with_git", [True, pytest.param(False, marks=EXTENDED)], ids=["git", "path"]
-)
-async def test_a_session_for_one_project_sees_no_row_of_the_other_by_plain_sql(shared_users):
-    users, address = shared_users
-    for user, other in (users, users[::-1]):
-        with psycopg.connect(address, autocommit=True) as connection:
-            tables = [
-                name
-                for (name,) in connection.execute(
-                    "SELECT tablename FROM pg_tables WHERE schemaname = 'upthread'"
-                )
-            ]
-            with pytest.raises(psycopg.errors.UndefinedObject):
-                connection.execute("SELECT * FROM upthread.part")
-            own = f"x{user.project.project_id.encode().hex()}"
-            connection.execute("SELECT set_config('upthread.project', %s, false)", (own,))
-            rows = {
-                name: repr(connection.execute(f"SELECT * FROM upthread.{name}").fetchall())
-                for name in tables
-            }
-            assert said_by(user.name) in rows["part"]
-            for name, shown in rows.items():
-                assert [mark for mark in other.marks if mark in shown] == [], name
-            theirs = other.ids["conversation_id"][0].encode()
-            for change in ("UPDATE upthread.part SET kind = kind", "DELETE FROM upthread.part"):
-                done = connection.execute(f"{change} WHERE conversation_id = %s", (theirs,))
-                assert done.rowcount == 0
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute(
-                    "INSERT INTO upthread.workstream (project_id, workstream, base_name,"
-                    " opened_at_ms) VALUES (%s, 'x', 'y', 1)",
-                    (other.project.project_id.encode(),),
-                )
-
-
 def test_every_table_with_rows_of_projects_has_its_policy(tmp_path):
     with psycopg.connect(migrated_database_at(tmp_path)) as connection:
         rows = connection.execute(

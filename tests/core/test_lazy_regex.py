@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from pkgutil import walk_packages
-
-import pytest
 
 import upthread
 import upthread.core
@@ -61,37 +56,4 @@ def test_every_expression_of_the_core_can_be_compiled():
         assert each.pattern == each._expression
 
 
-ALONE = ("agents/rehearsal/", "integrations/temporal.py")
 """What loads nothing of ours, and what a framework looks at as the standard library's."""
-
-
-def run_while_loading(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes outside of functions: loading the module runs them."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += [
-            each
-            for each in ast.iter_child_nodes(node)
-            if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        ]
-
-
-@pytest.mark.extended
-def test_no_module_compiles_anything_while_it_is_loaded():
-    src = Path(upthread.__file__).parent
-    found = []
-    for path in src.rglob("*.py"):
-        name = path.relative_to(src).as_posix()
-        if name.startswith(ALONE) or name.startswith("core/lazy_"):
-            continue
-        source = path.read_text()
-        if "re.compile" not in source and "from dataclasses" not in source:
-            continue
-        for node in run_while_loading(ast.parse(source)):
-            is_compiled = isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile"
-            is_eager = isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
-            if is_compiled or is_eager:
-                found.append(f"{name}:{node.lineno}")
-    assert found == []

@@ -74,16 +74,6 @@ async def test_a_deleted_checkpoint_is_gone_and_the_others_are_whole(storage):
     assert found == [[], ["0"], ["0", "1", "2"], ["0", "1", "2", "3"]]
 
 
-def test_the_newest_is_the_one_saved_last_though_the_clock_went_back(place):
-    async def keep(storage):
-        await storage.save(checkpoint(50))
-        await storage.save(checkpoint(10, previous_checkpoint_id="50"))
-        return (await storage.get_latest(workflow_name="w")).checkpoint_id
-
-    with place.open() as opened:
-        assert asyncio.run(keep(UpthreadCheckpointStorage(record=opened))) == "10"
-
-
 @dataclass
 class Mine:
     value: int

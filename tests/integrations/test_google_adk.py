@@ -108,19 +108,6 @@ async def test_partial_events_are_not_kept(service):
     assert found.events == []
 
 
-def test_a_clock_that_steps_back_reorders_nothing(place):
-    async def talk(service):
-        session = await service.create_session(**ONE)
-        for at, when in enumerate((2_000_000_000.0, 1_000_000_000.0, 1_500_000_000.0)):
-            await service.append_event(session, event(str(at), at=when))
-        return await service.get_session(**ONE)
-
-    with place.open() as opened:
-        session = asyncio.run(talk(UpthreadSessionService(record=opened)))
-    assert texts(session) == ["0", "1", "2"]
-    assert session.last_update_time == 1_500_000_000.0
-
-
 def test_who_has_not_read_the_newest_event_is_told(place):
     async def talk(service):
         await service.create_session(**ONE)

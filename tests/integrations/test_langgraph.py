@@ -74,17 +74,6 @@ def test_a_graph_goes_on_in_another_process_as_with_their_own(place):
     ]
 
 
-def test_an_old_checkpoint_can_be_gone_on_from_and_both_branches_stay(record):
-    graph = talking(UpthreadSaver(record=record))
-    graph.invoke({"messages": [HumanMessage("hi")]}, config())
-    earlier = [each for each in graph.get_state_history(config()) if len(each.next)][1]
-    forked = graph.update_state(earlier.config, {"messages": [HumanMessage("no, this")]})
-    gone_on = graph.invoke(None, forked)
-    assert "no, this" in {each.content for each in gone_on["messages"]}
-    kept = [without_ids(each.values) for each in graph.get_state_history(config()) if each.values]
-    assert any("no, this" not in {text for _, text in said} and len(said) == 4 for said in kept)
-
-
 def checkpoint(name, values, version="1"):
     return {
         "v": 1,

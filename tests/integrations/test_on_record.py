@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 
 import pytest
@@ -44,11 +43,3 @@ def test_one_of_its_own_is_closed(sqlite_place, make):
             assert list(record.threads("langgraph")) == []
     with pytest.raises(StoreError, match="closed"):
         list(record.threads("langgraph"))
-
-
-@pytest.mark.usefixtures("home")
-def test_where_a_framework_awaits_the_closing_it_can(sqlite_place):
-    store = UpthreadSessionService(sqlite_place.repository, database=sqlite_place.database)
-    asyncio.run(store.close())
-    with pytest.raises(StoreError, match="closed"):
-        list(store._record.threads("langgraph"))

@@ -44,13 +44,6 @@ async def revision(store):
     return (await store.load("c")).revision
 
 
-async def test_a_conversation_goes_on_where_it_was_left(store):
-    await said(store, "c", "one")
-    await said(store, "c", "two")
-    found = await texts(store, "c")
-    assert found == ["one", "answered", "two", "answered"]
-
-
 async def test_of_two_that_save_one_is_told_to_load_again(store):
     await said(store, "c", "one")
     first, second = await store.load("c"), await store.load("c")
@@ -120,15 +113,3 @@ def test_bytes_of_a_message_come_back_equal(place):
     with place.open() as opened:
         store = UpthreadConversationStore(record=opened)
         assert asyncio.run(store.load("c")).messages == sent
-
-
-def test_sixteen_that_fork_and_say_at_once_lose_nothing(place):
-    async def many(store):
-        await said(store, "c", "one")
-        await asyncio.gather(*(store.fork("c", new_conversation_id=f"f{at}") for at in range(16)))
-        await asyncio.gather(*(said(store, f"f{at}", str(at)) for at in range(16)))
-        return [await texts(store, f"f{at}") for at in range(16)]
-
-    with place.open() as opened:
-        found = asyncio.run(many(UpthreadConversationStore(record=opened)))
-    assert found == [["one", "answered", str(at), "answered"] for at in range(16)]

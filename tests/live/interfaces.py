@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.live import claude_code, codex, opencode
 from tests.live.hooked import SET_UPS, SetUp
 from tests.live.terminal import Terminal
 
@@ -34,14 +33,13 @@ class Interface:
     """How a person uses one agent's interface.
 
     `choices` are the options that a newcomer picks in the dialogs of the first start, each with the
-    key that leads there, and `allowing` those by which a person allows a file to be written.
-    `told_again` is how upthread's line ends once a role continues after another start.
+    key that leads there. `told_again` is how upthread's line ends once a role continues after
+    another start.
     """
 
     agent: str
     options: tuple[str, ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
-    allowing: tuple[tuple[str, str], ...] = ()
     ready: str
     leave: str = "/exit"
     told_again: str
@@ -55,14 +53,6 @@ class Interface:
             state = {"hasCompletedOnboarding": True, "theme": "dark"}
             (made.home / ".claude.json").write_text(json.dumps(state))
         return made
-
-    def write(self, path: Path, text: str) -> str:
-        """Return the step of a sub-agent that writes a text to a file."""
-        if self.agent == "claude-code":
-            return claude_code.call("Write", file_path=str(path), content=text)
-        if self.agent == "opencode":
-            return opencode.call("write", filePath=str(path), content=text)
-        return codex.command(f"echo {text} > {path}")
 
     def continue_(self, desk: Desk, session: str, prompt: str) -> str:
         """Return the step by which a role continues after another start."""
@@ -84,7 +74,6 @@ INTERFACES = {
             agent="claude-code",
             options=("--permission-mode", "default"),  # 'auto' needs an answer of Anthropic's
             choices=(("Yes, I trust this folder", "down"), ("Yes", "up")),
-            allowing=(("Yes", "up"),),
             ready="manual mode on",
             told_again=BRIEFED,
             tokens_at_95_percent=950_000,
@@ -156,17 +145,9 @@ class Desk:
         wide = {**self.agent.environment, "COLUMNS": "400"}
         return " ".join(self.agent.output_of([*self.agent.program, *words], wide).split())
 
-    def wait_for_file(self, terminal: Terminal, file: Path) -> None:
-        """Wait until the agent has written a file."""
-        terminal.wait_until(file.exists, f"file {file.name}", within_s=SEEN_WITHIN_S)
-
     def has_answered(self, text: str) -> bool:
         """Whether the model has given this answer to anybody."""
         return any(request.response.get("text") == text for request in self.model.model_requests)
-
-    def is_model_silent(self) -> bool:
-        """Whether the model was last asked for something that it never answers."""
-        return self.model.model_requests[-1].status is None
 
 
 def choose(terminal: Terminal, option: str, *, key: str) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import last_request
-from tests.live.codex import FULL_ACCESS, rollouts
 from tests.live.shell import Shell
 from tests.live.terminal import Terminal
 from tests.support.sets import spread
@@ -45,14 +44,6 @@ class Desk:
         member = NAMES_SESSION[self.name]
         lines = self.shell.run(*PROMPTING[self.name]).splitlines()
         return json.loads(next(line for line in lines if f'"{member}"' in line))[member]
-
-    def begin_at_codex(self) -> str:
-        """Make a session in Codex's interface; returns its id."""
-        binary = str(self.shell.own.with_name("bin") / "codex")
-        with self.terminal(binary, "--no-daemon", FIRST) as terminal:
-            terminal.wait_for("Worked for", within_s=DRAWN_WITHIN_S)
-        (rollout,) = rollouts(self.shell.home)
-        return rollout.stem[-len("00000000-0000-4000-8000-000000000000") :]
 
     @contextmanager
     def terminal(self, *command: str) -> Iterator[Terminal]:
@@ -100,26 +91,6 @@ def test_a_session_begun_by_hand_continues_and_opens_in_the_agents_own_command(n
         opened = [*OPENING[name], session]
         assert [Path(word).name for word in terminal.command][-len(opened) :] == opened
     assert desk.shell.tell("And then?")["outcome"] == "ok", "no lease remains of the terminal"
-
-
-@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
-def test_a_session_begun_by_hand_continues_over_acp_and_opens_the_same_way(
-    name, desk, model, request
-):
-    command, environment = ("opencode", "acp"), {}
-    if name == "claude-code":
-        command = request.getfixturevalue("claude_acp")
-        environment = {"CLAUDE_CODE_EXECUTABLE": str(request.getfixturevalue("claude_binary"))}
-    elif name == "codex":
-        command = request.getfixturevalue("codex_acp")
-        environment = {"CODEX_PATH": str(request.getfixturevalue("codex_binary")), **FULL_ACCESS}
-    settings = ", ".join(f"{key} = {json.dumps(value)}" for key, value in environment.items())
-    lines = (f"[agents.{name}]", f"command = {json.dumps(command)}")
-    desk.shell.configure("\n".join([*lines, f"environment = {{ {settings} }}", ""]))
-    # codex-acp does not list what `codex exec` began.
-    session = desk.begin_at_codex() if name == "codex" else desk.begin_by_hand()
-    desk.assert_imported(session, model)
-    assert desk.shell.one("open", ADDRESS, "--dry-run")["command"] == [*OPENING[name], session]
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))

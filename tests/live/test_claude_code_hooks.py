@@ -152,33 +152,6 @@ def test_with_handover_another_main_session_continues_with_the_whole_history(def
 
 
 @EXTENDED
-def test_two_main_sessions_take_turns_with_one_sub_agent(hooked, handover):
-    hooked.use("spec-6")
-    first = hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-6.')}")
-    child = hooked.planner("spec-6", turns=1)["upstream_session_id"]
-    hooked.run(f"Go.\n\n{hooked.continue_(child, 'Remember PLUM-6.')}")
-    hooked.planner("spec-6", turns=2)
-    back = hooked.run(
-        f"Go on.\n\n{hooked.continue_(child, 'What were they?')}", "--resume", first.session
-    )
-    assert "KIWI-6" in back.by_children[-1]
-    assert "PLUM-6" in back.by_children[-1], "what it did in the other session is known here"
-    assert len(hooked.planner("spec-6", turns=3)["chain"]) == 1
-
-
-@SOAK
-def test_a_model_that_delegates_all_the_same_gets_the_briefing_and_no_error(hooked, handover):
-    hooked.use("spec-4")
-    hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-4.')}")
-    hooked.planner("spec-4", turns=1)
-    second = hooked.run(f"Go.\n\n{hooked.delegate('What was it?')}")
-    (asked,) = second.by_children
-    assert "# Briefing" in asked
-    assert "KIWI-4" in asked
-    assert "hook error" not in second.written
-
-
-@EXTENDED
 def test_without_a_workstream_a_session_is_shown_the_last_workstream(hooked):
     hooked.use("--clear")
     ran = hooked.run(f"Go.\n\n{hooked.delegate('Plan.')}")

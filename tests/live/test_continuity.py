@@ -9,7 +9,7 @@ import pytest
 from tests.live.agents import ADDRESS, AGENTS, WAYS
 from tests.live.asked import last_request, session_of, user_texts
 from tests.live.shell import agents_left, kill_tree, only, processes_with, wait_until
-from tests.support.sets import EXTENDED, SOAK, spread
+from tests.support.sets import EXTENDED, spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -74,7 +74,7 @@ def test_an_interrupted_turn_continues_in_the_same_session(name, shell, model):
 @EXTENDED
 @pytest.mark.parametrize("name", ["codex"])
 def test_a_kill_of_upthread_alone_ends_the_agent_and_its_running_command(name, shell):
-    """The agent's pipes close with upthread. `test_nothing_left` does the same with OpenCode."""
+    """The agent's pipes close with upthread."""
     running = shell.start_call(f"Wait a while.\n\n{AGENTS[name].command('sleep 60')}")
     lines = " ".join(processes_with(str(shell.home)).values())
     assert "app-server" in lines
@@ -105,50 +105,6 @@ def test_the_pipeline_runs_to_approved_in_new_processes(name, shell, model):
     assert links == {session_of(request) for request in model.model_requests}
     chains = {role["role"]: len(role["chain"]) for role in roles}
     assert chains["clarifier"] == chains["planner"] == chains["constructor"] == 1
-
-
-@SOAK
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("name", ["opencode"])
-def test_iterations_keep_one_session_for_each_of_five_resuming_roles(name, shell, model):
-    for iteration in range(1, 8):
-        (shell.project / "spec.md").write_text(SPECIFICATION.format(iteration))
-        run = ("run", "spec-42", "--continuity", "resume")
-        lines = shell.lines(*run, "--spec", "spec.md", exit_code=None)
-        waiting = [line for line in lines if line.get("type") == "waiting"]
-        for question in [question for line in waiting for question in line["questions"]]:
-            shell.lines("answer", "spec-42", question["id"], "Yes.", exit_code=None)
-            lines = shell.lines(*run)
-        assert only(lines, "result")["status"] == "approved", iteration
-    audit = shell.one("audit", "spec-42", "--format", "json")
-    chains = {each["role"]: each["chain"] for each in audit["conversations"]}
-    assert {role: len(chain) for role, chain in chains.items()} == dict.fromkeys(
-        ("clarifier", "planner", "auditor", "constructor", "validator"), 1
-    )
-    sessions = {request.session_id for request in model.model_requests}
-    assert sessions == {chain[0]["upstream_session_id"] for chain in chains.values()}
-
-
-@SOAK
-@pytest.mark.parametrize("name", ["opencode"])
-def test_after_a_rate_limit_a_deadline_and_a_lost_session_the_first_turn_is_replayed(
-    name, shell, model
-):
-    """The field notes' conversation. OpenCode retries by itself, so the deadline is upthread's."""
-    session = shell.tell("We agreed on KIWI-42.")["upstream_session_id"]
-    settings = shell.project / "upthread.toml"
-    settings.write_text("prompt_timeout_s = 12\n")
-    limit = "What did we agree on? [[FAIL 429 retry-after=600 rate limit reached]]"
-    parked = shell.tell(limit, exit_code=4)["parked"]
-    assert parked["reason"] in {"timed_out", "rate_limited"}
-    settings.unlink()
-    assert shell.one("id", ADDRESS)["upstream_session_id"] == session
-
-    AGENTS[name].delete_session(shell.home, session)
-    third = shell.tell("And now?")
-    assert (third["decision"], third["reasons"][0]) == ("resume_with_replay", "missing")
-    assert "We agreed on KIWI-42." in last_request(model)
-    assert "What did we agree on?" in last_request(model)
 
 
 @EXTENDED

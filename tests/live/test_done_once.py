@@ -16,7 +16,7 @@ import pytest
 from tests.live.agents import ADDRESS, AGENTS, WAYS, RealAgent
 from tests.live.far_ends import FarEnd, Posts, Pushes
 from tests.live.shell import Shell, kill_all, kill_tree, only, tree_of, wait_until
-from tests.support.sets import EXTENDED, SOAK, spread
+from tests.support.sets import spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -92,26 +92,6 @@ def test_an_action_that_a_person_settled_as_done_is_refused_and_the_turn_ends(de
     assert desk.far_end.count == 2, "the turn has ended: a new prompt that asks for it means it"
 
 
-@EXTENDED
-@pytest.mark.parametrize("name", ["codex"])
-def test_a_line_that_runs_a_script_is_looked_into_and_everyday_lines_run(desk):
-    project = desk.shell.project
-    (project / "Makefile").write_text("test:\n\t@echo tested\npush:\n\tgit push origin main\n")
-    (project / "push.sh").write_text("#!/bin/sh\ngit push origin main\n")
-    (project / "two.sh").write_text("#!/bin/sh\n./push.sh\n")
-    for script in ("push.sh", "two.sh"):
-        (project / script).chmod(0o700)
-    desk.cut_off()
-    ways = ("make push", "./two.sh", "python3 -c \"import os; os.system('git push origin main')\"")
-    for role, line in zip(("auditor", "validator", "constructor"), ways, strict=True):
-        told = desk.shell.tell(desk.asks_for(line), address=f"spec-42/{role}", exit_code=4)
-        desk.assert_held(told)
-        detail = told["parked"]["detail"]
-        assert detail.startswith("may repeat `git push origin main`: it runs `")
-    told = desk.shell.tell(desk.asks_for("make test"), address="spec-42/clarifier")
-    assert (told["outcome"], desk.far_end.count) == ("ok", 1)
-
-
 APPROVES = {
     "status": "done",
     "summary": "looked",
@@ -170,10 +150,3 @@ def test_an_agent_that_is_killed_alone_is_started_again_and_does_not_act_again(d
         lines = [json.loads(line) for line in running.stdout]
     running.wait()
     desk.assert_held(only(lines, "turn_ended"))
-
-
-@SOAK
-@pytest.mark.parametrize("name", WAYS)
-def test_a_new_session_does_not_act_again(desk):
-    desk.cut_off()
-    desk.assert_asking_is_held(ADDRESS, "--fresh")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.live.shell import ADDRESS, PATIENCE_S, only
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
 
@@ -40,17 +40,3 @@ def test_a_mistake_ends_the_turn_at_once_in_the_agents_own_words(shell, spoil, r
     stopped = ended["parked"] or {"reason": ended["outcome"], "detail": ended["detail"]}
     assert stopped["reason"] == reason
     assert says in stopped["detail"]
-
-
-@SOAK
-@pytest.mark.parametrize("name", ["opencode"])
-def test_an_agent_definition_that_opencode_fails_on_ends_the_turn_with_its_words(shell):
-    """Its table of agents knows `constructor` before any file does (seen in 1.18.33)."""
-    shell.patience_s = PATIENCE_S
-    definition = shell.project / ".opencode" / "agent" / "constructor.md"
-    definition.parent.mkdir(parents=True)
-    definition.write_text("---\ndescription: Builds.\nmode: subagent\n---\nYou build.\n")
-    ended = shell.tell("Plan it.", exit_code=None)
-    assert "readonly property" in ended["parked"]["detail"], ended
-    definition.unlink()
-    assert shell.tell("--continue")["outcome"] == "ok"

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.live.acp_process import AcpProcess
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import last_request
 from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
-from tests.live.shell import Shell, only
-from tests.support.sets import SOAK, spread
-
-from upthread.testing.rehearsal_model import RehearsalModel
+from tests.support.sets import spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -73,58 +69,3 @@ def test_a_stale_planner_is_told_which_files_changed_and_a_staler_planner_is_bri
     assert told["upstream_session_id"] != first["upstream_session_id"]
     for words in ("# Briefing", "KIWI-42", "`f6.txt`: changed"):
         assert words in last_request(model)
-
-
-# --- the cost of a second delegation, in three ways ----------------------------------------------
-
-SPECIFICATION = f"Paint it.\nTo be read: {', '.join(FILES)}\n"
-CONFIGURATION = '[[pipeline.steps]]\nrole = "clarifier"\ntask = "Clarify."\n'
-
-
-def run(shell: Shell, specification: str) -> str:
-    """Run the pipeline of one step; returns what was decided."""
-    (shell.project / "spec.md").write_text(specification)
-    lines = shell.lines("run", "spec-42", "--spec", "spec.md", exit_code=None)
-    return only(lines, "turn_started")["decision"]
-
-
-@SOAK
-@pytest.mark.parametrize("name", ["opencode"])
-def test_resumed_briefed_and_fresh_differ_by_the_files_read_and_the_questions_asked_again(
-    name, shell, model: RehearsalModel, opencode_binary
-):
-    """The model reads what it was not shown and asks what it was not told, and nothing else."""
-    seen = 0
-
-    def counted() -> tuple[int, int, int]:
-        """Count requests, reads and questions since the last count."""
-        nonlocal seen
-        new = model.model_requests[seen:]
-        seen += len(new)
-        answers = [request.response for request in new]
-        reads = sum(len(answer.get("calls", ())) for answer in answers)
-        questions = sum('"needs_input"' in answer.get("text", "") for answer in answers)
-        return len(new), reads, questions
-
-    shell.configure(CONFIGURATION)
-    write(shell.project, *FILES, text="as it was\n")
-    run(shell, SPECIFICATION)
-    shell.lines("answer", "spec-42", "Green.")
-    shell.lines("run", "spec-42")
-    assert counted()[1:] == (len(FILES), 1)
-
-    assert run(shell, f"{SPECIFICATION}\nOnce more.") == "resume"
-    resumed = counted()
-    write(shell.project, *FILES[:6])
-    assert run(shell, f"{SPECIFICATION}\nAnd again.") == "start_fresh_with_briefing"
-    briefed = counted()
-    command = [str(opencode_binary), "acp"]
-    with AcpProcess(command, environment=shell.environment, cwd=shell.project) as agent:
-        made = agent.call("session/new", cwd=str(shell.project), mcpServers=[])
-        role = '<role name="clarifier">\nClarify.\n</role>'
-        agent.prompt(made["result"]["sessionId"], f"{role}\n\n{SPECIFICATION}\nAnd again.")
-    fresh = counted()
-    assert resumed[1:] == (0, 0)
-    assert briefed[1:] == (len(FILES), 0)
-    assert fresh[1:] == (len(FILES), 1)
-    assert resumed[0] < briefed[0]

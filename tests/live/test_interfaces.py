@@ -1,20 +1,20 @@
 """The interactive interfaces of the real agents: what a person sees there of upthread, and what
-upthread says afterwards, through a first start, a second, a window nearly full, and a kill.
+upthread says afterwards, through a first start, a second one, and a window nearly full.
+What is known after a kill is in test_killed_agents.py.
 
 One person sits at one desk for each agent. What comes later stands on what came before, as it does
-for people, so that each agent is started three times in all.
+for people, so that each agent is started twice in all.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 from tests.live.agents import WAYS
-from tests.live.interfaces import INTERFACES, Desk, choose, wait_replied, wait_told
+from tests.live.interfaces import INTERFACES, Desk, wait_replied, wait_told
 from tests.live.shell import agents_left
 from tests.live.terminal import Terminal
 from tests.support.decisions_told import decisions_told
@@ -25,11 +25,8 @@ from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(600)]
 
-FIRST, FULL, KILLED = "spec-1", "spec-3", "spec-2"
+FIRST, FULL = "spec-1", "spec-3"
 """The workstreams of the scenarios, each one's own."""
-
-
-CUT_OFF = re.compile(r"cut off|interrupted")
 
 
 def of(agent: str):
@@ -122,7 +119,7 @@ def filled(desk, first) -> str:
 
 @pytest.fixture(scope="module")
 def second(desk, first, filled) -> Iterator[Terminal]:
-    """The agent, started again; whoever wants the last of it kills it."""
+    """The agent, started again."""
     with desk.at_the_agent() as terminal:
         yield terminal
 
@@ -189,93 +186,3 @@ def test_at_95_percent_the_line_says_what_why_said(desk, filled, nearly_full):
     # Codex's model names the sub-agent itself: it is not held back, and the person is told.
     done = RESUME if desk.interface.agent == "codex" else START_FRESH
     assert done in decisions_told(nearly_full.line)
-
-
-# --- a kill in the middle of a delegation --------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Aftermath:
-    """What upthread says once the agent was killed, before it is started again."""
-
-    listed: str
-    shown: str
-    why: str
-    brief: str
-    effects: str
-    audit: str
-
-
-@pytest.fixture(scope="module")
-def killed(desk, second, nearly_full) -> Aftermath:
-    """The role has written a file, and waits for its model, when SIGKILL takes the agent."""
-    desk.agent.upthread("use", KILLED)
-    file = desk.project / "plan.md"
-    step = desk.agent.delegate(f"Write it. {desk.interface.write(file, 'PLUM')} [[HANG]]")
-    desk.ask(second, f"Go. {step}")
-    assert wait_told(second, KILLED) == f"upthread: {KILLED}/planner: STARTED"
-    for option, key in desk.interface.allowing:
-        if not file.exists():
-            choose(second, option, key=key)
-    desk.wait_for_file(second, file)
-    second.wait_until(desk.is_model_silent, "request that hangs", within_s=60)
-    second.kill()
-    address = f"{KILLED}/planner"
-    return Aftermath(
-        listed=desk.says("ls"),
-        shown=desk.says("show", KILLED),
-        why=desk.says("why", address),
-        brief=desk.says("brief", address),
-        effects=json.dumps(desk.agent.upthread("show", KILLED, "--effects")),
-        audit=desk.says("audit", KILLED),
-    )
-
-
-def test_a_delegation_that_was_killed_is_on_record_at_once(desk, killed):
-    address = f"{KILLED}/planner"
-    assert KILLED in killed.listed
-    assert address in killed.shown
-    session = desk.agent.planner(KILLED, turns=1)["upstream_session_id"]
-    assert f"last STARTED {session}" in killed.why
-    assert "the agent died" in killed.audit
-
-
-def test_after_a_kill_what_is_said_names_the_prompt_the_file_and_the_interruption(killed):
-    for name in ("brief", "audit"):
-        said = getattr(killed, name)
-        assert "Write it." in said, name
-        assert "plan.md" in said, name
-    assert "plan.md" in killed.effects
-    for name in ("shown", "why", "brief"):
-        assert CUT_OFF.search(getattr(killed, name)), name
-
-
-@pytest.fixture(scope="module")
-def after_the_kill(desk, killed) -> Told:
-    session = desk.agent.planner(KILLED, turns=1)["upstream_session_id"]
-    with desk.at_the_agent() as terminal:
-        step = desk.interface.continue_(desk, session, "Go on. [[SAY it went on]]")
-        told = told_of(
-            desk,
-            terminal,
-            step,
-            f"{KILLED}/planner",
-            "2nd turn",
-            answer="it went on",
-            reply="on it goes",
-        )
-        desk.leave(terminal)
-    return told
-
-
-def test_after_a_kill_the_next_delegation_is_told_and_nothing_is_doubled(desk, after_the_kill):
-    assert after_the_kill.line.startswith(f"upthread: {KILLED}/planner (")
-    assert desk.agent.planner(KILLED, turns=2)["turns"] == 2
-    assert (desk.project / "plan.md").read_text().strip() == "PLUM"
-
-
-def test_after_a_kill_the_line_and_the_next_delegation_tell_of_the_interruption(after_the_kill):
-    line = after_the_kill.line
-    assert CUT_OFF.search(line)
-    assert "nothing has changed since" not in line
-    assert "plan.md" in after_the_kill.shown

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.live.agents import AGENTS, shell_of
 from tests.live.asked import last_request
-from tests.live.shell import Shell, agents_left, only
-from tests.support.sets import EXTENDED, SOAK
+from tests.live.shell import Shell, agents_left
+from tests.support.sets import EXTENDED
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(600)]
 
@@ -28,19 +28,6 @@ def shell(request, model, tmp_path):
     variables |= {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "UPTHREAD_HOME": str(shell.own)}
     yield Shell(shell.project, variables)
     assert agents_left(tmp_path) == []
-
-
-@SOAK
-def test_the_pipeline_runs_to_approved_with_its_roles_on_three_agents(shell, model):
-    (shell.project / "spec.md").write_text("# Export\n\n- R1: write `export.txt`\n")
-    chosen = [f"--agent={role}={agent}" for role, agent in ROLES.items()]
-    words = ("run", "spec-42", "--spec", "spec.md", "--agent", "codex", *chosen)
-    lines = shell.lines(*words, exit_code=4)
-    shell.lines("answer", "spec-42", only(lines, "waiting")["questions"][0]["id"], "Yes.")
-    assert only(shell.lines("run", "spec-42"), "result")["status"] == "approved"
-    roles = shell.one("show", "spec-42")["roles"]
-    assert {role["role"]: role["agent"] for role in roles}.items() >= ROLES.items()
-    assert {request.protocol for request in model.model_requests} == set(PROTOCOLS.values())
 
 
 def test_a_conversation_moves_from_agent_to_agent_and_back_with_its_context(shell, model):

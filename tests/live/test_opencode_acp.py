@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.agents import make_repository
-from tests.live.opencode import call, command, delegation, opencode_environment, pinned_version
+from tests.live.opencode import call, command, delegation, opencode_environment
 from tests.live.shell import is_alive, kill_all, tree_of, wait_until
 from tests.support.sets import EXTENDED, SOAK
 
@@ -21,11 +21,6 @@ from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(400)]
 
-REFUSED = {
-    "code": -32603,
-    "message": "Internal error: OpenCode service failure",
-    "data": {"service": "session"},
-}
 LONG = command("echo started; sleep 300")
 
 
@@ -72,37 +67,6 @@ def wait_for_output(agent: AcpProcess, text: str) -> None:
     )
 
 
-@SOAK
-def test_it_says_what_it_can_do_and_answers(agent, project, model):
-    result = agent.initialized["result"]
-    assert result["agentInfo"] == {"name": "OpenCode", "version": pinned_version()}
-    assert result["agentCapabilities"]["loadSession"] is True
-    can = set(result["agentCapabilities"]["sessionCapabilities"])
-    assert can == {"close", "fork", "list", "resume"}
-    session = new_session(agent, project)
-    seen, asked = len(agent.frames), len(model.model_requests)
-    answer = agent.prompt(session, "[[THINK I ponder]] [[SAY hello there]]")
-    assert answer["result"]["stopReason"] == "end_turn"
-    assert agent.text(since=seen) == "hello there"
-    assert agent.text("agent_thought_chunk", since=seen) == "I ponder"
-    assert agent.updates("user_message_chunk", since=seen) == []
-    (usage,) = agent.updates("usage_update", since=seen)
-    assert 0 < usage["used"] < usage["size"] == 100_000
-    (request,) = model.model_requests[asked:]
-    assert request.session_id == session
-
-
-def test_an_unknown_session_is_refused_in_opaque_words_and_not_listed(agent, project):
-    for unknown in ("ses_0000000000000000000000abcd", "no-such-session"):
-        assert attach(agent, "load", unknown, project)["error"] == REFUSED
-        assert attach(agent, "resume", unknown, project)["error"] == REFUSED
-        prompted = agent.prompt(unknown, "hello?")["error"]
-        assert prompted["code"] == -32602
-        assert prompted["message"] == f"Invalid params: session not found: {unknown}"
-        listed = agent.call("session/list", cwd=str(project))["result"]["sessions"]
-        assert unknown not in [each["sessionId"] for each in listed]
-
-
 def test_tool_calls_report_kind_places_and_arguments(agent, project):
     session, seen = new_session(agent, project), len(agent.frames)
     path = str(project / "new.txt")
@@ -138,53 +102,6 @@ def test_tool_calls_report_kind_places_and_arguments(agent, project):
     assert task[-1]["rawOutput"]["metadata"]["parentSessionId"] == session
     assert "child says" in task[-1]["content"][0]["content"]["text"]
     assert agent.text(since=seen) == "done", "the child's own stream is not sent"
-
-
-def test_a_permission_is_asked_for_and_a_no_ends_the_turn(agent, project):
-    session, seen = new_session(agent, project), len(agent.frames)
-    path = project / "asked.txt"
-    agent.prompt(session, f"{call('write', filePath=str(path), content='x')} [[SAY ok]]")
-    asked = agent.requests("session/request_permission")[-1]["params"]
-    assert [(each["optionId"], each["kind"]) for each in asked["options"]] == [
-        ("once", "allow_once"),
-        ("always", "allow_always"),
-        ("reject", "reject_once"),
-    ]
-    assert asked["toolCall"]["kind"] == "edit"
-    assert asked["toolCall"]["locations"] == [{"path": str(path)}]
-    assert path.read_text() == "x"
-
-    agent.permission_option, seen = "reject", len(agent.frames)
-    refused = call("write", filePath=str(project / "no.txt"), content="x")
-    answer = agent.prompt(session, f"{refused} [[SAY never]]")
-    agent.permission_option = "once"
-    assert answer["result"]["stopReason"] == "end_turn"
-    assert agent.updates("tool_call_update", since=seen)[-1]["status"] == "failed"
-    assert agent.text(since=seen) == ""
-    assert not (project / "no.txt").exists()
-
-
-def test_cancel_ends_a_command_and_says_so(agent, project):
-    session = new_session(agent, project)
-    prompt = agent.start_prompt(session, f"{LONG} [[SAY never]]")
-    wait_for_output(agent, "started")
-    below = tree_of(agent.process.pid) - {agent.process.pid}
-    agent.notify("session/cancel", sessionId=session)
-    assert agent.answer_to(prompt)["result"]["stopReason"] == "cancelled"
-    wait_until(lambda: not any(map(is_alive, below)), "end of the command")
-    assert agent.prompt(session, "[[SAY still here]]")["result"]["stopReason"] == "end_turn"
-
-
-def test_a_rate_limit_is_retried_in_silence_and_then_reported(agent, project, model):
-    session, asked = new_session(agent, project), len(model.model_requests)
-    error = agent.prompt(session, "[[FAIL 429 retry-after=0.1 slow down]]")["error"]
-    assert error == {
-        "code": -32603,
-        "message": "Internal error: slow down",
-        "data": {"service": "session", "errorName": "APIError"},
-    }
-    assert len(model.model_requests) - asked > 1
-    assert agent.prompt(session, "[[SAY back]]")["result"]["stopReason"] == "end_turn"
 
 
 @pytest.mark.parametrize("protocol", [pytest.param("messages", marks=SOAK)])

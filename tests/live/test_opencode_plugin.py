@@ -18,7 +18,7 @@ from tests.live.asked import tokens_in
 from tests.live.hooked import PluggedOpenCode
 from tests.live.opencode import WINDOW_TOKENS, database_of
 from tests.live.shell import wait_until
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -109,21 +109,6 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     assert [each["tokens_read"] for each in saved] == [None, None]
 
 
-@SOAK
-def test_the_decision_stays_with_the_task_and_names_the_child(desk):
-    desk.ask("Plan.")
-    desk.planner(turns=1)
-    desk.ask("Go on.\n\n[[FAIL 400 no]]")
-    first, failed = desk.tasks()[-2:]
-    line = f"upthread: {desk.plugged.used}/planner"
-    assert first["status"] == "completed"
-    assert first["title"] == f"work · {line}: STARTED"
-    assert first["metadata"]["upthread"] == f"{line}: STARTED"
-    assert failed["status"] == "error"
-    assert "RESUMED" in failed["input"]["description"], "its interface shows this of a task"
-    assert failed["input"]["description"].startswith(f"work · {line}")
-
-
 FAILS = "[[FAIL 400 no]]"
 
 
@@ -154,14 +139,6 @@ def test_a_child_that_was_aborted_continues_in_its_session(desk):
     child = desk.planner(turns=2)
     assert len(child["chain"]) == 1
     assert "Part 0." in desk.last_told(child["upstream_session_id"])
-
-
-@EXTENDED
-def test_three_children_at_once_work_in_three_sessions(desk):
-    start_and_cancel(desk, [desk.main() for _ in range(3)])
-    addresses = [f"{desk.plugged.used}/planner{slot}" for slot in ("", "~2", "~3")]
-    children = [desk.plugged.conversation(address, turns=1) for address in addresses]
-    assert len({child["upstream_session_id"] for child in children}) == 3
 
 
 def start_and_cancel(desk: Desk, sessions: list[str]) -> None:
@@ -217,79 +194,6 @@ def test_a_session_that_the_model_names_itself_is_continued_on_record(desk):
     assert again["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
     line = desk.tasks()[-1]["metadata"]["upthread"]
     assert f"the call named {UNKNOWN}, a session that the agent does not have" in line
-
-
-@EXTENDED
-def test_a_session_of_no_role_is_reported_and_on_record_and_never_silently_fresh(desk):
-    def recorded(*, calls: int) -> list[Any]:
-        """Wait until so many turns are recorded beside the roles."""
-
-        def turns() -> list[Any]:
-            desk.plugged.upthread("drain")
-            kept = desk.plugged.upthread("audit", desk.plugged.used)["conversations"]
-            beside = [each for each in kept if each["parent_conversation_id"]]
-            found = [turn for each in beside for turn in each["turns"]]
-            return found if len(found) >= calls else []
-
-        return wait_until(turns, f"{calls} turns beside the roles", every_s=0.2)
-
-    main, stranger = desk.main(), desk.main()
-    desk.agent.prompt(stranger, "Remember KIWI-48.")
-    desk.ask("What was it?", main=main, task_id=stranger)
-    (foreign,) = recorded(calls=1)
-    assert foreign["reasons"] == ["recorded_only", "foreign_session"]
-    assert "KIWI-48" in desk.last_told(stranger)
-    assert "goes on in a session that is no role's now" in desk.tasks()[-1]["title"]
-    desk.ask("And now?", "general", main, task_id=UNKNOWN)
-    turns = {turn["turn_id"]: turn["reasons"] for turn in recorded(calls=2)}
-    assert turns.pop(foreign["turn_id"])
-    assert list(turns.values()) == [["recorded_only", "unknown_session"]]
-    assert UNKNOWN in desk.tasks()[-1]["metadata"]["upthread"]
-
-
-@EXTENDED
-def test_a_child_is_told_which_files_have_changed(desk):
-    file = desk.plugged.project / "notes.txt"
-    file.write_text("one\n")
-    desk.ask(f"Read it.\n\n{desk.plugged.agent.read(file)} [[SAY read it]]")
-    desk.planner(turns=1)
-    desk.ask("Go on.")
-    assert desk.planner(turns=2)["last_turn"]["decision"] == "resume"
-    file.write_text("another text\n")
-    desk.ask("Go on.")
-    child = desk.planner(turns=3)
-    assert child["last_turn"]["decision"] == "resume_with_update"
-    assert len(child["chain"]) == 1
-    request = desk.plugged.requests_of(child["upstream_session_id"])[-1]
-    last = request.body["messages"][-1]["content"]
-    assert "`notes.txt`: changed" in last
-    assert last.endswith("Go on.")
-
-
-@EXTENDED
-def test_a_role_that_starts_fresh_and_a_prompt_that_asks_for_it_get_a_new_session(desk):
-    for prompt in ("Look.", "Look again."):
-        desk.ask(prompt, "validator")
-    validator = desk.plugged.conversation(f"{desk.plugged.used}/validator", turns=2)
-    assert len(validator["chain"]) == 2
-    for prompt in ("Plan.", "fresh: Plan again."):
-        desk.ask(prompt)
-    child = desk.planner(turns=2)
-    assert child["last_turn"]["reasons"] == ["asked"]
-    request = desk.plugged.requests_of(child["upstream_session_id"])[-1]
-    last = request.body["messages"][-1]["content"]
-    assert last.endswith("Plan again.")
-    assert "fresh:" not in last
-
-
-@EXTENDED
-def test_a_prompt_that_names_a_workstream_binds_the_session(desk):
-    desk.ask("Plan.")
-    named = desk.plugged.used
-    desk.planner(turns=1)
-    desk.plugged.use("other-1")
-    desk.agent.prompt(desk.main(), f"On {named}: {desk.plugged.delegate('Go on.')}")
-    assert desk.plugged.planner(named, turns=2)["turns"] == 2
 
 
 IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}

@@ -96,28 +96,6 @@ def test_both_prices_and_what_was_spent_are_what_the_model_server_was_sent(name,
 
 
 @pytest.mark.parametrize("name", ONLY_CODEX)
-def test_a_new_workstream_knows_what_the_agent_reads_first_in_this_project(name, shell, model):
-    shell.tell("Look at it.", address="one/planner")
-    first = shell.tell("Look at it.", address="two/planner")
-    read = tokens_in(answered(model.requests)[-1])
-    assert first["tokens_to_brief"] == pytest.approx(read, rel=ERROR_MAX)
-    before = len(model.requests)
-    too_little = ("--tokens-max", str(first["tokens_fixed"] - 1))
-    shell.lines("tell", "three/planner", "Look at it.", *too_little, exit_code=5)
-    assert len(model.requests) == before
-
-
-@pytest.mark.parametrize("name", ONLY_CODEX)
-def test_no_session_is_replaced_for_a_briefing_that_reads_as_much(name, shell):
-    shell.configure("[freshness]\nbrief_if_times_cheaper = 2\n")
-    for _ in range(2):
-        shell.tell("Look at it.")
-    now = shell.one("why", ADDRESS)["now"]
-    assert now["tokens_to_resume"] < 2 * now["tokens_to_brief"]
-    assert now["tokens_fixed"] <= now["tokens_to_brief"]
-
-
-@pytest.mark.parametrize("name", ONLY_CODEX)
 def test_a_limit_on_tokens_is_never_passed_by_more_than_one_request(name, shell, model):
     shell.tell("Look at it.", address="first/planner")
     most = int(3.5 * tokens_in(answered(model.requests)[-1]))

@@ -99,18 +99,6 @@ def test_sub_agents_are_kept_whole_and_apart_in_conversations_of_their_own(desk)
     assert prompts == {first: ["one says"], second: ["two says"]}
 
 
-@SOAK
-@pytest.mark.parametrize("name", ["opencode", OVER_ACP])
-def test_a_sub_agent_that_is_called_again_continues_in_its_conversation(desk):
-    delegation = desk.agent.delegation
-    desk.shell.tell(f"{delegation('Begin. [[SAY one]]')} [[SAY ok]]")
-    (child,) = (key for key, each in desk.theirs().items() if each.parent_session_id)
-    again = desk.agent.command("pwd")
-    desk.shell.tell(f"{delegation(f'Once more. {again} [[SAY two]]', task_id=child)} [[SAY done]]")
-    desk.assert_same()
-    assert said_by(ours(desk.shell)[child], "assistant") == ["one", "two"]
-
-
 @pytest.mark.parametrize("name", spread(NAMES, first=0, extended=["claude-code"]))
 def test_a_sub_agent_that_fails_is_kept_with_its_earlier_steps(desk):
     failing = f"Try. {desk.agent.command('pwd')} [[FAIL 400 broken]]"
@@ -169,31 +157,6 @@ def test_a_sub_agent_in_the_background_is_waited_for_and_its_end_is_on_record(de
     assert "child says" in reported["raw"]["text"]
     said = "".join(part["text"] for part in parts_of(parent, "text")[1:])
     assert said.startswith("launchedPlan"), "it continues with the sub-agent's result"
-
-
-@SOAK
-@pytest.mark.parametrize("name", [OVER_ACP])
-def test_over_acp_no_sub_agent_works_in_the_background(desk):
-    """A prompt is answered before such sub-agents end."""
-    desk.shell.environment |= IN_BACKGROUND
-    desk.shell.tell(f"{desk.agent.delegation('Look.', background=True)} [[SAY launched]]")
-    (parent,) = ours(desk.shell).values()
-    (result,) = parts_of(parent, "tool_result")
-    assert result["status"] == "failed"
-
-
-@SOAK
-@pytest.mark.parametrize("name", ["opencode"])
-def test_a_sub_agent_in_the_background_is_waited_for_no_longer_than_a_turn_may_take(desk):
-    desk.shell.environment |= IN_BACKGROUND
-    desk.shell.configure("prompt_timeout_s = 25\n")
-    prompt = f"{desk.agent.delegation('Look long. [[HANG]]', background=True)} [[SAY launched]]"
-    ended = desk.shell.tell(prompt, exit_code=None)
-    assert (ended["parked"]["reason"], ended["reply"]) == ("timed_out", "launched")
-    assert ended["parked"]["detail"] == "no answer within 25 s", "it was not ended by force"
-    parent, _ = ours(desk.shell).values()
-    ends = [part["raw"] for part in parts_of(parent, "unknown")]
-    assert [each["outcome"] for each in ends if "outcome" in each] == ["cancelled"]
 
 
 def parts_of(conversation: Any, kind: str) -> list[Any]:

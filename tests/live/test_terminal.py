@@ -9,20 +9,10 @@ from pathlib import Path
 import pytest
 from tests.live.interfaces import told
 from tests.live.shell import is_alive, wait_until
-from tests.live.terminal import ROWS, Terminal
+from tests.live.terminal import Terminal
 from tests.support.sets import EXTENDED
 
 pytestmark = EXTENDED
-ASKED_FOR_CURSOR = r"""
-import os, sys, termios, tty
-tty.setraw(0)
-os.write(1, b"\x1b[5;7H\x1b[6n")
-answer = b""
-while not answer.endswith(b"R"):
-    answer += os.read(0, 1)
-os.write(1, b"\r\nat " + answer[2:-1])
-os.read(0, 1)
-"""
 
 
 def drawing(tmp_path: Path, program: str) -> Terminal:
@@ -50,30 +40,11 @@ def test_what_stands_on_the_screen_is_what_a_person_would_read(tmp_path, drawn, 
         terminal.wait_until(lambda: terminal.screen.split() == seen.split(), seen, within_s=20)
 
 
-def test_a_program_that_asks_where_the_cursor_is_gets_its_answer(tmp_path):
-    with drawing(tmp_path, ASKED_FOR_CURSOR) as terminal:
-        terminal.wait_for("at 5;7", within_s=20)
-
-
-def test_what_has_scrolled_away_is_text_and_not_on_the_screen(tmp_path):
-    rows = "".join(f"row {n}\r\n" for n in range(ROWS + 10))
-    with drawing(tmp_path, written(rows)) as terminal:
-        terminal.wait_for(f"row {ROWS + 9}", within_s=20)
-        assert "row 3 " in terminal.text
-        assert "row 3\n" not in terminal.screen
-
-
 def test_a_wait_in_vain_ends_and_shows_the_screen(tmp_path):
     with drawing(tmp_path, written("something else")) as terminal:
         terminal.wait_for("something else", within_s=20)
         with pytest.raises(AssertionError, match=r"no 'hello' within 0.2 s.*\n.*something else"):
             terminal.wait_for("hello", within_s=0.2)
-
-
-def test_a_wait_for_a_program_that_has_ended_says_so_at_once(tmp_path):
-    ended = pytest.raises(AssertionError, match="it ended before")
-    with drawing(tmp_path, "print('bye')") as terminal, ended:
-        terminal.wait_for("hello", within_s=10_000)
 
 
 def test_a_kill_takes_all_that_runs_below_also_in_sessions_of_their_own(tmp_path):

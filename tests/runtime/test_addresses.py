@@ -103,50 +103,6 @@ async def test_two_repositories_with_one_workstream_name_stay_apart(world: World
 
 
 @EXTENDED
-async def test_two_directories_of_one_name_without_git_stay_apart(world: World) -> None:
-    for parent in ("one", "two"):
-        (world.directory / parent / "work").mkdir(parents=True)
-    first_id, _ = await tell(world, world.directory / "one" / "work")
-    second_id, second = await tell(world, world.directory / "two" / "work")
-    assert first_id != second_id
-    assert second.decision == "first"
-
-
-@EXTENDED
-async def test_a_moved_repository_finds_its_conversations(world: World) -> None:
-    _, first = await tell(world, world.project)
-    moved = world.directory / "elsewhere" / "renamed"
-    moved.parent.mkdir()
-    shutil.move(world.project, moved)
-    _, second = await tell(world, moved)
-    assert second.decision == "resume_with_update"  # it is told where it is now
-    assert second.upstream_session_id == first.upstream_session_id
-
-
-@EXTENDED
-async def test_a_worktree_and_a_subdirectory_find_the_conversations_of_their_repository(world):
-    first_id, first = await tell(world, world.project)
-    tree, deep = world.directory / "tree", world.project / "src" / "deep"
-    git(world.project, "worktree", "add", "-q", str(tree), "-b", "feature/x")
-    deep.mkdir(parents=True)
-    for place in (tree, deep):
-        project_id, result = await tell(world, place)
-        assert project_id == first_id
-        assert result.upstream_session_id == first.upstream_session_id
-
-
-@EXTENDED
-async def test_a_repository_that_gains_a_remote_stays_the_project_it_was(world: World) -> None:
-    first_id, _ = await tell(world, world.project)
-    git(world.project, "remote", "add", "origin", "git@example.invalid:team/project.git")
-    second_id, second = await tell(world, world.project)
-    git(world.project, "remote", "set-url", "origin", "https://example.invalid/team/project")
-    third_id, third = await tell(world, world.project)
-    assert first_id == second_id == third_id
-    assert (second.decision, third.decision) == ("resume", "resume")
-
-
-@EXTENDED
 async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was(world):
     young = world.directory / "young"
     young.mkdir()
@@ -162,14 +118,3 @@ async def test_a_repository_that_gains_its_first_commit_stays_the_project_it_was
     shutil.move(young, moved)
     third_id, _ = await tell(world, moved)
     assert third_id == first_id
-
-
-@EXTENDED
-async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(world):
-    plain = world.directory / "plain"
-    plain.mkdir()
-    first_id, _ = await tell(world, plain)
-    make_repository(plain)
-    second_id, second = await tell(world, plain)
-    assert first_id == second_id
-    assert second.decision == "resume_with_update"  # it is told of the branch

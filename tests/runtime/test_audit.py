@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import tracemalloc
 
-import anyio
 import apsw
 import pytest
 from tests.support.default_turn import open_place
 from tests.support.sets import EXTENDED
 
-from upthread import TellOptions, open_project
+from upthread import TellOptions
 from upthread.core.commands import OpenTurn, RecordParts
 from upthread.core.states import Standing, State
 from upthread.core.types import Speaker, TextPart, TurnId
-from upthread.errors import NotFoundError, RefusedError, StoreError
+from upthread.errors import StoreError
 from upthread.runtime.record.audit import open_audit, read_audit
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
@@ -24,51 +22,6 @@ from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.terminal.output import plain
 
 REHEARSAL = TellOptions(agent="rehearsal")
-
-
-@EXTENDED
-def test_audit_holds_children_closed_generations_and_refusals(tmp_path):
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "UPTHREAD_HOME": str(tmp_path / "home"),
-        "UPTHREAD_REHEARSAL_HOME": str(tmp_path / "sessions"),
-    }
-
-    async def play():
-        async with open_project(tmp_path, environment=environment) as up:
-            with pytest.raises(NotFoundError):
-                await up.audit("w")
-            prompt = "[[rehearse: child explorer look around]] [[rehearse: unstamped whose]]"
-            told = await up.tell("w/planner", prompt, REHEARSAL)
-        inside = {**environment, "UPTHREAD_CALLERS": told.conversation.conversation_id}
-        async with open_project(tmp_path, environment=inside) as up:
-            with pytest.raises(RefusedError):
-                await up.tell("w/planner", "from inside", REHEARSAL)
-        async with open_project(tmp_path, environment=environment) as up:
-            await up.reset("w/planner")
-            before = await up.audit("w")
-            database = apsw.Connection(up.settings.database)
-            database.execute("UPDATE part SET content = x'41' WHERE kind = 'text'")
-            database.close()
-            return before, await up.audit("w")
-
-    audit, changed = anyio.run(play)
-    first, child, second = audit.conversations
-
-    assert [turn.number for turn in first.turns] == [1]
-    assert first.messages == sum(len(turn.messages) for turn in first.turns)
-    assert [each.reason for each in first.turns[0].quarantined] == ["no session id"]
-    assert [refusal.reasons[0] for refusal in first.refusals] == ["own_or_ancestor"]
-    assert child.conversation.parent_conversation_id == first.conversation.conversation_id
-    assert child.turns == ()
-    assert "look around" in child.child_messages[0].text
-    assert (second.conversation.generation, second.turns, second.chain) == (2, (), ())
-    assert audit.faults == ()
-    assert [(each.conversation_id, seq) for each, seq in changed.faults] == [
-        (first.conversation.conversation_id, 1),
-        (child.conversation.conversation_id, 1),
-    ]
 
 
 MEGABYTES = 1024 * 1024
@@ -127,21 +80,6 @@ def _peak_bytes(work):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
-
-
-@EXTENDED
-def test_an_audit_that_is_gone_through_is_never_held_whole(long_record):
-    audit = open_audit(*long_record)
-    texts = []
-
-    def go_through():
-        for conversation in audit.conversations:
-            for turn in conversation.turns:
-                texts.extend(message.text[:8] for message in turn.messages)
-
-    # A page of messages and a turn: what is held is what the reader keeps.
-    assert _peak_bytes(go_through) < 6 * MEGABYTES
-    assert len(texts) == 600
 
 
 @pytest.mark.soak

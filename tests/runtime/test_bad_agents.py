@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.sets import EXTENDED
-from tests.support.world import ALLOW, World, eventually
+from tests.support.world import World, eventually
 
 import upthread
 from upthread.errors import ConfigError, StoreError
@@ -118,29 +118,6 @@ async def test_an_agent_that_is_killed_again_while_it_starts_fails_the_turn(worl
     assert world.prompts() == []
 
 
-@EXTENDED
-async def test_a_prompt_that_takes_too_long_times_out_and_the_session_stays(world: World) -> None:
-    world.configure("prompt_timeout_s = 0.3\n")
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "[[rehearse: say begun]] [[rehearse: hang]]", REHEARSAL)
-        second = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
-    assert first.outcome == "timed_out"
-    assert first.reply.endswith("begun")
-    assert second.decision == "resume"
-    assert second.reply == "here"
-
-
-@EXTENDED
-async def test_what_belongs_to_no_session_never_reaches_the_conversation(world: World) -> None:
-    text = "[[rehearse: unstamped whose is this]] [[rehearse: garbage]] [[rehearse: say mine]]"
-    async with world.open() as project:
-        result = await project.tell(ADDRESS, text, REHEARSAL)
-        assert result.reply.endswith("mine")
-        assert "whose" not in result.reply
-        quarantined = project.store.quarantined(result.turn_id)
-    assert any("whose is this" in str(each.raw) for each in quarantined)
-
-
 # --- a store that fails in the middle ----------------------------------------------------------
 
 
@@ -195,12 +172,3 @@ async def test_a_store_that_fails_in_the_middle_fails_the_turn_and_works_again_a
         result = await project.tell(ADDRESS, "[[rehearse: say again]]", REHEARSAL)
         assert (result.outcome, result.reply) == ("ok", "again")
     world.check_histories()
-
-
-@pytest.mark.soak
-async def test_an_agent_is_gone_when_its_turn_is_over(world: World) -> None:
-    world.configure(ALLOW)
-    async with world.open() as project:
-        text = "[[rehearse: execute sh -c 'sleep 60 & true']] [[rehearse: say done]]"
-        assert (await project.tell(ADDRESS, text, REHEARSAL)).outcome == "ok"
-    eventually(lambda: not world.agents(), within_s=2)

@@ -6,15 +6,12 @@ time of day decides anything. Each test sees to it that the recorded times do go
 
 from __future__ import annotations
 
-import itertools
-import signal
 from functools import partial
 from typing import Any
 
 import pytest
-from tests.support.sets import EXTENDED, spread
-from tests.support.upthread_process import AtCommit
-from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
+from tests.support.sets import spread
+from tests.support.world import World, eventually
 
 import upthread
 from upthread.client import project_opener
@@ -39,16 +36,6 @@ class Clock:
 
     def __call__(self) -> int:
         return system.now_ms() + self.ahead_ms
-
-
-class WildClock:
-    """A clock that is set back and ahead an hour at every look."""
-
-    def __init__(self) -> None:
-        self._jumps = itertools.cycle((0, -HOUR_MS, HOUR_MS))
-
-    def __call__(self) -> int:
-        return system.now_ms() + next(self._jumps)
 
 
 def keep_time_by(monkeypatch: pytest.MonkeyPatch, clock: Any) -> None:
@@ -97,91 +84,6 @@ async def test_a_jump_between_turns_changes_neither_order_nor_session(world, clo
         why = await project.why(ADDRESS)
     assert (view.state, view.turns) == ("done", 3)
     assert (why.last.decision, why.now.decision) == ("resume", "resume")
-
-
-@EXTENDED
-async def test_a_clock_that_jumps_at_every_look_reorders_nothing_within_a_turn(world, monkeypatch):
-    keep_time_by(monkeypatch, WildClock())
-    world.configure(ALLOW)
-    actions = "\n".join(f"[[rehearse: execute echo {number}]]" for number in range(4))
-    async with world.open() as project:
-        for _ in range(2):
-            result = await project.tell(ADDRESS, f"{actions}\n[[rehearse: say done]]", REHEARSAL)
-            assert result.outcome == "ok"
-    messages = world.messages(ADDRESS)
-    assert goes_back(messages)
-    world.check_histories()
-    calls = [
-        part.arguments["command"]
-        for message in messages
-        for part in message.parts
-        if type(part).__name__ == "ToolCallPart"
-    ]
-    assert len(calls) == 8
-    assert calls[:4] == calls[4:] == sorted(calls[:4])
-    assert messages[-1].text.endswith("done")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("jump_ms", spread([-HOUR_MS, HOUR_MS]))
-async def test_a_rollover_after_a_jump_has_its_chain_in_order(world, clock, jump_ms):
-    first = await tell(world, "one")
-    for file in world.session_files():
-        file.unlink()
-    clock.ahead_ms = jump_ms
-    second = await tell(world, "two")
-    assert second.decision != "resume"
-    async with world.open() as project:
-        chain = (await project.role(ADDRESS)).chain
-        conversation = (await project.role(ADDRESS)).conversation.conversation_id
-        prior = project.store.prior_messages(
-            conversation,
-            upstream_session_ids=[link.upstream_session_id for link in chain],
-            newest=20,
-        )
-    assert [link.upstream_session_id for link in chain] == [
-        first.upstream_session_id,
-        second.upstream_session_id,
-    ]
-    assert (chain[1].opened_at_ms - chain[0].opened_at_ms > 0) == (jump_ms > 0)
-    assert prompts(prior) == ["one", "two"]
-    clock.ahead_ms = 0
-    assert (await tell(world, "three")).upstream_session_id == second.upstream_session_id
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
-async def test_a_turn_cut_off_before_a_jump_is_recovered_after_it(world, clock, jump_ms):
-    world.configure(ALLOW)
-    prompt = "[[rehearse: execute sh -c 'echo done >> effects']]\n[[rehearse: say done]]"
-    at = AtCommit(when="after", event="PromptSent")
-    victim = world.start("tell", ADDRESS, prompt, at_commit=at)
-    assert victim.exit_code == -signal.SIGKILL
-    clock.ahead_ms = jump_ms
-    async with world.open() as project:
-        assert (await project.role(ADDRESS)).state == "interrupted"
-        result = await project.go_on(ADDRESS, REHEARSAL)
-    assert result.outcome == "ok"
-    assert (world.project / "effects").read_text().splitlines() == ["done"]
-    assert len(world.session_files()) == 1
-    world.check_histories()
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
-async def test_a_run_goes_on_after_a_jump_where_it_was(world, clock, jump_ms):
-    world.configure(SMALL_PIPELINE + ALLOW)
-    async with world.open() as project:
-        for number in itertools.count():
-            clock.ahead_ms = jump_ms * (number % 2)
-            options = upthread.RunOptions(agent="rehearsal", steps_max=1)
-            view = await project.run("spec-42", None if number else SMALL_SPECIFICATION, options)
-            if view.ended is not None or number > 5:
-                break
-    assert view.status == "approved"
-    assert len(world.prompts()) == 3
-    assert (world.project / "hello.txt").read_text() == "hello\n"
-    world.check_histories()
 
 
 @pytest.mark.soak

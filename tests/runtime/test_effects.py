@@ -126,23 +126,6 @@ async def test_a_local_action_is_simply_done_again(world: World) -> None:
     assert (result.outcome, (world.project / "checked").exists()) == ("ok", True)
 
 
-@EXTENDED
-async def test_the_same_outward_action_in_another_turn_is_the_persons_to_ask_for(world):
-    await call(world, "tell", DEPLOY)
-    result = await call(world, "tell", f"again, please {DEPLOY}")
-    assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
-
-
-@EXTENDED
-async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed_later(world):
-    world.configure("")
-    parked = await call(world, "tell", "do it", always=DEPLOY)
-    assert (parked.parked.reason, done(world)) == ("permission", [])
-    world.configure(ALLOW)
-    result = await call(world, "go_on", always=DEPLOY)
-    assert (result.outcome, done(world)) == ("ok", ["deploy"])
-
-
 async def test_an_agent_that_died_after_a_script_is_not_started_again_by_itself(world: World):
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
     assert (result.parked.reason, done(world)) == ("held_back", ["check"])
@@ -157,18 +140,6 @@ async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
     assert (result.parked.reason, done(world)) == ("held_back", ["check"])
-
-
-@EXTENDED
-async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(world: World) -> None:
-    await call(world, "tell", f"{DEPLOY} {TEST}")
-    for file in world.session_files():
-        file.unlink()
-    await call(world, "tell", "go on")
-    told = world.prompts()[-1]
-    assert "do not repeat them:" in told
-    assert "deploy.sh: done" in told
-    assert "check.sh" not in told.partition("do not repeat them:")[2].partition("\n\n")[0]
 
 
 @pytest.mark.soak
@@ -240,24 +211,3 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     assert again.result["status"] == "approved"
     assert (done(world), (world.project / "checked").exists()) == (["deploy"], True)
     world.check_histories()
-
-
-@pytest.mark.soak
-async def test_a_check_that_fails_is_no_interruption_of_the_validator_that_outlives_its_upthread(
-    world: World,
-) -> None:
-    """Its verdict is that of a check that ran: it is taken over, and nobody is asked again."""
-    (world.project / "check.sh").write_text("test -e again && exit 0; touch again; exit 1\n")
-    world.configure(ALLOW + SMALL_PIPELINE)
-    environment = {CAPABILITIES: "outlives,no_ask", "UPTHREAD_REHEARSAL_PACE_MS": "300"}
-    victim = world.start("run", "spec-42", RELEASED, environment=environment)
-    eventually(lambda: [each for each in world.log("read") if each["role"] == "validator"])
-    victim.send(signal.SIGKILL)  # before it runs the check
-    assert victim.exit_code == -signal.SIGKILL
-    eventually(lambda: [each for each in world.log("reply") if each["role"] == "validator"])
-    assert (world.project / "again").exists()
-    again = world.start("run", "spec-42", environment={CAPABILITIES: "no_ask"})
-    assert again.result["status"] == "approved"
-    prompts = [each["text"] for each in world.log("prompt") if each["role"] == "validator"]
-    assert not [text for text in prompts if "was interrupted" in text], prompts
-    assert len(prompts) == 2, "once for each of what was built"

@@ -47,22 +47,6 @@ async def test_what_shows_a_diff_is_an_edit_whatever_it_calls_itself(world: Worl
 
 
 @EXTENDED
-async def test_a_push_that_is_allowed_is_kept_as_what_will_happen_before_it_is_done(world):
-    result, audit = await told(world, "pushes", 'execute = "allow"')
-    assert (world.project / "pushed").exists(), result.reply
-    assert answers_in(audit) == [("allow_once", "rule execute=allow")]
-    with world.store() as store:
-        (conversation,) = world.conversations()
-        notes = [
-            part
-            for message in store.messages(conversation.conversation_id)
-            for part in message.parts
-            if getattr(part, "kind", "") == "permission"
-        ]
-    assert "git push origin main" in notes[0].raw["title"]  # type: ignore[union-attr]
-
-
-@EXTENDED
 async def test_an_answer_never_selects_an_option_that_says_two_things(world: World) -> None:
     result, audit = await told(world, "lying_options", 'execute = "deny"')
     assert answers_in(audit) == [("cancelled", "rule execute=deny")]

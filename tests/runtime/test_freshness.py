@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import sys
 from typing import Any
 
@@ -20,18 +19,6 @@ REHEARSAL = upthread.TellOptions(agent="rehearsal")
 SAY = "[[rehearse: say noted]]"
 FILES = tuple(f"f{number}.txt" for number in range(1, 8))
 HEADING = "# What has changed since your last turn"
-
-SPECIFICATION = """\
-# Greetings
-It is about {files}.
-## Requirements
-- R1 `hello.txt`: it says hello.
-  ```
-  <opening>
-  ```
-## Open
-- OPEN opening: With which words does it open?
-"""
 
 
 async def tell(
@@ -84,27 +71,6 @@ async def test_the_thresholds_are_none_five_and_more_and_the_files_are_named(
 
 
 @EXTENDED
-async def test_one_critical_file_is_enough_for_a_fresh_session_with_a_briefing(world):
-    world.configure('[freshness]\ncritical = ["contracts/**"]\n')
-    (world.project / "contracts").mkdir()
-    await read(world, "contracts/a.txt", "f1.txt")
-    change(world, "contracts/a.txt")
-    second = await tell(world)
-    assert second.decision == "start_fresh_with_briefing"
-    assert second.reasons == ("critical_changed",)
-    assert "`contracts/a.txt`: changed" in last_prompt(world)
-
-
-@EXTENDED
-async def test_what_the_session_wrote_and_what_its_own_commands_did_it_knows(world):
-    world.configure(ALLOW)
-    await read(world, "f1.txt", "f2.txt")
-    mine = "[[rehearse: write f1.txt mine]] [[rehearse: execute sh -c 'echo x > f2.txt']]"
-    assert (await tell(world, mine)).decision == "resume"
-    assert (await tell(world)).reasons == ("unchanged",)
-
-
-@EXTENDED
 async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(world):
     world.configure(ALLOW)
     await tell(world)
@@ -118,17 +84,6 @@ async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(
 
 
 @EXTENDED
-async def test_a_commit_that_touches_no_file_it_had_read_is_a_reason_and_no_news(world):
-    await read(world, "f1.txt")
-    (world.project / "other.txt").write_text("other")
-    git(world.project, "add", "-A")
-    git(world.project, "commit", "-qm", "other")
-    second = await tell(world)
-    assert (second.decision, second.reasons[0]) == ("resume", "commit_changed")
-    assert last_prompt(world) == SAY
-
-
-@EXTENDED
 async def test_new_instructions_reach_a_resumed_session_once(world: World) -> None:
     await tell(world)
     world.configure('[roles.planner]\ninstructions = "Plan in verse."\n')
@@ -137,17 +92,6 @@ async def test_new_instructions_reach_a_resumed_session_once(world: World) -> No
     assert '<role name="planner">\nPlan in verse.\n</role>' in last_prompt(world)
     assert (await tell(world)).decision == "resume"
     assert "Plan in verse." not in last_prompt(world)
-
-
-@EXTENDED
-async def test_a_worktree_that_was_removed_takes_its_session_along(world: World) -> None:
-    git(world.project, "worktree", "add", "-q", str(world.directory / "tree"))
-    async with world.open(world.directory / "tree") as project:
-        await project.tell("spec-42/planner", SAY, REHEARSAL)
-    shutil.rmtree(world.directory / "tree")
-    second = await tell(world)
-    assert second.decision == "start_fresh_with_briefing"
-    assert second.reasons[0] == "directory_missing"
 
 
 @EXTENDED
@@ -187,14 +131,6 @@ async def test_a_nearly_full_session_is_relayed_three_times_and_then_refused(wor
 
 
 @EXTENDED
-async def test_a_price_can_be_a_rule(world: World) -> None:
-    world.configure("[freshness]\nresume_tokens_max = 1000\n")
-    await tell(world, "[[rehearse: usage 1001 200000]] " + SAY)
-    second = await tell(world)
-    assert (second.decision, second.reasons[0]) == ("start_fresh_with_briefing", "too_big")
-
-
-@EXTENDED
 async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> None:
     await read(world, *FILES)
     change(world, "f1.txt")
@@ -216,34 +152,7 @@ async def test_why_tells_what_would_be_done_and_does_nothing(world: World) -> No
     assert (await tell(world)).decision == found.now.decision
 
 
-@pytest.mark.soak
-async def test_a_run_whose_clarifier_went_stale_asks_nothing_that_was_answered(world):
-    world.configure(ALLOW)
-    for name in FILES:
-        (world.project / name).write_text(f"{name}\n")
-    specification = SPECIFICATION.format(files=", ".join(f"`{name}`" for name in FILES))
-    options = upthread.RunOptions(agent="rehearsal")
-    async with world.open() as project:
-        view = await project.run("spec-42", specification, options)
-        assert [each.question_id for each in view.open_questions] == ["opening"]
-        await project.answer("spec-42", "With good day")
-        await project.run("spec-42", None, options)
-        await project.run("spec-42", f"{specification}\nOnce more.\n", options)
-        change(world, *FILES[:6])
-        asked = len(world.log("question"))
-        view = await project.run("spec-42", f"{specification}\nAnd again.\n", options)
-        chain = (await project.role("spec-42/clarifier")).chain
-    assert [each.ended_because for each in chain] == ["many_changed", None]
-    assert view.open_questions == ()
-    assert len(world.log("question")) == asked
-    fresh = [e for e in world.log("prompt") if e["session_id"] == chain[-1].upstream_session_id]
-    assert "# Briefing" in fresh[0]["text"]
-    assert "opening: With which words does it open? → " in fresh[0]["text"]
-    assert "not a person's decision] With good day" in fresh[0]["text"]  # the library's caller's
-
-
 TURNS = 24
-"""`make soak` takes a thousand: test_soak.py."""
 
 
 @EXTENDED

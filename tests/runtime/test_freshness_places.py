@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.test_clock import Clock, keep_time_by
 from tests.support.sets import EXTENDED
-from tests.support.world import World, git, make_repository
+from tests.support.world import World, git
 
 import upthread
 from upthread.errors import ConfigError
@@ -16,8 +15,6 @@ from upthread.errors import ConfigError
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
 SAY = "[[rehearse: say noted]]"
-DAY_MS = 24 * 3_600_000
-FILE_PROTOCOL = ("-c", "protocol.file.allow=always")
 
 
 async def tell(
@@ -53,45 +50,6 @@ async def test_a_head_that_is_on_no_branch_any_more_is_told(world: World) -> Non
 
 
 @EXTENDED
-async def test_a_rebase_that_leaves_what_was_read_as_it_was_is_no_news(world: World) -> None:
-    commit(world.project, mine="mine\n")
-    await read(world, "mine.txt")
-    git(world.project, "switch", "-qc", "theirs", "HEAD~1")
-    commit(world.project, other="other\n")
-    git(world.project, "switch", "-q", "main")
-    git(world.project, "rebase", "-q", "theirs")
-    assert why(await tell(world)) == ("resume", "commit_changed")
-    assert world.prompts()[-1] == SAY
-
-
-@EXTENDED
-async def test_a_rebase_that_changes_what_was_read_is_told(world: World) -> None:
-    commit(world.project, shared="one\ntwo\nthree\nfour\nfive\n")
-    git(world.project, "switch", "-qc", "theirs")
-    commit(world.project, shared="ONE\ntwo\nthree\nfour\nfive\n")
-    git(world.project, "switch", "-q", "main")
-    commit(world.project, shared="one\ntwo\nthree\nfour\nFIVE\n")
-    await read(world, "shared.txt")
-    git(world.project, "rebase", "-q", "theirs")
-    assert why(await tell(world)) == ("resume_with_update", "files_changed")
-    assert "`shared.txt`: changed" in world.prompts()[-1]
-
-
-@EXTENDED
-async def test_a_submodule_that_was_moved_on_has_changed_the_files_in_it(world: World) -> None:
-    inner = make_repository(world.directory / "inner")
-    commit(inner, x="x\n")
-    git(world.project, *FILE_PROTOCOL, "submodule", "add", "-q", str(inner), "sub")
-    git(world.project, "commit", "-qm", "with a submodule")
-    await read(world, "sub/x.txt", "sub/README")
-    commit(inner, x="y\n")
-    git(world.project, *FILE_PROTOCOL, "submodule", "update", "-q", "--remote")
-    assert why(await tell(world)) == ("resume_with_update", "files_changed")
-    assert "`sub/x.txt`: changed" in world.prompts()[-1]
-    assert "sub/README" not in world.prompts()[-1]
-
-
-@EXTENDED
 async def test_a_repository_that_git_cannot_read_does_not_keep_a_session_from_its_work(world):
     commit(world.project, mine="mine\n")
     first = await read(world, "mine.txt")
@@ -116,18 +74,6 @@ async def test_a_repository_that_git_cannot_read_does_not_keep_a_session_from_it
 
 
 @EXTENDED
-async def test_without_git_the_files_that_were_read_are_compared_too(world: World) -> None:
-    plain = world.directory / "plain"
-    plain.mkdir()
-    names = ["f1.txt", "f2.txt"]
-    for name in names:
-        (plain / name).write_text(name)
-    await read(world, *names, where=plain)
-    (plain / names[0]).write_text("changed")
-    assert why(await tell(world, where=plain)) == ("resume_with_update", "files_changed")
-
-
-@EXTENDED
 async def test_a_project_that_was_moved_is_known_and_its_session_is_told_where_it_is(world):
     commit(world.project, mine="mine\n")
     first = await read(world, "mine.txt")
@@ -139,17 +85,3 @@ async def test_a_project_that_was_moved_is_known_and_its_session_is_told_where_i
     assert str(moved) in world.prompts()[-1]
     assert "mine.txt" not in world.prompts()[-1]
     assert why(await tell(world, where=moved)) == ("resume", "unchanged")
-
-
-@EXTENDED
-async def test_a_cold_session_much_dearer_than_a_briefing_is_briefed_and_a_warm_one_is_not(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock()
-    keep_time_by(monkeypatch, clock)
-    world.configure("[freshness]\nbrief_if_times_cheaper = 5\n")
-    await tell(world, f"[[rehearse: usage 1000 1000000]] {SAY}")  # what a new session reads
-    assert why(await tell(world)) == ("resume", "unchanged")
-    await tell(world, f"[[rehearse: usage 100000 1000000]] {SAY}")
-    clock.ahead_ms = DAY_MS + 1_000
-    assert why(await tell(world)) == ("start_fresh_with_briefing", "briefing_cheaper")

@@ -30,10 +30,3 @@ async def test_half_of_a_character_is_replayed_as_valid_text_and_the_session_is_
     assert "half of a character is shown as U+FFFD" in told
     kept = world.messages("spec-42/planner")[1].text
     assert "half a pair \ud83d" in kept, "the record keeps what was said"
-
-
-@EXTENDED
-async def test_of_a_sound_record_nothing_is_told(world: World) -> None:
-    told = await replayed(world, "[[rehearse: say heron]]")
-    assert "heron" in told
-    assert "damaged" not in told

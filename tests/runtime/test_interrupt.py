@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Sequence
-from typing import Any
 
 import anyio
 import anyio.from_thread
 import pytest
-from msgspec import structs
 from tests.support.sets import EXTENDED, spread
 from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from upthread.core.commands import OpenTurn, Write
 from upthread.core.types import Outcome, ToolResultPart
 from upthread.runtime.system import System
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
@@ -23,25 +19,6 @@ from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
-
-
-@EXTENDED
-async def test_an_interrupted_prompt_ends_as_cancelled_with_what_was_said_so_far(world):
-    process = world.start("tell", ADDRESS, "[[rehearse: slow 20 10]] [[rehearse: hang]]")
-    eventually(lambda: any("chunk 15 of" in f.read_text() for f in world.session_files()))
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
-    assert world.agents() == ()
-    async with world.open() as project:
-        view = await project.role(ADDRESS)
-        assert view.state == "interrupted"
-        assert view.holder is None
-        assert view.last_turn.ended.outcome is Outcome.CANCELLED
-        assert "chunk 5 of" in (await project.conversation(ADDRESS))[-1].text
-        after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
-    assert (after.decision, after.reply) == ("resume", "here")
-    assert len(world.log("cancel")) == 1
-    world.check_histories()
 
 
 @EXTENDED
@@ -84,31 +61,6 @@ async def test_a_caller_that_gives_a_turn_up_is_told_its_ids(world: World) -> No
     assert result.upstream_session_id == begun.upstream_session_id == view.link.upstream_session_id
     assert result.conversation == begun.conversation
     assert (view.state, view.last_turn_id) == ("interrupted", begun.turn_id)
-
-
-@EXTENDED
-async def test_a_turn_given_up_while_it_was_decided_is_ended_and_told(world: World) -> None:
-    """Its intent is committed all the same; nothing of it is left for others to puzzle over."""
-    cancelled: list[TurnResult] = []
-    async with world.open() as project:
-        await project.tell(ADDRESS, "[[rehearse: say hi]]", REHEARSAL)
-        commit, scope = project.store.commit, anyio.CancelScope()
-
-        def commit_and_give_up(writes: Sequence[Write], **more: Any) -> None:
-            commit(writes, **more)
-            if any(isinstance(each, OpenTurn) for each in writes):
-                anyio.from_thread.run_sync(scope.cancel)
-
-        project.store.commit = commit_and_give_up  # type: ignore[method-assign]
-        with scope:
-            options = structs.replace(REHEARSAL, listener=Listener(cancelled=cancelled.append))
-            await project.tell(ADDRESS, "[[rehearse: say never sent]]", options)
-        project.store.commit = commit  # type: ignore[method-assign]
-        view = await project.role(ADDRESS)
-    (result,) = cancelled
-    assert (result.outcome, result.turn_id) == (Outcome.CANCELLED, view.last_turn_id)
-    assert view.last_turn.ended is not None
-    assert len(world.prompts()) == 1
 
 
 @EXTENDED

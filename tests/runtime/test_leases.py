@@ -13,8 +13,7 @@ from tests.support.upthread_process import QUICK, AtCommit
 from tests.support.world import SAY_REPORT, SMALL_SPECIFICATION, UpthreadProcess, World, eventually
 
 import upthread
-from upthread.core.commands import OpenWorkstream, RecordProject, Write
-from upthread.errors import FencedError, LeaseHeldError
+from upthread.errors import LeaseHeldError
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes
 from upthread.runtime.system import System, started_at_ticks
 
@@ -54,16 +53,6 @@ def dump(world: World) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @EXTENDED
-async def test_a_second_run_is_refused_and_told_who_holds_the_workstream(world: World) -> None:
-    first = begin_run(world)
-    second = world.start("run", "spec-42", SMALL_SPECIFICATION)
-    assert second.exit_code == 6
-    assert second.result["error"] == "LeaseHeldError"
-    assert f"pid {first.pid}" in second.result["message"]
-    assert len(world.prompts()) == 1
-
-
-@EXTENDED
 async def test_a_second_prompt_is_refused_told_who_holds_and_kept_as_a_refusal(world):
     first = world.start("tell", "spec-42/planner", "[[rehearse: hang]]")
     eventually(world.prompts)
@@ -85,21 +74,6 @@ async def test_a_killed_run_is_taken_over_at_once(world: World) -> None:
         assert (await project.show("spec-42")).roles[0].state == "interrupted"
         view = await project.run("spec-42", None, RUN)
     assert view.status == "done"
-    assert len(world.session_files()) == 1
-
-
-@EXTENDED
-async def test_a_killed_prompt_is_taken_over_at_once(world: World) -> None:
-    first = world.start("tell", "spec-42/planner", "[[rehearse: hang]]")
-    eventually(world.prompts)
-    first.kill()
-    async with world.open(lease_times=NEVER_STALE) as project:
-        result = await project.tell("spec-42/planner", "[[rehearse: say well]]", REHEARSAL)
-    assert (result.outcome, result.reply) == (
-        "ok",
-        "This is a rehearsal: no model is behind it.\n\nwell",
-    )
-    assert result.reasons[0] == "interrupted"
     assert len(world.session_files()) == 1
 
 
@@ -172,40 +146,3 @@ async def test_a_process_whose_release_could_not_be_written_can_take_its_lease_a
         assert project.store.acquire_lease("one", ours) is not None
         async with leases.held(LeaseRequest(name="one", doing="third")) as third:
             assert third.token == first.token + 2
-
-
-@EXTENDED
-async def test_losing_two_leases_at_once_is_one_error(world: World) -> None:
-    async with world.open() as project:
-        leases = Leases(project.store, System(), QUICK)
-        with pytest.raises(FencedError):
-            await hold_both_and_lose_them(leases, project)
-
-
-async def hold_both_and_lose_them(leases: Leases, project: upthread.Project) -> None:
-    async with (
-        leases.held(LeaseRequest(name="outer", doing="run")),
-        leases.held(LeaseRequest(name="inner", doing="tell")),
-    ):
-        for name in ("outer", "inner"):
-            seen = project.store.lease(name)
-            other = System().this_process("the other")
-            assert project.store.acquire_lease(name, other, seen=seen) is not None
-        await anyio.sleep(30)
-
-
-@EXTENDED
-async def test_every_commit_of_a_run_but_naming_is_fenced(world, monkeypatch):
-    specification = world.take_example()
-    unfenced: list[Write] = []
-    async with world.open() as project:
-        store, commit = project.store, project.store.commit
-
-        def watched(writes: Any, *, fences: Any = ()) -> None:
-            unfenced.extend(() if fences else writes)
-            commit(writes, fences=fences)
-
-        monkeypatch.setattr(store, "commit", watched)
-        view = await project.run("spec-42", specification, RUN)
-        assert view.status == "waiting_for_human"
-    assert {type(write) for write in unfenced} <= {OpenWorkstream, RecordProject}

@@ -8,8 +8,7 @@ import pytest
 from tests.support.sets import spread
 from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES
 
-from upthread.core.commands import RecordProject
-from upthread.core.types import ProjectIdentity, TextPart
+from upthread.core.types import TextPart
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.record import store_copy
 from upthread.runtime.record.store_copy import Move, leases_held
@@ -98,16 +97,6 @@ def test_a_plan_writes_nothing(source, target):
     plan = Move(source, target, now_ms=lambda: NOW_MS).plan(PROJECT)
     assert (plan.there, plan.left) == (0, plan.rows.total())
     assert target.known_projects() == ()
-
-
-@pytest.mark.extended
-def test_what_is_there_of_others_stays_as_it_was(source, target):
-    other = samples.workstream(project_id="prj_other")
-    clone = ProjectIdentity(path="/home/bea/shop", root_commit="c0ffee")
-    target.commit([other, RecordProject(project_id=PROJECT, identity=clone)])
-    moved(source, target)
-    assert [each.workstream for each in target.workstreams("prj_other")] == [samples.WORKSTREAM]
-    assert clone in {each.identity for each in target.known_projects()}
 
 
 def test_a_target_that_was_worked_on_is_refused_and_not_touched(source, target):

@@ -68,15 +68,6 @@ class Nest:
         return json.loads(self.outs[number].read_text())
 
 
-@pytest.mark.soak
-async def test_a_role_may_ask_another_one_from_inside_its_turn(world: World) -> None:
-    nest = Nest(world)
-    async with world.open() as project:
-        text = nest.calling("spec-42/auditor", "[[rehearse: say fine]]")
-        assert (await project.tell("spec-42/planner", text, REHEARSAL)).outcome == "ok"
-    assert nest.told(0)["reply"].endswith("fine")
-
-
 @EXTENDED
 async def test_a_call_to_ones_own_conversation_is_refused_and_kept(world: World) -> None:
     nest = Nest(world)

@@ -11,8 +11,6 @@ from tests.support.sets import EXTENDED, spread
 from tests.support.world import ALLOW, World
 
 import upthread
-from upthread.agents import stored
-from upthread.core.events import TurnIntended
 from upthread.core.types import Speaker, ToolCallPart
 from upthread.runtime.turns.progress import Listener
 
@@ -100,25 +98,6 @@ async def test_turns_that_the_record_lacks_are_said_and_read_back_before_the_pro
 
 
 @EXTENDED
-async def test_what_was_read_back_is_marked_so(world: World) -> None:
-    await tell(world, say("one"))
-    copy = copy_of_record(world)
-    await tell(world, say("two"))
-    put_back(world, copy)
-    await tell(world, say("three"))
-    async with world.open() as project:
-        conversation = (await project.role(ADDRESS)).conversation
-    with world.store() as store:
-        own = store.turns(conversation.conversation_id)
-        events = [store.turn_events(turn.turn_id)[0] for turn in own]
-    assert [each.reasons for each in events if isinstance(each, TurnIntended)] == [
-        ("none_yet",),
-        ("read_back",),
-        (OLDER, "unchanged"),
-    ]
-
-
-@EXTENDED
 async def test_an_outward_action_that_is_read_back_is_held_back(world: World) -> None:
     await tell(world, say("one"))
     copy = copy_of_record(world)
@@ -173,22 +152,3 @@ async def test_what_is_on_record_is_never_taken_for_missing(world: World, distur
     found = await why(world)
     assert OLDER not in found.now.reasons
     assert "not_compared" not in found.now.reasons
-
-
-@EXTENDED
-async def test_a_session_nobody_went_on_with_is_compared_by_one_look(world, monkeypatch):
-    looks: list[str] = []
-    stamp, read = stored.stamp_of, stored.read_session
-
-    def counted(name: str, wrapped: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            looks.append(name)
-            return wrapped(*arguments)
-
-        return call
-
-    await tell(world, say("one"))
-    monkeypatch.setattr(stored, "stamp_of", counted("stamp", stamp))
-    monkeypatch.setattr(stored, "read_session", counted("read", read))
-    await tell(world, say("two"))
-    assert looks == ["stamp", "stamp"], "one before the prompt, one for the next time"

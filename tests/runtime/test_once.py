@@ -49,18 +49,6 @@ class Action:
         return self.returns
 
 
-@EXTENDED
-async def test_the_receipt_is_returned_in_place_of_doing(world: World, lines: Path) -> None:
-    first = world.start("do_once", "release", str(lines)).result
-    second = world.start("do_once", "release", str(lines)).result
-    assert first == second
-    assert first["receipt"]["pid"] == pid_in(lines)
-    async with world.open() as project:
-        action = Action()
-        assert await project.once("release", action) == first["receipt"]
-        assert action.calls == 0
-
-
 @pytest.mark.parametrize(
     ("settling", "state", "expected", "times"),
     [("confirm", "done", {"seen": True}, 1), ("forget", "failed", None, 2)],

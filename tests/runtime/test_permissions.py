@@ -63,14 +63,6 @@ async def test_a_rule_that_allows_edits_is_about_the_working_tree(world, tmp_pat
     assert "allow_once" not in str(answers_in(audit))
 
 
-@EXTENDED
-async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World) -> None:
-    result, audit = await told(world, f"{WRITE} [[rehearse: say on]]", 'edit = "deny"')
-    assert (result.outcome, result.parked) == ("ok", None)
-    assert not (world.project / "a.txt").exists()
-    assert answers_in(audit) == [("reject_once", "rule edit=deny")]
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "rules", spread(['edit = "allow"', "", 'execute = "ask"', 'read = "allow"'])
@@ -98,20 +90,3 @@ async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(w
     assert [request.tool_kind for request in asked] == ["execute"]
     assert answers_in(audit) == [("allow_once", "rule edit=allow"), ("allow_once", "ada")]
     assert (world.project / "b.txt").exists()
-
-
-@EXTENDED
-async def test_a_parked_turn_goes_on_once_a_rule_or_a_person_allows_it(world: World) -> None:
-    result, _ = await told(world, WRITE)
-    assert result.parked is not None
-    world.configure('[permissions]\nedit = "allow"\n')
-    async with world.open() as project:
-        again = await project.go_on(ADDRESS, REHEARSAL)
-    assert (again.outcome, again.parked) == ("ok", None)
-
-
-@EXTENDED
-async def test_nothing_says_yes_to_everything(world: World) -> None:
-    result, _ = await told(world, EXECUTE, 'other = "allow"\nthink = "allow"\nall = "allow"')
-    assert result.parked is not None
-    assert not (world.project / "b.txt").exists()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from collections import defaultdict
 from typing import Any
 
 import pytest
 from tests.support.sets import EXTENDED, SOAK, spread
-from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually, git
 
 import upthread
@@ -52,56 +49,6 @@ async def test_seven_iterations_keep_every_resuming_roles_session(world, continu
     questions = [each["question"] for each in world.log("question")]
     assert len(questions) == len(set(questions)) == 2, "a question was asked twice"
     world.check_histories()
-
-
-@SOAK
-async def test_one_step_a_process_with_questions_in_between_ends_approved(world: World) -> None:
-    specification = world.take_example()
-    processes = 0
-    asked: list[str] = []
-    status = ""
-    while status != "approved":
-        process = world.start("run", "spec-42", None if processes else specification, steps_max=1)
-        assert process.exit_code == 0, process.stderr
-        status = process.result["status"]
-        processes += 1
-        assert processes < 20
-        if status == "waiting_for_human":
-            async with world.open() as project:
-                for question in (await project.show("spec-42")).open_questions:
-                    asked.append(question.text)
-                    await project.answer("spec-42", "Hello", question_id=question.question_id)
-    assert len(asked) == 2
-    assert processes >= 9
-    starts: dict[str, list[int]] = defaultdict(list)
-    for each in world.log("prompt"):
-        starts[each["role"]].append(each["pid"])
-    assert sum(len(set(pids)) for pids in starts.values()) == len(world.prompts())
-    world.check_histories()
-
-
-@EXTENDED
-async def test_a_run_remembers_its_agent_though_its_first_step_never_had_a_session(world):
-    world.configure(SMALL_PIPELINE + ALLOW)
-    begun = AtCommit(event="TurnIntended", when="before")
-    victim = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=begun)
-    assert victim.exit_code == -signal.SIGKILL
-    async with world.open() as project:
-        assert (await project.run("spec-42")).status == "approved"
-
-
-@EXTENDED
-async def test_a_run_is_running_only_while_its_holder_lives(world: World) -> None:
-    world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: hang]]"\n')
-    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
-    eventually(world.prompts)
-    async with world.open() as project:
-        view = await project.show("spec-42")
-        assert (view.status, view.roles[0].state) == ("running", "running")
-        process.kill()
-        view = await project.show("spec-42")
-        assert (view.status, view.roles[0].state) == ("idle", "interrupted")
-        assert view.roles[0].holder is None
 
 
 def failing(directive: str) -> str:
@@ -151,30 +98,6 @@ async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(
     world.check_histories()
 
 
-@EXTENDED
-async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> None:
-    world.configure(failing("rate_limit 3600"))
-    async with world.open() as project:
-        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-        assert view.parked.reset_at_ms is not None
-        prompts = len(world.prompts())
-        again = await project.run("spec-42", None, upthread.RunOptions())
-        assert again.parked == view.parked
-        assert len(world.prompts()) == prompts
-        # Who names an agent need not wait for the one that is limited.
-        assert (await project.run("spec-42", None, RUN)).status == "approved"
-
-
-@SOAK
-async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(world: World) -> None:
-    world.configure(failing("rate_limit 1"))
-    async with world.open() as project:
-        options = upthread.RunOptions(agent="rehearsal", is_waiting=True)
-        view = await project.run("spec-42", SMALL_SPECIFICATION, options)
-    assert view.status == "approved"
-    world.check_histories()
-
-
 @SOAK
 @pytest.mark.parametrize("fault", spread(["bad_report", "no_report"]))
 async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(world, fault):
@@ -187,20 +110,6 @@ async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_sessi
     planner = [each["text"] for each in world.log("prompt") if each["role"] == "planner"]
     assert len(planner) == 2
     assert "Your report could not be used" in planner[1]
-
-
-@SOAK
-async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(world):
-    world.configure(
-        SMALL_PIPELINE.replace("Check it.", "Check it. [[rehearse: bad_report]]")
-        + "[roles.validator]\ncontinuity = 'fresh'\n"
-        + ALLOW
-    )
-    async with world.open() as project:
-        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-        assert view.status == "approved"
-        validator = await project.role("spec-42/validator")
-    assert (validator.turns, len(validator.chain)) == (2, 1)
 
 
 async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(world):
@@ -231,20 +140,6 @@ async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
         assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
-@SOAK
-async def test_a_step_that_was_done_when_it_was_cut_off_counts_though_another_prompt_came(world):
-    world.configure(SMALL_PIPELINE + ALLOW)
-    unrecorded = AtCommit(event="TurnEnded", when="before")
-    process = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=unrecorded)
-    assert process.exit_code == -signal.SIGKILL
-    async with world.open() as project:
-        options = upthread.TellOptions(agent="rehearsal")
-        await project.tell("spec-42/planner", "[[rehearse: say something else]]", options)
-        assert (await project.run("spec-42", None, RUN)).status == "approved"
-    planned = [each for each in world.log("prompt") if each["role"] == "planner"]
-    assert len(planned) == 2, "the step's, and the person's"
-
-
 async def test_a_role_that_never_reports_parks_after_one_request(world: World) -> None:
     world.configure('[[pipeline.steps]]\nrole = "scribe"\ntask = "Write."\n[roles.scribe]\n')
     async with world.open() as project:
@@ -270,18 +165,6 @@ async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(w
         assert (await project.run("spec-42", None, RUN)).status == "approved"
     assert len(world.log("write")) == 1
     assert len(world.session_files()) == 3
-
-
-@SOAK
-async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuck(world):
-    world.configure(SMALL_PIPELINE)
-    async with world.open() as project:
-        for _ in range(4):
-            view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-            assert view.parked.reason == "permission"
-    world.configure(SMALL_PIPELINE + ALLOW)
-    async with world.open() as project:
-        assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
 @EXTENDED

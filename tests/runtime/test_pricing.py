@@ -51,11 +51,3 @@ async def test_nobody_is_refused_for_what_nobody_knows(world: World) -> None:
         told = await project.tell("b/auditor", "[[rehearse: tokens 900 100]]", limited)
     assert "fixed" not in found or found["fixed"] is None
     assert told.spent == Tokens(count=1_000, is_estimate=False)
-
-
-@EXTENDED
-async def test_a_turn_of_an_agent_that_counts_no_request_goes_to_its_end(world: World) -> None:
-    limited = upthread.TellOptions(agent="rehearsal", tokens_max=500)
-    async with world.open() as project:
-        told = await project.tell("a/planner", "[[rehearse: tokens 900 100]]", limited)
-    assert (told.outcome, told.spent.count) == ("ok", 1_000)

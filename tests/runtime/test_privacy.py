@@ -137,16 +137,6 @@ async def test_a_turn_with_a_secret_is_recognised_after_a_crash(world, record, m
 
 
 @EXTENDED
-async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(world):
-    at = AtCommit(when="after", event="PromptSent")
-    assert world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at).exit_code < 0
-    async with world.open() as project:
-        result = await project.go_on(ADDRESS, REHEARSAL)
-    assert result.parked.reason == "undecidable"
-    assert world.prompts() == []
-
-
-@EXTENDED
 async def test_a_prompt_that_was_not_kept_whole_is_not_sent_altered(world: World) -> None:
     at = AtCommit(when="before", event="SessionAttached")
     died = world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at)
@@ -194,26 +184,6 @@ async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world
     assert holding(world, "Constructorword") == ["upthread.db"]
 
 
-@EXTENDED
-async def test_full_keeps_all(world: World) -> None:
-    world.configure('record = "full"\n')
-    async with world.open() as project:
-        await project.tell(ADDRESS, f"use {SECRET}", REHEARSAL)
-    assert holding(world, SECRET) == ["upthread.db"]
-
-
-@EXTENDED
-async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
-    world.configure(
-        '[redaction]\nallow = ["AKIA.*"]\n[redaction.rules]\nacme-badge = "ACME-[0-9]{6}"\n'
-    )
-    async with world.open() as project:
-        await project.tell(ADDRESS, "ACME-123456 and AKIAQWERTYUIOPASDF22", REHEARSAL)
-    text = world.messages(ADDRESS)[0].text
-    assert text.startswith("[redacted:acme-badge:")
-    assert text.endswith("and AKIAQWERTYUIOPASDF22")
-
-
 @pytest.mark.parametrize("rule", ['bad = "("', '"Not A Name" = "x"'])
 async def test_a_rule_that_is_none_is_refused_before_anything_is_written(world, rule):
     world.configure(f"[redaction.rules]\n{rule}\n")
@@ -245,16 +215,6 @@ async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> Non
 
 
 @EXTENDED
-async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> None:
-    async with world.open() as project:
-        await project.tell(ADDRESS, "Quixotic", REHEARSAL)
-        await project.forget(Selection(workstream="spec-42"))
-        result = await project.tell(ADDRESS, "and now?", REHEARSAL)
-    assert (result.outcome, result.decision) == ("ok", "resume")
-    world.check_histories()
-
-
-@EXTENDED
 async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     specification = world.take_example()
     async with world.open() as project:
@@ -265,17 +225,6 @@ async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     assert [held.is_over for each in found for held in each.runs] == [False]
     assert view.status == "idle"
     assert holding(world, "Requirements") == []
-
-
-@EXTENDED
-async def test_only_one_role_is_forgotten_with_its_children(world: World) -> None:
-    async with world.open() as project:
-        await project.tell(ADDRESS, "[[rehearse: child explore Childword]] Plannerword", REHEARSAL)
-        await project.tell("spec-42/constructor", "Constructorword", REHEARSAL)
-        await project.forget(Selection(workstream="spec-42", role="planner"))
-    assert holding(world, "Plannerword") == []
-    assert holding(world, "Childword") == []
-    assert holding(world, "Constructorword") == ["upthread.db"]
 
 
 async def test_nothing_is_forgotten_under_a_turn_that_runs(world: World) -> None:

@@ -15,7 +15,6 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SAY_REPORT, World, eventually
 
 import upthread
-from upthread.errors import UsageError
 from upthread.runtime.turns.progress import Listener, TurnStarted
 
 pytestmark = pytest.mark.anyio
@@ -92,27 +91,6 @@ async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_r
     assert (again.outcome, len(world.prompts())) == ("ok", 2)
 
 
-@EXTENDED
-async def test_a_prompt_like_none_before_it_is_absent_after_a_turn_that_never_left(world):
-    """The turn between them never left, so the count of prompts has to reach past it."""
-    await tell(world, SAY_REPORT)
-    intent = AtCommit(event="TurnIntended", when="after")
-    assert world.start("tell", ADDRESS, "lost", at_commit=intent).exit_code == -signal.SIGKILL
-    assert world.start("tell", ADDRESS, "mine", at_commit=SENT).exit_code == -signal.SIGKILL
-    result, recognised = await go_on(world)
-    assert (recognised, result.outcome) == (["absent"], "ok")
-    assert len(world.prompts()) == 2
-
-
-@EXTENDED
-async def test_a_prompt_after_a_failed_one_is_recognised_as_absent_not_undecidable(world):
-    assert (await tell(world, "[[rehearse: rate_limit]]")).outcome == "rate_limited"
-    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
-    assert len(world.prompts()) == 1
-    result, recognised = await go_on(world)
-    assert (recognised, result.outcome) == (["absent"], "ok")
-
-
 @pytest.mark.soak
 async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(world):
     await tell(world, SAY_REPORT)
@@ -166,30 +144,6 @@ async def test_when_an_agent_dies_its_history_decides_how_its_turn_goes_on(world
 
 
 @pytest.mark.soak
-async def test_a_session_that_is_gone_when_a_turn_is_gone_on_with_is_replaced_and_told(world):
-    world.configure(ALLOW)
-    text = "[[rehearse: write out.txt done]] [[rehearse: slow 100 20]]"
-    kill_when(world, text, lambda: world.log("write"), agent_too=False)
-    for file in world.session_files():
-        file.unlink()
-    result, _ = await go_on(world)
-    assert result.outcome == "ok"
-    assert result.reasons[0] == "missing"
-    async with world.open() as project:
-        links = (await project.role(ADDRESS)).chain
-    assert [each.ended_because for each in links] == ["missing", None]
-    assert len(world.prompts()) == 2
-    world.check_histories()
-
-
-@EXTENDED
-async def test_going_on_when_nothing_is_open_is_a_clear_error(world: World) -> None:
-    await tell(world, SAY_REPORT)
-    with pytest.raises(UsageError, match="no turn to go on with"):
-        await go_on(world)
-
-
-@pytest.mark.soak
 async def test_a_second_crash_in_the_same_turn_parks_it_until_a_person_says_go_on(world):
     kill_when(world, "[[rehearse: hang]]", world.prompts, agent_too=True)
     # The continuation is about to leave, and the agent never gets it.
@@ -205,19 +159,7 @@ async def test_a_second_crash_in_the_same_turn_parks_it_until_a_person_says_go_o
     world.check_histories()
 
 
-NAMELESS = {CAPABILITIES: "no_message_ids"}
 """An agent whose history tells prompts without ids: those that follow each other read as one."""
-
-
-@EXTENDED
-async def test_a_continuation_is_told_apart_from_its_prompt_where_messages_have_no_ids(world):
-    kill_when(world, "[[rehearse: hang]]", world.prompts, agent_too=True)
-    second = world.start("go_on", ADDRESS, at_commit=UNRECORDED_END, environment=NAMELESS)
-    assert second.exit_code == -signal.SIGKILL
-    third, recognised = await go_on(world, can=NAMELESS[CAPABILITIES])
-    assert (recognised, third.outcome, third.parked) == (["complete"], "ok", None)
-    assert len(world.prompts()) == 2
-    world.check_histories()
 
 
 async def test_a_reply_that_was_complete_is_taken_over_also_where_another_prompt_comes(world):
@@ -237,16 +179,6 @@ async def test_a_reply_that_was_complete_is_taken_over_also_where_another_prompt
     assert (prompt, bool(reply)) == (SAY_REPORT, True)
     assert role.turns == 3
     assert world.prompts()[-1] == "[[rehearse: say three]]", "its session needs no telling"
-    world.check_histories()
-
-
-@EXTENDED
-async def test_a_reply_of_which_nobody_knows_that_it_was_complete_is_on_record_all_the_same(world):
-    killed = world.start("tell", ADDRESS, "[[rehearse: say two]]", at_commit=UNRECORDED_END)
-    assert killed.exit_code == -signal.SIGKILL
-    done = await tell(world, "[[rehearse: say three]]")
-    assert done.reasons[0] == "interrupted"
-    assert [each.text for each in world.messages(ADDRESS) if each.text][1].endswith("two")
     world.check_histories()
 
 

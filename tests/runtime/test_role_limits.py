@@ -15,7 +15,6 @@ from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import RoleLimits
 from upthread.core.types import UpstreamSessionId
-from upthread.errors import ConfigError
 from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.permissions.policy import NOBODY, PermissionPolicy
 from upthread.runtime.turns.progress import Listener, Notice
@@ -52,14 +51,6 @@ async def test_what_a_role_denies_is_refused_on_each_turn_and_the_turn_goes_on(w
 
 
 @EXTENDED
-async def test_what_a_role_asks_about_is_asked_where_a_rule_would_allow_it(world: World) -> None:
-    write_role(world, "permission:\n  edit: ask")
-    results, audit, _ = await told(world, WRITE)
-    assert results[0].parked is not None
-    assert (results[0].parked.reason, answers_in(audit)) == ("permission", [("cancelled", NOBODY)])
-
-
-@EXTENDED
 async def test_what_a_role_allows_is_not_given(world: World) -> None:
     write_role(world, "permission: allow\npermissionMode: bypassPermissions")
     world.configure('[permissions]\nedit = "deny"\n')
@@ -76,13 +67,6 @@ async def test_a_person_is_told_that_an_agent_holds_limits_only_where_it_asks(wo
             "asks before it acts; rehearsal uses its own model: a/b is opencode's"
         )
     ]
-
-
-@EXTENDED
-async def test_a_role_whose_limits_cannot_be_read_is_an_error_and_nothing_is_sent(world):
-    write_role(world, "permission:\n  edit: never")
-    with pytest.raises(ConfigError, match=r"planner\.md: 'permission\.edit' is 'never'"):
-        await told(world, WRITE)
 
 
 # --- a call that is about to run -----------------------------------------------------------------

@@ -11,9 +11,8 @@ from tests.support.world import SAY_REPORT, World
 
 import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
-from upthread.core.events import PromptSent
-from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
-from upthread.core.types import Outcome, Speaker
+from upthread.core.runs.stops import NOTHING_SAID
+from upthread.core.types import Outcome
 from upthread.runtime.turns.progress import Listener, Notice
 
 pytestmark = pytest.mark.anyio
@@ -42,18 +41,6 @@ async def causes(world: World) -> list[str | None]:
     """Why each session of the conversation ended, oldest first."""
     async with world.open() as project:
         return [link.ended_because for link in (await project.role(ADDRESS)).chain]
-
-
-def sends(world: World) -> list[PromptSent]:
-    """Every prompt that left in the conversation, as its turns kept it."""
-    (owner,) = (each for each in world.conversations() if each.key.address == ADDRESS)
-    with world.store() as store:
-        return [
-            event
-            for turn in store.turns(owner.conversation_id)
-            for event in store.turn_events(turn.turn_id)
-            if isinstance(event, PromptSent)
-        ]
 
 
 ONCE_FAILING = {
@@ -178,28 +165,6 @@ async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: 
 
 
 @EXTENDED
-async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(world):
-    known = await tell(world, "[[rehearse: rate_limit 3600]]")
-    assert known.parked.reset_at_ms == known.reset_at_ms
-    assert known.reset_at_ms is not None
-    unknown = await tell(world, "[[rehearse: rate_limit]]")
-    assert unknown.parked.reset_at_ms is None
-
-
-@pytest.mark.soak
-async def test_a_rate_limit_that_comes_again_parks_again_and_loses_nothing(world: World) -> None:
-    limit = "[[rehearse: rate_limit 60]]"
-    first = await tell(world, "the magic word is KIWI-42", always=limit)
-    for _ in range(3):
-        again = await go_on(world, always=limit)
-        assert (again.outcome, again.turn_id) == ("rate_limited", first.turn_id)
-    last = await go_on(world)
-    assert (last.outcome, last.turn_id) == ("ok", first.turn_id)
-    assert "> the magic word is KIWI-42" in world.prompts()[-1]
-    assert len(world.session_files()) == 1
-
-
-@EXTENDED
 async def test_a_limited_turn_goes_on_in_another_agent_with_its_context(world: World) -> None:
     world.configure(OTHER_AGENT.replace("{python}", sys.executable))
     await tell(world, "the magic word is KIWI-42")
@@ -233,7 +198,6 @@ async def test_a_session_that_answers_an_interrupted_turn_from_nothing_is_replac
 
 
 EMPTY_IF_RESUMED = "what was it? [[rehearse: if_resumed empty]]"
-ROLLING_OVER = "[agents.rehearsal]\nroll_over_when_empty = true\n"
 
 
 @EXTENDED
@@ -244,93 +208,6 @@ async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(wo
     await tell(world, "what was it, then?")
     assert await causes(world) == [None], "an empty reply is legal: its session stands"
     assert "> the magic word is KIWI-42" in world.prompts()[-1], "and may have forgotten"
-
-
-@EXTENDED
-async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(world):
-    world.configure(ROLLING_OVER)
-    await tell(world, "the magic word is KIWI-42")
-    result = await tell(world, EMPTY_IF_RESUMED)
-    assert (result.outcome, result.reasons[0]) == ("ok", "poisoned")
-    assert result.reply
-    assert await causes(world) == ["poisoned", None]
-    assert "> the magic word is KIWI-42" in world.prompts()[-1]
-    assert len(world.prompts()) == 3, "and sent again once"
-
-
-@EXTENDED
-async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(world):
-    """What it did would be done twice."""
-    world.configure(ROLLING_OVER)
-    await tell(world, "the magic word is KIWI-42")
-    result = await tell(world, "do it [[rehearse: read spec.md]] [[rehearse: empty]]")
-    assert (result.outcome, result.detail) == ("ok", NO_WORDS)
-    assert await causes(world) == [None]
-    assert len(world.prompts()) == 2
-
-
-@EXTENDED
-async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_it_is_forgotten(
-    world: World,
-) -> None:
-    for text in ("one", "two", "[[rehearse: if_resumed lose_session]] three", "four"):
-        await tell(world, text)
-    kept = sends(world)
-    assert [each.is_prior_injected for each in kept] == [False, False, False, True, False]
-    assert kept[0].prior_digest == ""
-    assert all(each.prior_digest for each in kept[1:])
-    assert [(each.prior_from_seq, each.prior_to_seq) for each in kept[:3]] == [
-        (0, 0),
-        (1, 2),
-        (1, 4),
-    ]
-    assert "[prior context" in world.prompts()[3]
-    assert "[prior context" not in world.prompts()[4]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("policy", "told"),
-    [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
-)
-async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(world, policy, told):
-    world.configure(f'[agents.rehearsal]\ninject = "{policy}"\n')
-    await tell(world, "one")
-    await tell(world, "two")
-    for file in world.session_files():
-        file.unlink()
-    await tell(world, "three")
-    assert [each.is_prior_injected for each in sends(world)] == told
-
-
-@EXTENDED
-async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: World) -> None:
-    await tell(world, "the magic word is KIWI-42")
-    await tell(world, "[[rehearse: usage 900 1000]] [[rehearse: usage 90 1000]]")
-    third = await tell(world, "three")
-    assert third.decision == "resume"
-    assert "> the magic word is KIWI-42" in world.prompts()[-1]
-    await tell(world, "four")
-    assert [each.is_prior_injected for each in sends(world)] == [False, False, True, False]
-
-
-@EXTENDED
-async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_answer_and_counted(
-    world: World,
-) -> None:
-    await tell(world, "hello")
-    lost = "[[rehearse: late too late]] [[rehearse: if_resumed lose_session]]"
-    second = await tell(world, f"{lost} [[rehearse: slow 10 30]]")
-    assert second.outcome == "ok"
-    async with world.open() as project:
-        last = (await project.role(ADDRESS)).last_turn
-    assert last.ended is not None
-    with world.store() as store:
-        kept_apart = len(store.quarantined(second.turn_id))
-    # Between two prompts it is late; within the next one it is of a session that is gone.
-    assert last.ended.late_events + kept_apart == 1
-    replies = [each.text for each in world.messages(ADDRESS) if each.speaker is Speaker.ASSISTANT]
-    assert not any("too late" in reply for reply in replies)
 
 
 @EXTENDED

@@ -176,34 +176,6 @@ async def test_what_is_read_and_asked_again_is_counted_in_another_session_alone(
 
 @EXTENDED
 @pytest.mark.anyio
-async def test_what_an_agent_told_only_as_a_sum_is_kept_and_a_turn_that_told_nothing_is_not_told(
-    world: World,
-):
-    async with world.open() as project:
-        await project.tell("w/planner", "[[rehearse: tokens 900 100]]", OPTIONS)
-        await project.tell("w/planner", "[[rehearse: say hi]]", OPTIONS)
-        one, two = await found(project, "w")
-    assert one.usage == Usage(read=900, written=100)
-    assert one.spent == tokens(1_000)
-    assert one.first_read is None
-    assert two.usage is None or two.usage.read is None
-    assert two.spent.is_estimate
-
-
-@EXTENDED
-@pytest.mark.anyio
-async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(world: World):
-    async with world.open() as project:
-        await project.tell(
-            "w/planner", "[[rehearse: once rate_limit 1]] [[rehearse: tokens 9 1]]", OPTIONS
-        )
-        await project.go_on("w/planner", OPTIONS)
-        (one,) = await found(project, "w")
-    assert one.usage.read is None
-
-
-@EXTENDED
-@pytest.mark.anyio
 async def test_of_a_turn_that_was_killed_and_gone_on_with_no_sum_is_told(world: World):
     async with world.open() as project:
         await project.tell("w/planner", "[[rehearse: tokens 9 1]]", OPTIONS)

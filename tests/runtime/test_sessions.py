@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from tests.support.world import ALLOW, World, eventually
 
 import upthread
 from upthread.core.turns.prompt import EFFECTS_DONE_HEADING
-from upthread.core.types import ContextPart
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
@@ -88,15 +86,6 @@ async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_
 
 
 @EXTENDED
-async def test_a_prompt_that_loses_every_session_is_sent_twice_and_no_more(world: World) -> None:
-    result = await tell(world, "[[rehearse: lose_session]]")
-    assert result.outcome == "missing"
-    assert len(world.prompts()) == 2
-    assert len(await chain(world)) == 2
-    assert (await tell(world)).reasons[0] == "missing"
-
-
-@EXTENDED
 async def test_an_agent_that_can_only_load_is_loaded_and_its_replay_is_not_stored_again(world):
     await tell(world, can="no_resume")
     before = len(world.messages("spec-42/planner"))
@@ -118,41 +107,6 @@ async def test_an_agent_that_can_neither_load_nor_resume_fails_clearly_and_is_ne
     assert len(await chain(world)) == 1
     third = await tell(world, "fresh: " + SAY, can="no_resume,no_load")
     assert (third.outcome, third.reasons[0]) == ("ok", "asked")
-
-
-@EXTENDED
-async def test_a_role_with_the_policy_fresh_gets_a_new_session_each_time(world: World) -> None:
-    results = [await tell(world, address="spec-42/validator") for _ in range(3)]
-    assert [each.decision for each in results] == ["first", *["start_fresh_with_briefing"] * 2]
-    assert [each.reasons[0] for each in results[1:]] == ["policy", "policy"]
-    assert len({each.upstream_session_id for each in results}) == 3
-    assert [each.ended_because for each in await chain(world, "spec-42/validator")] == [
-        "policy",
-        "policy",
-        None,
-    ]
-
-
-@EXTENDED
-async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_word(world):
-    first = await tell(world)
-    second = await tell(world, "fresh: " + SAY)
-    assert second.reasons[0] == "asked"
-    assert second.upstream_session_id != first.upstream_session_id
-    assert world.messages("spec-42/planner")[2].text == SAY
-    assert "fresh:" not in last_prompt(world)
-
-
-@EXTENDED
-async def test_another_agent_gets_its_own_session_and_hears_what_was_said(world):
-    command = f'["{sys.executable}", "-I", "-m", "upthread.agents.rehearsal"]'
-    world.configure(f"[agents.understudy]\ncommand = {command}\n")
-    first = await tell(world)
-    second = await tell(world, agent="understudy")
-    assert second.reasons[0] == "other_agent"
-    assert second.upstream_session_id != first.upstream_session_id
-    assert [each.agent for each in await chain(world)] == ["rehearsal", "understudy"]
-    assert "[end of prior context " in last_prompt(world)
 
 
 @pytest.mark.soak
@@ -185,15 +139,6 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     third = await tell(world)
     assert third.decision == "resume"
     assert "<role" not in last_prompt(world)
-
-
-@EXTENDED
-async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None:
-    await tell(world)
-    message = world.messages("spec-42/planner")[0]
-    assert message.text == SAY
-    assert any(isinstance(part, ContextPart) for part in message.parts)
-    assert message.sent_text == world.prompts()[0]
 
 
 @pytest.mark.soak

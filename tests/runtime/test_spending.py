@@ -72,19 +72,3 @@ async def test_a_prompt_that_would_pass_is_refused_before_anything_is_sent_and_k
     assert caught.value.reasons[0] == "tokens_max"
     assert "--tokens-max" in caught.value.hint
     assert [each.reasons[0] for each in refusals] == ["tokens_max"]
-
-
-@EXTENDED
-async def test_a_turn_that_must_read_more_than_is_left_is_refused_beforehand(world):
-    async with world.open() as project:
-        await project.tell("a/planner", "[[rehearse: usage 50000 200000]]", telling(None))
-        with pytest.raises(RefusedError, match="the turn would take 50k or more"):
-            await project.tell("a/planner", "more", telling(60_000))
-
-
-@EXTENDED
-async def test_what_an_agent_does_not_count_is_estimated_and_marked(world: World) -> None:
-    async with world.open() as project:
-        told = await project.tell("a/planner", "[[rehearse: say hello]]", telling(None))
-    assert told.spent.is_estimate
-    assert told.spent.count > 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from upthread.runtime.bindings import spool
-from upthread.runtime.bindings.claims import process
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.hooked.spooled import calls_in, next_of, with_words
 
@@ -38,22 +36,3 @@ def test_words_that_came_after_the_spool_was_read_are_taken_in(tmp_path: Path):
     whole = with_words(place, read)
     assert (read.has_words, whole.has_words) == (False, True)
     assert len(whole.paths) == 3, "what is taken in is removed"
-
-
-def test_what_somebody_else_has_taken_in_is_the_call_as_it_was(tmp_path: Path):
-    place = place_in(tmp_path)
-    spool.put(place, "ended", {**CALL, "outcome": "ok", "drain": GONE})
-    (read,) = next_of(calls_in(place))
-    for path in read.paths:
-        Path(path).unlink()
-    assert with_words(place, read) is read
-
-
-def test_an_end_that_came_after_the_spool_was_read_is_taken_in(tmp_path: Path):
-    """Its agent was killed between the reading and the question whether it lives."""
-    place = place_in(tmp_path)
-    spool.put(place, "decided", {**CALL, "decision": "first"})
-    (read,) = next_of(calls_in(place))
-    spool.put(place, "ended", {**CALL, "outcome": "ok", "drain": process(os.getpid())})
-    whole = with_words(place, read)
-    assert (len(whole.paths), whole.is_over) == (2, False), "its words are still to come"

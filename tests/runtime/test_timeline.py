@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 import upthread
-from upthread.core.decision.words import FIRST, done_in_words
 from upthread.core.turns.effects import INTENT, Settlement
 from upthread.core.types import (
     PERMISSION,
@@ -21,7 +18,7 @@ from upthread.core.types import (
     TurnId,
     UnknownPart,
 )
-from upthread.runtime.record.timeline import Said, Timeline, ToolCall, items_of
+from upthread.runtime.record.timeline import ToolCall, items_of
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 
@@ -103,38 +100,3 @@ def test_what_a_person_said_of_an_action_is_told_with_its_call():
     assert isinstance(item, ToolCall)
     assert item.effect.settled is Settlement.NOT_DONE
     assert not item.effect.is_in_doubt
-
-
-@pytest.mark.extended
-@pytest.mark.anyio
-async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_their_call(world):
-    async with world.open() as project:
-        first = "[[rehearse: child explorer look around]] [[rehearse: tokens 900 100]]"
-        await project.tell("w/planner", first, OPTIONS)
-        await project.tell("w/planner", "[[rehearse: if_resumed lose_session]]", OPTIONS)
-        await project.tell("w/planner", "[[rehearse: usage 5 10]] [[rehearse: say x]]", OPTIONS)
-        await project.reset("w/planner")
-        timeline = Timeline(await project.audit("w"))
-
-    planner, second = timeline.branches()
-    one, two, three = planner.turns()
-    assert [turn.number for turn in (one, two, three)] == [1, 2, 3]
-    assert (one.decision.decision, one.decision.done) == (FIRST, done_in_words(FIRST, None))
-    assert [found.decision for found in two.decisions] == ["resume", "resume_with_replay"]
-    assert (one.spent.count, one.spent.is_estimate) == (1000, False)
-    assert one.prompt.startswith("[[rehearse: child")
-    assert two.told  # what the new session was told of the first one
-    assert two.outcome == "ok"
-    assert three.stop.said == "it ended well"
-
-    (asked,) = one.calls
-    (child,) = planner.children_of(asked)
-    assert child.is_child
-    assert (child.name, child.depth) == ("explorer", 1)
-    assert [i.part.text for i in child.items() if isinstance(i, Said) and i.speaker == "assistant"]
-    assert list(child.turns()) == []
-    assert planner.other_children([asked.call_id]) == ()
-    assert planner.other_children([]) != ()
-    assert second.conversation.generation == 2
-    assert list(second.turns()) == []
-    assert timeline.faults == ()

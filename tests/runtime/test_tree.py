@@ -67,16 +67,6 @@ def test_work_has_one_digest_before_and_after_it_is_staged_and_committed(root: P
     assert tree_digest(root) == clean
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("content", [b"a.txt\r\n", b"", b"a.txt\n "])
-def test_every_byte_counts_and_back_is_as_before(root: Path, content: bytes) -> None:
-    clean = tree_digest(root)
-    (root / "a.txt").write_bytes(content)
-    assert tree_digest(root) != clean
-    (root / "a.txt").write_bytes(b"a.txt\n")
-    assert tree_digest(root) == clean
-
-
 def test_what_is_ignored_does_not_count(root: Path) -> None:
     clean = tree_digest(root)
     (root / "run.log").write_text("noise")

@@ -11,12 +11,8 @@ from tests.support.sets import EXTENDED
 from tests.support.world import World
 
 import upthread
-from upthread.core.decision.price import Tokens
-from upthread.core.turns.spent_tokens import added, spent_on_turn
-from upthread.core.turns.totals import NO_TOTALS
 from upthread.runtime.event_loop import EventLoop
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.record.turn_views import spent_in_conversation, totals_of
 from upthread.runtime.system import System
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +26,6 @@ STATEMENTS_MAX = 80
 SLOW = LeaseTimes(heartbeat_s=3_600)
 """A heartbeat is a hop of its own, every two seconds, however many turns there are."""
 
-TURNS_READ_MAX = 12
 """How many times the events of a turn are read in one turn, however many there were before."""
 
 
@@ -76,45 +71,3 @@ async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None
     assert result.outcome == "ok"
     assert hops <= HOPS_MAX
     assert len(told) <= STATEMENTS_MAX
-
-
-@pytest.mark.soak
-async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(world):
-    async with world.open() as project:
-        read: list[int] = []
-        for number in range(14):
-            with statements(project) as told:
-                await project.tell(ADDRESS, f"Turn {number}.", OPTIONS)
-            read.append(sum("whole_turn_event" in each for each in told))
-    # But for the turns at which the price is counted anew, which have a limit of their own.
-    assert max(read[3:8] + read[9:]) <= TURNS_READ_MAX
-    assert read[13] <= read[4]
-
-
-@EXTENDED
-async def test_what_was_added_up_is_what_all_events_say_whatever_became_of_the_turns(world):
-    async with world.open() as project:
-        for prompt in (
-            "[[rehearse: tokens 900 100]]",
-            "[[rehearse: rate_limit]]",
-            "[[rehearse: tokens 400 50]]",
-            "plain",
-            "[[rehearse: tokens 7 1]]",
-        ):
-            await project.tell(ADDRESS, prompt, OPTIONS)
-        view = await project.role(ADDRESS)
-        own = view.conversation.conversation_id
-        every = [
-            (turn.turn_id, project.store.turn_events(turn.turn_id))
-            for turn in project.store.turns(own)
-        ]
-        found, spent = totals_of(project.store, own), spent_in_conversation(project.store, own)
-        with statements(project) as told:
-            totals_of(project.store, own)
-    folded = NO_TOTALS
-    for turn_id, events in every:
-        folded = folded.and_one(turn_id, events)
-    assert found == folded
-    assert spent == added(spent_on_turn(events) for _, events in every)
-    assert spent != Tokens(count=0, is_estimate=False)
-    assert sum("whole_turn_event" in each for each in told) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from tests.support.sets import EXTENDED
 from tests.support.trusting import agree
 from tests.support.world import (
     REPOSITORY,
-    SMALL_SPECIFICATION,
     UpthreadProcess,
     World,
     eventually,
@@ -102,28 +100,6 @@ async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_
 
 
 @EXTENDED
-async def test_the_refusal_is_kept_where_the_conversation_is_known(world: World) -> None:
-    world.configure(TWO_WRITERS)
-    async with world.open() as project:
-        told = await project.tell("other/writer", "before", REHEARSAL)
-        world.start("tell", "spec-42/constructor", "[[rehearse: hang]]")
-        eventually(lambda: len(world.prompts()) == 2)
-        with pytest.raises(LeaseHeldError):
-            await project.tell("other/writer", "me too", REHEARSAL)
-        (refusal,) = project.store.refusals(told.conversation.conversation_id)
-    assert (refusal.decision, refusal.reasons[0]) == ("refuse", "tree_busy")
-
-
-@EXTENDED
-async def test_a_sibling_of_a_writing_role_is_kept_out_of_the_tree_too(world: World) -> None:
-    start_writing(world)
-    options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
-    async with world.open() as project:
-        with pytest.raises(LeaseHeldError, match="another role is writing"):
-            await project.tell("spec-42/constructor", "me too", options)
-
-
-@EXTENDED
 async def test_roles_that_only_read_go_on_beside_a_writing_one(world: World) -> None:
     start_writing(world)
     async with world.open() as project:
@@ -158,49 +134,6 @@ async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) ->
     agree(other, world.home)
     async with world.open(other) as project:
         assert (await project.tell("other/writer", "here", REHEARSAL)).outcome == "ok"
-
-
-@EXTENDED
-async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
-    first = start_writing(world)
-    first.kill()
-    async with world.open() as project:
-        assert (await project.tell("other/writer", "now me", REHEARSAL)).outcome == "ok"
-
-
-@pytest.mark.soak
-async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -> None:
-    first = start_writing(world)
-    first.send(signal.SIGSTOP)
-    eventually(first.is_stopped)
-    options = upthread.TellOptions(agent="rehearsal", when_busy="wait")
-    async with world.open() as project:
-        assert (await project.tell("other/writer", "now me", options)).outcome == "ok"
-        first.send(signal.SIGCONT)
-        assert first.result["error"] == "FencedError"
-        view = await project.role("spec-42/constructor")
-    assert view.state == "interrupted"
-
-
-@pytest.mark.soak
-async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(world):
-    first = start_writing(world)
-    async with world.open() as project:
-        with pytest.raises(LeaseHeldError, match=f"pid {first.pid} "):
-            await project.run("other", SMALL_SPECIFICATION, upthread.RunOptions(agent="rehearsal"))
-        first.kill()
-        view = await project.run("other", None, upthread.RunOptions(agent="rehearsal"))
-    assert view.last is not None
-    assert view.status != "running"
-
-
-@pytest.mark.soak
-async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(world: World) -> None:
-    world.configure(TWO_WRITERS)
-    text, out = calling(world, "spec-42/writer")
-    async with world.open() as project:
-        assert (await project.tell("spec-42/constructor", text, REHEARSAL)).outcome == "ok"
-    assert json.loads(out.read_text()) == {"spec-42/writer": "ok"}
 
 
 @pytest.mark.soak

@@ -66,32 +66,6 @@ async def test_a_run_works_in_a_tree_and_on_a_branch_of_its_own_and_says_where(w
 
 
 @EXTENDED
-async def test_its_verdict_is_on_its_own_tree(world: World) -> None:
-    path = await begun(world, steps=3)
-    async with world.open() as project:
-
-        async def is_current() -> list[bool]:
-            roles = (await project.show("spec-42")).roles
-            return [role.verdict.is_current for role in roles if role.verdict]
-
-        (world.project / "README").write_text("changed elsewhere")
-        assert await is_current() == [True]
-        (path / "README").write_text("changed here")
-        assert await is_current() == [False]
-
-
-@EXTENDED
-async def test_a_run_that_goes_on_finds_its_tree_again_without_being_told(world: World) -> None:
-    path = await begun(world)
-    heard = Heard()
-    async with world.open() as project:
-        view = await project.run("spec-42", None, heard.run())
-    assert view.status == "approved"
-    assert heard.path == path
-    assert (path / "hello.txt").exists()
-
-
-@EXTENDED
 async def test_a_prompt_to_a_role_of_that_workstream_goes_there_too(world: World) -> None:
     path = await begun(world)
     heard = Heard()

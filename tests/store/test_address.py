@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.support.sets import spread
 
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
@@ -57,26 +53,6 @@ def test_what_is_not_clearly_a_path_is_refused_without_a_word_of_it(address):
         file_path(address)
     assert PASSWORD not in str(caught.value)
     assert "postgres://USER@HOST/DATABASE" in caught.value.hint
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("address", spread(NO_ADDRESSES, first=1, extended=6))
-def test_no_verb_makes_a_file_of_it(address, tmp_path):
-    environment = {**os.environ, "UPTHREAD_HOME": str(tmp_path / "home"), "UPTHREAD_DB": address}
-    work = tmp_path / "work"
-    work.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "upthread", "ls"],
-        cwd=work,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == UsageError.exit_code
-    assert PASSWORD not in done.stdout + done.stderr
-    assert [str(path) for path in tmp_path.rglob("*") if PASSWORD in str(path)] == []
-    assert list(work.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import spread
 from tests.support.shipped_stores import POSTGRES, SQLITE
 
-from upthread.core.types import ErasedPart, Speaker, TextPart, ToolCallPart
+from upthread.core.types import Speaker, TextPart, ToolCallPart
 from upthread.errors import StoreError
-from upthread.store._rules import digest_of
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
@@ -161,24 +160,3 @@ def test_a_row_that_cannot_be_read_is_an_error_that_names_the_message(record, co
     if column != "speaker":  # prior context holds what users and assistants said
         with pytest.raises(StoreError, match=damaged):
             record.ask(lambda store: store.prior_messages(CONVERSATION, **PRIOR))
-
-
-@pytest.mark.extended
-def test_an_erased_part_leaves_its_digest_and_still_verifies(record):
-    where = "message_seq = 5 AND ordinal = 1"
-    ((content,),) = record.rows(f"SELECT content FROM part WHERE {where}")
-    record.change("content = NULL, digest = ?", digest_of(content), where=where)
-    assert record.verify() is None
-    message = record.ask(lambda store: store.message(CONVERSATION, 5))
-    assert message.parts[1] == ErasedPart(kind="tool_call", call_id="call-5")
-    record.change("digest = ?", b"\1" * 32, where=where)
-    assert record.verify() == 5
-
-
-@pytest.mark.extended
-def test_an_event_of_an_unknown_kind_is_an_error(record):
-    record.ask(lambda store: store.commit([samples.happened(1)]))
-    table = "turn_event" if record.is_sqlite else "upthread.turn_event"
-    record.rows(f"UPDATE {table} SET kind = 'hologram_shown', seal = NULL")
-    with pytest.raises(StoreError, match="hologram_shown"):
-        record.ask(lambda store: store.turn_events(samples.TURN))

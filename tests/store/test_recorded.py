@@ -9,7 +9,7 @@ import pytest
 from tests.support.dumps import NOT_MOVED, dump
 from tests.support.postgres_server import migrated_database_at
 from tests.support.sets import spread
-from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES, SQLITE
+from tests.support.shipped_stores import SHIPPED_STORES, SQLITE
 
 from upthread.store import base
 from upthread.store.sqlite import SqliteStore
@@ -42,22 +42,6 @@ def test_what_one_backend_holds_every_other_one_holds_as_well(way, tmp_path):
     )
     first.close()
     second.close()
-
-
-@pytest.mark.extended
-def test_there_and_back_every_table_of_a_file_is_the_same(tmp_path):
-    paths = tmp_path / "before.db", tmp_path / "after.db"
-    with_rows = SQLITE.make(paths[0])
-    with_rows.commit(everything())
-    for backend, place in ((POSTGRES, tmp_path / "shared"), (SQLITE, paths[1])):
-        moved = backend.make(place)
-        moved.commit(recorded_in(with_rows, PROJECT))
-        with_rows.close()
-        with_rows = moved
-    with_rows.close()
-    before, after = map(dump, paths)
-    assert [table for table, rows in before.items() if not rows] == []
-    assert after == before
 
 
 def test_a_table_that_has_no_section_is_found(tmp_path):

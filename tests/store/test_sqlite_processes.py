@@ -13,8 +13,6 @@ from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.core.types import ConversationId
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.samples import CONVERSATION
 
 pytestmark = EXTENDED
 
@@ -123,24 +121,4 @@ def test_everything_acknowledged_survives_a_kill(tmp_path, messages):
     assert acknowledged <= kept <= acknowledged + 1
     assert len(store.messages(owner)) == kept
     assert store.verify(owner) is None
-    store.close()
-
-
-def test_a_killed_writer_does_not_hold_up_the_next(tmp_path):
-    path = tmp_path / "store.db"
-    store = SqliteStore(path)
-    store.commit(samples.home())
-    hold = (
-        "import apsw, sys; connection = apsw.Connection(sys.argv[1]);"
-        "connection.execute('BEGIN IMMEDIATE; UPDATE sync_mark SET touched = 9');"
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout.readline() == b"held\n"
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.communicate()
-    store.commit([samples.said(1)])
-    assert store.message_count(CONVERSATION) == 1
     store.close()

@@ -239,19 +239,6 @@ def test_an_empty_reply_is_empty_in_every_protocol(model):
     assert message["content"][0]["text"] == ""
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_call_ids_differ_between_requests_and_between_servers(path):
-    ids = set()
-    for _ in range(2):
-        with RehearsalModel() as fresh:
-            for text in (CALL, f"other {CALL}"):
-                answer = post(fresh.base_url, path, chat(text)).json
-                message = answer.get("choices", [{}])[0].get("message", answer)
-                ids.add((message.get("tool_calls") or message.get("content"))[0]["id"])
-    assert len(ids) == 2, "the same request at the same place has the same id, others their own"
-
-
 def test_a_thinking_block_of_ours_comes_back_valid_and_an_edited_one_does_not(model):
     body = anthropic("[[THINK hm]] [[SAY hello]]")
     answer = post(model.base_url, MESSAGES, body).json

@@ -20,11 +20,6 @@ def test_the_output_of_a_failed_step_is_printed_in_one_piece_and_again_at_the_en
     assert "--- FAILED: wrong (exit code 3)\na line\n--- Run the failed steps again" in said
 
 
-def test_steps_that_pass_are_not_printed_again(capsys):
-    assert check.run_steps({"right": python("print('once')")}) == 0
-    assert capsys.readouterr().out.count("once") == 1
-
-
 def test_an_unknown_step_is_refused_with_the_known_steps(capsys):
     assert check.main(["nothing"]) == 2
     assert "There is no step nothing. Steps: coverage, " in capsys.readouterr().out

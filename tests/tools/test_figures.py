@@ -13,12 +13,6 @@ def crossed() -> list[str]:
     return figures.crossed_files()
 
 
-@EXTENDED
-def test_a_resumed_tell_runs_functions_of_each_layer_on_its_way(crossed):
-    layers = {each.partition("/")[0] for each in crossed}
-    assert {"surfaces", "client", "runtime", "store", "agents", "core"} <= layers
-
-
 def test_what_is_only_imported_is_not_crossed(crossed):
     assert "errors.py" not in crossed  # exceptions without functions, and none is raised
     assert not [each for each in crossed if each.startswith("store/postgres/")]

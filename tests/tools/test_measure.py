@@ -1,7 +1,7 @@
 """A row of the benchmarks has the verdict that its limit gives it."""
 
 import pytest
-from bench.measure import COUNTED, Row
+from bench.measure import Row
 
 
 def row(**members) -> Row:
@@ -23,9 +23,3 @@ def row(**members) -> Row:
 )
 def test_a_ratio_or_a_count_is_met_or_missed(members, is_met):
     assert row(**members).is_met is is_met
-
-
-def test_a_busy_machine_misses_times_alone():
-    assert row(limit=1.0).is_of_the_machine
-    assert not row(raw=None, ours=1, limit=0).is_of_the_machine
-    assert not row(limit=1.0, note=COUNTED).is_of_the_machine

@@ -89,9 +89,3 @@ def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
     code, flaky, text = run(tmp_path, ["good", "bad"], CI="1")
     assert (code, flaky) == (1, []), text
     assert "1 failed, 1 passed" in text
-
-
-@pytest.mark.extended
-def test_outside_of_ci_nothing_is_repeated(tmp_path):
-    code, flaky, text = run(tmp_path, ["good", "flaky"])
-    assert (code, flaky) == (1, []), text

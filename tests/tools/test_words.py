@@ -3,15 +3,6 @@ import pytest
 from tools import words
 
 
-def test_comments_docstrings_and_names_are_read():
-    source = (
-        '"""A module."""\n\nclass Told:\n    """A class."""\n\n    def _kept(self): ...  # why\n'
-    )
-    found = words.read_python([source])
-    assert sorted(filter(None, found.texts)) == ["A class.", "A module.", "why"]
-    assert (found.functions, found.classes) == (["kept"], ["Told"])
-
-
 def test_a_rate_is_given_for_a_thousand_words_and_marked_beyond_its_goal():
     count, *lines = words.describe_rates(["He told us, because it is so.", "word " * 93])
     assert count == "100 words; for each 1,000:"
@@ -21,14 +12,6 @@ def test_a_rate_is_given_for_a_thousand_words_and_marked_beyond_its_goal():
     assert rates["reasons (because, so that, otherwise)"] == (" ", "10.0")
     assert rates["examples"] == ("!", "0.0")
     assert rates["goes on, gone on with"] == (" ", "0.0")
-
-
-def test_functions_and_classes_named_by_a_participle_are_counted():
-    functions, classes = words.describe_names(["told_again", "find", "seed"], ["Told", "Link"])
-    assert functions == "! functions named by a participle: 33.3 %  (<= 3 %)"
-    assert classes == "! classes that are a bare participle: 1  (0) Told"
-    functions, classes = words.describe_names([], [])
-    assert (functions[0], classes[0]) == (" ", " ")
 
 
 @pytest.mark.parametrize(

@@ -80,24 +80,6 @@ async def test_a_worker_whose_connection_is_cut_is_taken_over_and_fenced_when_it
 
 
 @EXTENDED
-async def test_a_worker_that_is_killed_where_nobody_sees_its_pid_is_taken_over(
-    passage, workers, observer
-):
-    victim = workers.start(UPTHREAD_HOST="one")
-    await until(lambda: workers.told("worker_started"))
-    other = workers.start(UPTHREAD_HOST="two")
-    await until(lambda: len(workers.told("worker_started")) == 2)
-    os.kill(other.pid, signal.SIGSTOP)  # so that the first one has the run, however short its turn
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(passage.play)
-        lost = await in_a_turn(passage, observer, victim)
-        workers.kill(victim)
-        os.kill(other.pid, signal.SIGCONT)
-        assert await taken_over(observer, lost)
-    check(passage, workers, has_moved=True)
-
-
-@EXTENDED
 async def test_runs_whose_jobs_are_all_lost_are_found_and_come_to_their_end(
     passage: Passage, workers: Workers, observer: Observer
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import asynccontextmanager
 
@@ -131,17 +130,3 @@ say(id=read()["id"], result="next")
     async with talking(program, tmp_path) as (peer, _):
         assert await peer.ask("one", {}) == "first"
         assert await peer.ask("two", {}) == "next"
-
-
-@pytest.mark.extended
-async def test_a_question_that_is_given_up_takes_nobody_elses_answer(tmp_path):
-    program = """
-first = read()
-second = read()
-say(id=first["id"], result="late")
-say(id=second["id"], result=json.dumps(second["params"]))
-"""
-    async with talking(program, tmp_path) as (peer, _):
-        with anyio.move_on_after(0.2):
-            await peer.ask("one", {})
-        assert json.loads(await peer.ask("two", {"of": 2})) == {"of": 2}

@@ -148,13 +148,6 @@ async def test_a9_a_dead_agent_is_an_outcome_in_its_turn_and_in_the_next(connect
 
 
 @pytest.mark.extended
-async def test_a9_an_agent_that_closes_its_output_is_ended(prompted):
-    result = await prompted("[[close]]")
-    assert result.outcome == "process_died"
-    assert "closed its output without exiting" in result.detail
-
-
-@pytest.mark.extended
 async def test_a10_an_agent_that_ignores_cancel_is_ended(scripted, request_for, recorded):
     request = request_for(cancel_timeout_s=0.3)
     async with scripted("ignores_cancel").open(request) as connection:
@@ -171,16 +164,6 @@ async def test_a11_a_deadline_that_the_agent_ignores_ends_the_agent_too(prompted
     )
     assert result.outcome == "timed_out"
     assert "no answer within 0.2 s; it did not answer the cancel" in result.detail
-
-
-@pytest.mark.extended
-async def test_a_prompt_whose_caller_is_cancelled_ends_the_agent(scripted, request_for, recorded):
-    async with scripted("ignores_cancel").open(request_for()) as connection:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: connection.prompt(SESSION, "[[hang]]", on_event=recorded))
-            await talking(recorded)
-            tasks.cancel_scope.cancel()
-        assert started_at_ticks(connection.process.pid) is None
 
 
 async def test_a12_text_comes_through_identical_and_the_unreadable_raw(connection, recorded):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 from tests.agents.acp.conftest import SESSION
 from tests.agents.conftest import SCRIPTED
@@ -129,21 +128,3 @@ def test_another_session_does_not_wait(tmp_path, session):
 
 def test_an_agent_that_was_never_here_makes_nobody_wait(tmp_path):
     assert wait_ms(tmp_path / "none", PATTERN, BEGUN, now_ms=NOON_MS) == 0
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("variable", ["HOME", "GEMINI_CLI_HOME"])
-async def test_a_load_begins_when_the_minute_is_over_and_not_before(
-    request_for, tmp_path, variable
-):
-    begun(tmp_path, "2026-11-21T12-00")
-    now_ms = NOON_MS
-    command = (sys.executable, "-I", str(SCRIPTED))
-    scripted = AcpAdapter(agent="gemini", command=command, now_ms=lambda: now_ms)
-    environment = {variable: str(tmp_path), "SCRIPTED_LISTED": BEGUN}
-    async with scripted.open(request_for(environment=environment)) as connection:
-        with anyio.move_on_after(0.5) as waiting:
-            await connection.load_session(BEGUN)
-        assert waiting.cancelled_caught
-        now_ms += 60_000
-        assert await connection.load_session(BEGUN)

@@ -13,7 +13,7 @@ import pytest
 
 from upthread.agents.base import PermissionAnswer
 from upthread.agents.opencode.server import ApiError, content_of, lines_of
-from upthread.core.events import TextReceived, UnknownReceived, UserTextReplayed
+from upthread.core.events import UnknownReceived
 from upthread.core.quotas import ANSWER, FRAME
 from upthread.core.types import Outcome
 from upthread.errors import QuotaExceededError, UpstreamError
@@ -125,18 +125,6 @@ async def test_a_long_retry_is_aborted_and_told_with_its_end(connection, recorde
     assert f"/session/{session}/abort" in [path for path, _ in posts()]
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(("title", "body"), [("a/planner", {"title": "a/planner"}), ("", {})])
-async def test_a_new_session_has_the_title_that_was_asked_for(
-    scripted_opencode, request_for, posts, title, body
-):
-    async with scripted_opencode().open(request_for(title=title)) as connection:
-        await connection.new_session()
-    ((path, posted),) = posts()
-    assert path.partition("?")[0] == "/session"
-    assert (posted or {}) == body
-
-
 async def test_a_permission_is_asked_for_and_the_answer_goes_back(
     scripted_opencode, request_for, recorded, posts
 ):
@@ -178,20 +166,6 @@ async def test_another_session_than_the_one_asked_for_is_refused(scripted_openco
     async with scripted_opencode("exchanges").open(request_for()) as connection:
         with pytest.raises(UpstreamError, match="answered with session 'other'"):
             await connection.resume_session("ses_scripted")
-
-
-@pytest.mark.extended
-async def test_a_session_without_a_name_is_refused(scripted_opencode, request_for):
-    async with scripted_opencode("nameless").open(request_for()) as connection:
-        with pytest.raises(UpstreamError, match="without a session id"):
-            await connection.new_session()
-
-
-@pytest.mark.extended
-async def test_the_history_comes_back_in_order(connection):
-    history = await connection.load_session("ses_scripted")
-    assert [type(event) for event in history] == [UserTextReplayed, TextReceived]
-    assert [event.text for event in history] == ["hello", "hi"]
 
 
 async def chunked(chunks):

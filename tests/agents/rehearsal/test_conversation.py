@@ -26,14 +26,6 @@ def test_a_directive_takes_the_place_of_the_role(agent):
     assert "```upthread" not in agent.reply
 
 
-@pytest.mark.extended
-def test_a_role_without_a_specification_says_what_is_missing(agent):
-    agent.prompt(agent.new(), '<role name="planner">\nPlan.\n</role>\n\nplan it')
-    report = read_report(agent.reply)
-    assert report.status == "blocked"
-    assert "# Specification" in report.summary
-
-
 @pytest.mark.parametrize("word", ["no_report", "bad_report"])
 def test_a_report_can_be_left_out_or_broken_once_and_given_when_asked_again(agent, word):
     session_id = agent.new()

@@ -30,38 +30,12 @@ def test_plan_and_usage_are_reported(agent):
     assert (usage["used"], usage["size"]) == (120, 200000)
 
 
-@pytest.mark.extended
-def test_a_child_has_a_session_of_its_own_and_is_counted_over_the_life_of_the_session(start):
-    first = start()
-    session_id = first.new()
-    first.prompt(session_id, rehearse("child tester look", "child tester again"))
-    children = {params["sessionId"] for params in first.updates} - {session_id}
-    assert children == {f"{session_id}:subagent:1", f"{session_id}:subagent:2"}
-    call = first.of_kind("tool_call")[0]
-    assert (call["kind"], call["rawInput"]["role"]) == ("other", "tester")
-    assert call["rawInput"]["childSessionId"] == f"{session_id}:subagent:1"
-    assert first.of_kind("tool_call_update")[-1]["status"] == "completed"
-    first.kill()
-    second = start()
-    second.attach("load", session_id)
-    assert {params["sessionId"] for params in second.updates} == {session_id}
-    second.prompt(session_id, rehearse("child tester look"))
-    assert f"{session_id}:subagent:3" in {params["sessionId"] for params in second.updates}
-
-
 def test_a_child_that_hangs_leaves_its_call_open_until_the_turn_is_cancelled(agent):
     session_id = agent.new()
     agent.send_prompt(session_id, rehearse("child_hang tester look", "say never"))
     agent.wait_for(lambda update: "I was asked" in str(update))
     assert {update["status"] for update in agent.of_kind("tool_call_update")} == {"in_progress"}
     assert "never" not in agent.reply
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("reason", ["refusal", "because_i_say_so"])
-def test_stop_ends_the_turn_with_the_reason_given(agent, reason):
-    assert agent.prompt(agent.new(), rehearse(f"stop {reason}", "say never")) == reason
-    assert agent.reply == ""
 
 
 def test_slow_sends_each_chunk_by_itself_and_waits_between_them(agent):
@@ -112,17 +86,6 @@ def test_a_crash_at_a_tool_leaves_its_call_open_whether_or_not_it_was_done(
     assert again.prompt(session_id, "go on") == "end_turn"
 
 
-@pytest.mark.extended
-def test_late_words_come_after_the_answer_and_are_no_part_of_the_history(agent):
-    session_id = agent.new()
-    agent.prompt(session_id, rehearse("late too late"))
-    assert agent.updates == []
-    agent.wait_for(lambda update: update["content"]["text"] == "too late")
-    agent.updates.clear()
-    agent.attach("load", session_id)
-    assert [p["update"]["sessionUpdate"] for p in agent.updates] == ["user_message_chunk"]
-
-
 def test_a_misspelt_directive_does_nothing_and_names_the_right_ones(agent, project):
     error = agent.refused_prompt(agent.new(), rehearse("write a.txt x", "sya hello"))
     assert error["code"] == -32602
@@ -144,13 +107,6 @@ def test_bad_arguments_are_refused_with_the_right_form(agent):
 def test_a_quoted_directive_is_left_alone(agent):
     agent.prompt(agent.new(), f"Your last prompt was:\n> please {rehearse('crash')}\ngo on")
     assert "I remember 0 earlier prompts" in agent.reply
-
-
-@pytest.mark.extended
-def test_once_is_held_back_when_the_session_had_it_before(start):
-    second, session_id = _after_crash(start, "once crash")
-    assert second.prompt(session_id, rehearse("once crash")) == "end_turn"
-    assert "I remember 1 earlier prompts" in second.reply
 
 
 def test_if_resumed_is_held_back_in_a_sessions_first_prompt(agent):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 
 import pytest
-from tests.agents.rehearsal.conftest import COMMAND, PATIENCE_S, environment_of, rehearse
+from tests.agents.rehearsal.conftest import COMMAND, PATIENCE_S, environment_of
 
 MODULES_OF_UPTHREAD = """
 import runpy, sys, os
@@ -55,14 +54,3 @@ def test_it_imports_nothing_else_of_upthread_and_nothing_heavy(home):
     assert others == {"upthread", "upthread.agents"}
     assert "upthread.agents.rehearsal.roles" in ours
     assert not {"asyncio", "subprocess", "msgspec", "acp", "apsw", "dataclasses"} & set(modules)
-
-
-@pytest.mark.extended
-def test_one_that_outlives_its_client_ends_its_turn_first_and_ignores_sigterm(start):
-    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="outlives")
-    agent.send_prompt(agent.new(), rehearse("slow 10 30", "say the end"))
-    agent.wait_for(lambda update: "chunk 1 of" in str(update))
-    agent.process.send_signal(signal.SIGTERM)
-    agent.process.stdin.close()
-    assert agent.wait_until_gone() == 0
-    assert agent.reply.endswith("chunk 10 of 10\nthe end")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from tests.agents.rehearsal.conftest import rehearse
-from tests.support.sets import EXTENDED
 
 UNKNOWN = "ses_000000000000000000000000"
 ATTACHING = ("load", "resume", "fork", "close", "prompt")
@@ -35,35 +34,6 @@ def test_what_it_sends_is_valid_by_the_published_schema(agent):
     schema.ListSessionsResponse.model_validate(agent.request("session/list"))
 
 
-@EXTENDED
-def test_a_killed_agent_remembers_on_resume_and_replays_all_on_load(start):
-    first = start()
-    session_id = first.new()
-    first.prompt(session_id, rehearse("write a.txt new", "say done"))
-    told = list(first.updates)
-    first.kill()
-    second = start()
-    assert second.attach("resume", session_id) == {}
-    assert second.updates == []
-    second.attach("load", session_id)
-    user, *replayed = second.updates
-    assert user["update"]["sessionUpdate"] == "user_message_chunk"
-    assert user["update"]["content"]["text"].startswith("[[rehearse: write a.txt")
-    assert replayed == told
-    assert {params["sessionId"] for params in second.updates} == {session_id}
-    second.prompt(session_id, "what did I say?")
-    assert second.reply.startswith('I remember 1 earlier prompts: "[[rehearse: write')
-
-
-@EXTENDED
-@pytest.mark.parametrize("session_id", [UNKNOWN, "../../etc/passwd", "no-such-session"])
-def test_unknown_session_is_refused_not_silently_new(agent, session_id):
-    for verb in ATTACHING:
-        error = agent.refused(f"session/{verb}", sessionId=session_id, cwd="/", prompt=[])
-        assert (error["code"], error["data"]) == (-32002, {"sessionId": session_id})
-    assert agent.request("session/list")["sessions"] == []
-
-
 def test_opaque_errors_say_nothing_and_the_list_tells(start):
     agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="opaque_errors")
     known = agent.new()
@@ -71,28 +41,6 @@ def test_opaque_errors_say_nothing_and_the_list_tells(start):
         error = agent.refused(f"session/{verb}", sessionId=UNKNOWN, cwd="/", prompt=[])
         assert error == {"code": -32603, "message": "Internal error"}
     assert [one["sessionId"] for one in agent.request("session/list")["sessions"]] == [known]
-
-
-@EXTENDED
-@pytest.mark.parametrize("name", ["load", "resume", "list", "fork", "close"])
-def test_a_capability_switched_off_is_neither_announced_nor_there(start, name):
-    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES=f"no_{name}, protocol_version=99")
-    answer = agent.request("initialize", protocolVersion=1)
-    assert answer["protocolVersion"] == 99
-    assert name not in answer["agentCapabilities"]["sessionCapabilities"]
-    assert answer["agentCapabilities"]["loadSession"] is (name != "load")
-    error = agent.refused(f"session/{name}", sessionId=agent.new(), cwd=str(agent.cwd))
-    assert error["code"] == -32601
-
-
-@EXTENDED
-def test_a_session_of_an_earlier_process_must_be_attached_first(start):
-    first = start()
-    session_id = first.new()
-    first.close()
-    error = start().refused_prompt(session_id, "hello")
-    assert error["code"] == -32602
-    assert "session/resume" in error["message"]
 
 
 def test_a_closed_session_is_kept_and_can_be_resumed(agent):

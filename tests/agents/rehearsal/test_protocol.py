@@ -39,12 +39,6 @@ def test_ids_may_be_texts(agent):
 
 
 @pytest.mark.extended
-def test_a_prompt_of_megabytes_is_read(agent, read_log):
-    assert agent.prompt(agent.new(), "y" * 5_000_000) == "end_turn"
-    assert [line["bytes"] for line in read_log() if line["event"] == "prompt"] == [5_000_000]
-
-
-@pytest.mark.extended
 @pytest.mark.parametrize(
     "directives",
     [("think now", "hang"), ("execute python -c 'import time; time.sleep(600)'",)],

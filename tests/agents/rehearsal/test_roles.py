@@ -8,7 +8,7 @@ import pytest
 
 from upthread.agents.rehearsal.roles import BROKEN_BLOCK, Report, Verdict, block_of, prose_of
 from upthread.core.roles import reports
-from upthread.core.roles.reports import read_report, render
+from upthread.core.roles.reports import read_report
 
 TALLY = """\
 The tool counts words; see `notes.txt`.
@@ -41,12 +41,6 @@ SPECIFICATION = f"# Specification\n{TALLY}"
 
 
 @pytest.fixture
-def tally(project):
-    (project / "notes.txt").write_text("a note")
-    return project
-
-
-@pytest.fixture
 def greeting(greeter):
     """The specification of the example, as a section of a prompt."""
     return f"# Specification\n{(greeter / 'spec.md').read_text()}"
@@ -62,37 +56,6 @@ def ask(agent, role, *sections: str, session_id=None):
 def result_of(report):
     assert report.verdict is not None
     return report.verdict.result
-
-
-@pytest.mark.extended
-def test_the_built_in_flaws_are_found_and_mended_and_nothing_is_done_twice(agent, tally, read_log):
-    roles = ("planner", "auditor", "constructor", "validator")
-    planner, auditor, constructor, validator = (
-        partial(ask, agent, role, session_id=agent.new()) for role in roles
-    )
-    rejected = auditor(SPECIFICATION, render("planner", planner(SPECIFICATION)))
-    assert result_of(rejected) == "rejected"
-    assert [evidence.split()[0] for evidence in rejected.verdict.evidence] == ["REQ3"]
-    plan = render("planner", planner(render("auditor", rejected)))
-    assert result_of(auditor(plan)) == "approved"
-    constructor(SPECIFICATION, plan)
-    broken = validator(SPECIFICATION)
-    assert result_of(broken) == "rejected"
-    assert broken.verdict.evidence[0].startswith("REQ2: tally.py lacks")
-    constructor(render("validator", broken))
-    assert result_of(validator("Check again.")) == "approved"
-    assert (tally / "docs" / "tally.md").read_text() == "Prints a number.\n"
-    program = tally / "tally.py"
-    before, written = program.read_text(), [e for e in read_log() if e["event"] == "write"]
-    constructor("# Task\nCarry the plan out.")
-    assert program.read_text() == before
-    assert [event for event in read_log() if event["event"] == "write"] == written
-    assert any(event["path"] == "notes.txt" for event in read_log() if event["event"] == "read")
-    # The validator believes the check, and no report.
-    program.write_text(before.replace("text.split()", "text") + "\n")
-    evidence = ask(agent, "validator", SPECIFICATION).verdict.evidence
-    assert evidence[0].startswith("REQ1: tally.py lacks")
-    assert "exit code 1" in evidence[-1]
 
 
 def test_a_new_clarifier_that_is_not_given_the_answers_asks_again(start, greeter, greeting):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.agents.rehearsal.conftest import NOTICE, rehearse
 
 FOREVER = "execute python -c 'import time; time.sleep(600)'"
@@ -16,27 +15,6 @@ def test_the_first_reply_of_a_session_and_only_that_says_it_is_a_rehearsal(agent
     assert agent.reply.startswith(NOTICE)
     agent.prompt(session_id, "two")
     assert NOTICE not in agent.reply
-
-
-@pytest.mark.extended
-def test_one_reply_has_one_message_id(agent):
-    session_id = agent.new()
-    agent.prompt(session_id, rehearse("slow 3 0"))
-    first = {update["messageId"] for update in agent.of_kind("agent_message_chunk")}
-    agent.prompt(session_id, "again")
-    second = {update["messageId"] for update in agent.of_kind("agent_message_chunk")}
-    assert len(first) == len(second) == 1
-    assert first != second
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("directive", ["hang", "slow 100 100"])
-def test_cancel_ends_the_turn_and_not_the_session(agent, directive):
-    session_id = agent.new()
-    running = agent.begin(session_id, "think x", directive)
-    agent.cancel(session_id)
-    assert agent.answer(running)["stopReason"] == "cancelled"
-    assert agent.prompt(session_id, "still there?") == "end_turn"
 
 
 def test_a_cancelled_command_is_ended_and_its_call_has_failed(agent):
@@ -70,19 +48,3 @@ def test_a_permission_request_names_the_call_and_its_file(agent, project):
     assert asked["toolCall"]["rawInput"] == {"path": "a.txt", "content": "x"}
     assert asked["toolCall"]["locations"] == [{"path": str(project / "a.txt")}]
     assert [option["kind"] for option in asked["options"]] == ["allow_once", "reject_once"]
-
-
-@pytest.mark.extended
-def test_a_kill_in_the_middle_leaves_the_reply_so_far_and_the_open_call(start):
-    first = start()
-    session_id = first.new()
-    first.send_prompt(
-        session_id, rehearse("say begun", "execute python -c 'import time; time.sleep(3)'")
-    )
-    first.wait_for(lambda update: update.get("status") == "in_progress")
-    told = list(first.updates)
-    first.kill()
-    second = start()
-    second.attach("load", session_id)
-    assert second.updates[1:] == told
-    assert second.updates[-1]["update"]["status"] == "in_progress"

@@ -12,7 +12,6 @@ import pytest
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.files import UnreadableError
 from upthread.runtime.bindings.index import FIELDS, SETTLED_NS, bindings, write_index
-from upthread.runtime.bindings.light_json import text_in
 from upthread.runtime.bindings.places import Place, read_binding
 
 COUNT = 40
@@ -67,20 +66,6 @@ def test_what_was_written_since_is_found_by_what_it_says_now(place: Place) -> No
     assert len(with_session(place, "ses_new")) == 1
 
 
-def test_what_was_written_a_moment_ago_is_read_and_not_believed_of(place: Place) -> None:
-    for number in range(COUNT):
-        put(place, number, is_old=False)
-    write_index(place)
-    read: list[str] = []
-    with_session(place, "ses_7", read=counting(read))
-    assert len(read) == COUNT + 1
-
-
-def test_one_that_is_gone_is_not_found(place: Place) -> None:
-    files.remove(path_of(place, 7))
-    assert with_session(place, "ses_7") == []
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 1, "bindings": {"x": [1]}}'])
 def test_a_damaged_index_costs_time_and_nothing_else(place: Place, content: bytes) -> None:
     Path(place.project, "bindings-index.json").write_bytes(content)
@@ -102,16 +87,3 @@ def test_the_index_is_private_and_has_no_words(place: Place) -> None:
     entries = (files.read(str(index)) or {})["bindings"]
     assert len(entries) == COUNT
     assert {name for entry in entries.values() for name in entry[-1]} <= set(FIELDS)
-
-
-def test_a_few_that_changed_do_not_have_it_written_again(place: Place) -> None:
-    index = Path(place.project, "bindings-index.json")
-    before = index.stat().st_mtime_ns, index.stat().st_ino
-    put(place, 7, session="ses_new")
-    write_index(place)
-    assert (index.stat().st_mtime_ns, index.stat().st_ino) == before
-    for number in range(COUNT):
-        put(place, number, session="ses_all")
-    write_index(place)
-    entries = (files.read(str(index)) or {})["bindings"]
-    assert {text_in(entry[-1], "session") for entry in entries.values()} == {"ses_all"}

@@ -72,18 +72,6 @@ def test_a_turn_of_a_process_that_goes_on_is_one_statement_a_commit(store, count
     assert counted == ["WITH"] * 5
 
 
-@pytest.mark.extended
-@pytest.mark.usefixtures("forgetful")
-def test_statements_per_turn_do_not_grow_with_history(store, counted):
-    place = open_place(store, "spec-42")
-    counts = []
-    for number in range(1, 21):
-        counted.clear()
-        record_turn(store, place, prepare_turn(place, number))
-        counts.append(len(counted))
-    assert len(set(counts)) == 1
-
-
 @pytest.mark.usefixtures("forgetful")
 def test_much_is_sent_by_the_megabyte(store, counted):
     store.commit(samples.home())
@@ -98,21 +86,3 @@ def test_much_is_sent_by_the_megabyte(store, counted):
         "COMMIT",
     ]
     assert store.message_count(CONVERSATION) == 10
-
-
-@pytest.mark.extended
-def test_of_a_long_conversation_only_what_is_needed_is_read(store, monkeypatch):
-    store.commit(samples.home())
-    store.commit([samples.said(seq) for seq in range(1, 1_001)])
-    read = []
-    whole = type(store)._read
-
-    def counted(self, query, *values: object):
-        rows = whole(self, query, *values)
-        read.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(type(store), "_read", counted)
-    found = store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=20)
-    assert [message.seq for message in found] == list(range(981, 1_001))
-    assert sum(read) <= 100

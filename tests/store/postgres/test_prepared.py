@@ -24,25 +24,6 @@ def names_on(connection):
     return {name for (name,) in found if name.startswith("upthread_")}
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    "values",
-    [
-        (b"\0\xff", 7, None, -1),
-        (b"", -(2**63), b"x", 2**31 - 1),
-        (None, None, None, None),
-        (b"x" * 100_000, 0, b"\xed\xa0\x80", 0),
-    ],
-    ids=["mixed", "ends", "nulls", "large"],
-)
-def test_what_is_sent_comes_back(connection, values):
-    statements = Prepared(connection, is_allowed=True)
-    for _ in range(2):
-        assert statements.rows(ECHO, values) == [values]
-    cursor = connection.execute(ECHO, values, binary=True)
-    assert cursor.fetchall() == [values]
-
-
 def test_a_statement_is_prepared_once_for_each_kind_of_values_and_a_list_never(connection):
     statements = Prepared(connection, is_allowed=True)
     assert statements.rows(b"SELECT unnest($1::bytea[])", ([b"a", b"b"],)) == [(b"a",), (b"b",)]

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from upthread.core.commands import RecordAct, RecordExamined
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.types import TextPart, UpstreamSessionId
+from upthread.core.commands import RecordAct
+from upthread.core.types import TextPart
 from upthread.errors import ConflictError, FencedError
 from upthread.store.postgres import PostgresStore, remembered
 from upthread.testing.store_conformance import samples
@@ -115,22 +114,6 @@ def test_a_lease_that_was_lost_keeps_the_batch_out(store, other, ways):
     assert store.message_count(CONVERSATION) == 2
 
 
-@pytest.mark.extended
-def test_a_connection_that_was_cut_is_no_reason_to_write_twice(store, address, ways):
-    store.commit([*samples.home(), samples.said(1)])
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE application_name = 'upthread' AND datname = current_database()"
-        )
-    ways.clear()
-    assert store.message_count(CONVERSATION) == 1
-    store.commit([samples.said(2)])
-    assert ways[-1] == "looked up"
-    assert store.message_count(CONVERSATION) == 2
-    assert store.verify(CONVERSATION) is None
-
-
 def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, address, ways):
     store.commit([*samples.home(), samples.said(1)])
     ways.clear()
@@ -155,33 +138,6 @@ def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, 
     assert store.message_count(CONVERSATION) == 2
 
 
-@pytest.mark.extended
-def test_rows_stay_in_the_order_they_were_given(store, ways):
-    store.commit([*samples.home(), samples.said(1)])
-    ways.clear()
-    files = [ExaminedFile(path=f"{n % 3}.py", how="read", state="missing") for n in range(6)]
-    files[5] = ExaminedFile(path="2.py", how="written", state="missing")
-    store.commit(
-        [
-            RecordExamined(
-                conversation_id=CONVERSATION,
-                turn_id=TURN,
-                first_ordinal=at,
-                upstream_session_id=UpstreamSessionId("ses_a"),
-                files=tuple(files[at : at + 3]),
-                recorded_at_ms=9_000,
-            )
-            for at in (0, 3)
-        ]
-    )
-    assert ways == ["one"]
-    assert {file.path: file.how for file in store.examined(CONVERSATION)} == {
-        "0.py": "read",
-        "1.py": "read",
-        "2.py": "written",
-    }
-
-
 def test_what_nothing_would_stop_a_second_time_is_looked_up(store, ways):
     """An act by itself has no unique key; beside a turn's, it goes in or stays out with it."""
     act = RecordAct(
@@ -193,17 +149,6 @@ def test_what_nothing_would_stop_a_second_time_is_looked_up(store, ways):
     store.commit([samples.turn("trn_two"), act])
     assert ways == ["looked up", "one"]
     assert len(store.acts(CONVERSATION)) == 1
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("limit", ["BYTES_MAX", "STEPS_MAX"])
-def test_what_is_large_is_sent_bit_by_bit(store, ways, monkeypatch, limit):
-    monkeypatch.setattr(remembered, limit, 1)
-    store.commit([*samples.home(), samples.said(1)])
-    ways.clear()
-    store.commit([samples.said(2), samples.said(3)])
-    assert ways == ["looked up"]
-    assert store.verify(CONVERSATION) is None
 
 
 @pytest.mark.extended

@@ -11,12 +11,10 @@ from psycopg import errors
 from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import EXTENDED, SOAK
 
-from upthread.core.commands import EnqueueTransition
 from upthread.errors import StoreError
 from upthread.store.postgres import PostgresStore, migrate
 from upthread.store.sql.statements import read_migrations
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 
 PROCESSES = 4
 VERSION = len(read_migrations("postgres"))
@@ -43,13 +41,6 @@ def test_a_database_without_a_schema_is_refused_with_the_cure(fresh_address):
     assert "upthread migrate" in caught.value.hint
     with psycopg.connect(fresh_address) as connection, pytest.raises(errors.InvalidSchemaName):
         connection.execute("CREATE TABLE upthread.made_by_opening (id INTEGER)")
-
-
-@EXTENDED
-def test_migrating_again_changes_nothing(fresh_address):
-    assert migrate(fresh_address)[1:] == (0, VERSION)
-    assert migrate(fresh_address)[1:] == (VERSION, VERSION)
-    PostgresStore(fresh_address).close()
 
 
 @EXTENDED
@@ -120,40 +111,3 @@ def test_processes_open_at_once_a_database_that_has_no_schema_yet(tmp_path, open
     for process in opening:
         process.communicate(timeout=60)
         assert process.returncode == 0
-
-
-@EXTENDED
-def test_a_role_with_no_more_than_the_documented_rights_does_everything(address, tmp_path):
-    grants = """
-        DROP ROLE IF EXISTS upthread_worker;
-        CREATE ROLE upthread_worker LOGIN;
-        GRANT USAGE ON SCHEMA upthread TO upthread_worker;
-        GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA upthread TO upthread_worker;
-        GRANT UPDATE ON upthread.conversation, upthread.lease, upthread.transition
-            TO upthread_worker;
-        GRANT UPDATE, DELETE ON upthread.worker, upthread.procrastinate_jobs,
-            upthread.procrastinate_workers, upthread.procrastinate_periodic_defers
-            TO upthread_worker;
-        GRANT USAGE ON ALL SEQUENCES IN SCHEMA upthread TO upthread_worker;
-    """
-    with psycopg.connect(address) as connection:
-        connection.execute(grants)
-    store = PostgresStore(address.replace("postgres@", "upthread_worker@"))
-    lease = store.acquire_lease("spec-42", HOLDER)
-    fences = [samples.fence(lease)]
-    due = EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=1)
-    moved = [samples.run(), samples.moved(1), due]
-    store.commit([*samples.home(), samples.said(1), *moved], fences=fences)
-    store.commit([samples.moved(2)], fences=fences)
-    store.heartbeat(fences[0])
-    store.release_lease(fences[0])
-    assert store.message_count(CONVERSATION) == 1
-    assert store.verify(CONVERSATION) is None
-    store.close()
-    with psycopg.connect(address) as connection:
-        connection.execute("REVOKE ALL ON ALL TABLES IN SCHEMA upthread FROM upthread_worker")
-    with pytest.raises(StoreError) as caught:
-        PostgresStore(address.replace("postgres@", "upthread_worker@"))
-    assert "grant" in caught.value.hint
-    with psycopg.connect(address) as connection:
-        connection.execute("DROP OWNED BY upthread_worker; DROP ROLE upthread_worker")

@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
-from upthread.core.types import ConversationId, TextPart
+from upthread.core.types import TextPart
 from upthread.errors import ConflictError, StoreError
 from upthread.store.postgres import PostgresStore, migrate
 from upthread.store.postgres.server import Server
@@ -22,10 +20,6 @@ from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 OWN_SERVER = pytest.mark.xdist_group("own server")
 """Tests on one worker, so that their server is started once."""
 
-BLOCKED = """
-SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
-    AND clock_timestamp() - query_start > interval '1 ms' * %s
-"""
 
 WRITER = """
 import sys
@@ -63,15 +57,6 @@ try:
 except Exception as error:
     print(type(error).__name__, error, flush=True)
 """
-
-
-def wait_until_blocked(address, *, for_ms):
-    """Wait until a statement of the database has waited for a lock so long."""
-    deadline_s = time.monotonic() + 60
-    with psycopg.connect(address, autocommit=True) as watch:
-        while watch.execute(BLOCKED, (for_ms,)).fetchone() is None:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
 
 
 def child(program, *arguments: str):
@@ -187,63 +172,6 @@ def test_a_writer_stopped_within_a_transaction_is_cut_off_and_the_others_write(a
     assert out.startswith("ConflictError part 0 of message 1")
     assert [message.text for message in store.messages(CONVERSATION)] == ["the one that lives"]
     store.close()
-
-
-@pytest.mark.extended
-def test_scrubbing_is_not_cut_off_however_long_it_takes_and_all_else_is(address, monkeypatch):
-    monkeypatch.setattr("upthread.store.postgres.server._TRANSACTION_TIMEOUT", "300ms")
-    store = PostgresStore(address)
-
-    def backend():
-        return store.server.run("read", lambda connection: connection.info.backend_pid)
-
-    scrubbed_by = backend()
-    with psycopg.connect(address) as reader, ThreadPoolExecutor() as pool:
-        reader.execute("SELECT FROM upthread.part")
-        scrubbing = pool.submit(store.scrub)  # which waits for the reader
-        wait_until_blocked(address, for_ms=600)
-        reader.rollback()
-        scrubbing.result(60)
-    assert backend() == scrubbed_by  # else it was cut off, and done again
-    with pytest.raises(StoreError, match="transaction timeout"):
-        store.server.run_once("read", lambda found: found.execute(b"SELECT pg_sleep(1)"))
-    store.close()
-
-
-@pytest.mark.extended
-def test_a_killed_writer_does_not_hold_up_the_next(address):
-    store = PostgresStore(address)
-    store.commit(samples.home())
-    stopped = child(STOPPED_WITHIN_A_TRANSACTION, address, "look_up")
-    assert stopped.stdout.readline() == "holds its locks\n"
-    os.kill(stopped.pid, signal.SIGKILL)
-    stopped.communicate()
-    store.commit([samples.said(1)])
-    assert store.message_count(CONVERSATION) == 1
-    store.close()
-
-
-@pytest.mark.extended
-def test_threads_may_share_a_store(store):
-    store.commit([samples.home()[0], *(each for number in range(8) for each in home_of(number))])
-
-    def write(number):
-        for seq in range(1, 21):
-            store.commit([said_by(number, seq)])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(write, range(8)))
-    assert [store.message_count(ConversationId(f"con_{number}")) for number in range(8)] == [20] * 8
-
-
-def home_of(number):
-    owner = ConversationId(f"con_{number}")
-    new = samples.conversation(owner, key=samples.sibling_key(number + 1))
-    return [samples.OpenConversation(conversation=new), samples.turn(f"trn_{number}", owner=owner)]
-
-
-def said_by(number, seq):
-    return samples.said(seq, owner=ConversationId(f"con_{number}"), turn_id=f"trn_{number}")
 
 
 def test_a_pooler_without_prepared_statements_is_served(address):

@@ -166,12 +166,6 @@ def test_a_worker_that_takes_a_new_place_is_known_once(table, queue):
     assert table.workers() == ()
 
 
-@pytest.mark.extended
-def test_a_job_names_a_run_that_can_be_read(table, run_under_way):
-    assert table.run_of(1).run_id == run_under_way
-    assert table.run_of(99) is None
-
-
 def registration(*queues: str):
     return Registration(
         process=HOLDER,

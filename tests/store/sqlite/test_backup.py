@@ -126,22 +126,6 @@ def test_of_a_damaged_database_there_is_no_copy(path, tmp_path, key):
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-@pytest.mark.extended
-def test_a_copy_takes_the_place_of_a_database_that_is_kept(path, tmp_path, key):
-    copy_to(path, tmp_path / "copy.db", key=key)
-    store = SqliteStore(path, key=key)
-    store.commit([samples.said(2)])
-    store.close()
-    with copied(tmp_path / "copy.db", beside=path, key=key) as copy:
-        put_in_place(path, copy, path.with_name("kept.db"), key=key)
-    assert (count(path, key), count(path.with_name("kept.db"), key)) == (1, 2)
-    assert {each.name for each in path.parent.iterdir()} == {
-        "store.db",
-        "store.db-queue",
-        "kept.db",
-    }
-
-
 def test_it_is_refused_while_somebody_has_the_database_open(path, tmp_path, key, monkeypatch):
     monkeypatch.setattr(backup, "_BUSY_TIMEOUT_MS", 50)
     copy_to(path, tmp_path / "copy.db", key=key)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from contextlib import closing
 
 import apsw
@@ -61,20 +59,6 @@ def test_every_setting_is_in_force(tmp_path):
         "busy_timeout": 30_000,
     }
     store.close()
-
-
-@EXTENDED
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.95])
-def test_a_truncated_file_is_an_error_and_never_an_empty_store(tmp_path, share):
-    path = tmp_path / "store.db"
-    store = SqliteStore(path)
-    store.commit(samples.home())
-    store.commit([samples.said(seq, BIG) for seq in range(1, 20)])
-    store.close()
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(StoreError), closing(SqliteStore(path)) as damaged:
-        damaged.messages(CONVERSATION)
 
 
 def test_who_had_it_open_writes_nothing_into_the_schema_of_a_newer_version(tmp_path):
@@ -260,26 +244,3 @@ def test_a_closed_store_says_so(tmp_path):
         with pytest.raises(StoreError, match="closed") as caught:
             call()
         assert "open it again" in caught.value.hint
-
-
-@EXTENDED
-def test_opening_a_store_again_does_not_drop_the_locks_of_the_first(tmp_path):
-    """POSIX drops all locks of a process on a file when it closes any handle of it."""
-    path = tmp_path / "store.db"
-    take_lock = (
-        "import apsw, sys; connection = apsw.Connection(sys.argv[1]);"
-        "connection.set_busy_timeout(50); connection.execute('BEGIN IMMEDIATE')"
-    )
-
-    def can_another_process_write():
-        command = [sys.executable, "-c", take_lock, str(path)]
-        done = subprocess.run(command, capture_output=True, check=False, text=True)
-        assert done.returncode == 0 or "BusyError" in done.stderr, done.stderr
-        return done.returncode == 0
-
-    first = SqliteStore(path)
-    with first.database.transaction(is_synced=False):
-        SqliteStore(path).close()
-        assert not can_another_process_write()
-    assert can_another_process_write()
-    first.close()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 from contextlib import contextmanager
 
-import apsw
 import pytest
 from tests.support.default_turn import (
-    CHARACTERS,
     MESSAGES,
     commits_of,
     open_place,
@@ -26,8 +24,6 @@ from upthread.testing.store_conformance import samples
 TURNS = 40
 STATEMENTS_MAX = 27  # 5 commits: 10; 2 for `synchronous`; 15 for writes
 LOG_BYTES_MAX = 116_000  # 27 pages of 4 kB
-TEXT_BYTES = sum(CHARACTERS)
-SAID_IN_A_TURN = 4
 """Messages of a turn that are the user's or the assistant's."""
 
 
@@ -125,27 +121,6 @@ def test_a_new_link_is_synced_at_once(store, disk):
     assert disk.log_syncs - before == 1
 
 
-@EXTENDED
-def test_the_database_grows_by_little_more_than_the_text(store, place):
-    record_turns(store, place, [0])
-    before = store.database.connection.pragma("page_count")
-    record_turns(store, place, range(1, TURNS + 1))
-    grown = (store.database.connection.pragma("page_count") - before) * 4096
-    # Whole pages: raw rows of the same text take 1.3, and a seal is 32 bytes a row.
-    assert grown < 1.41 * TURNS * TEXT_BYTES
-
-
-@EXTENDED
-def test_a_turn_takes_so_many_statements_whatever_came_before(store, place):
-    counts = []
-    for number in range(TURNS):
-        with statements_of(store) as statements:
-            record_turn(store, place, prepare_turn(place, number))
-        counts.append(len(statements))
-    assert max(counts[1:]) <= STATEMENTS_MAX
-    assert len(set(counts[1:])) == 1
-
-
 @pytest.mark.parametrize("turns", [100, pytest.param(1_000, marks=EXTENDED)])
 def test_a_turn_takes_so_many_steps_of_the_engine_whatever_came_before(store, place, turns):
     """A statement that looks at all rows is still one statement."""
@@ -163,48 +138,8 @@ def test_a_turn_takes_so_many_steps_of_the_engine_whatever_came_before(store, pl
     assert steps[1] < 1.05 * steps[0]
 
 
-@EXTENDED
-def test_a_long_conversation_and_its_tail_are_read_in_few_statements(store, place, tmp_path):
-    record_turns(store, place, range(TURNS))
-    owner = place.conversation.conversation_id
-    again = SqliteStore(tmp_path / "store.db")
-    with statements_of(again) as statements:
-        assert len(again.messages(owner)) == TURNS * MESSAGES
-    # Its row, its parts, the names of its turns and of its upstream session.
-    assert len(statements) == 4
-    with statements_of(again) as statements:
-        again.messages(owner, newest=20)
-    (statement,) = statements
-    assert_reads_indexes_alone(again, statement, (1, 0, 20))
-    again.close()
-
-
 def test_resolve_is_one_statement_on_indexes_alone(store, place):
     with statements_of(store) as statements:
         assert store.resolve(place.conversation.key) is not None
     (statement,) = statements
     assert_reads_indexes_alone(store, statement, ("", "", "", 1))
-
-
-@pytest.mark.soak
-def test_prior_messages_are_one_range_scan_however_long_the_chain(store, place):
-    record_turns(store, place, range(TURNS))
-    connection = store.database.connection
-    more = [f"ses_{number}" for number in range(15)]
-
-    def pages_read(**chain):
-        before = connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0]
-        assert len(prior(store, place, **chain)) == 20 * SAID_IN_A_TURN
-        return connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0] - before
-
-    pages_read(more=more)
-    with statements_of(store) as statements:
-        assert pages_read() == pages_read(more=more)
-    # The empty statement ends the first, which reads the newest first and not all.
-    assert statements == [statements[0], ""] * 2
-    assert_reads_indexes_alone(store, statements[0], (1, 10_000), scan="SCAN p")
-    short = pages_read()
-    record_turns(store, place, range(TURNS, 5 * TURNS))
-    rows = 8 * 20  # of twenty turns; a row's page is a level deeper in a larger tree
-    pages_read()
-    assert pages_read() <= short + rows + 8

@@ -29,11 +29,6 @@ def path(tmp_path, key):
     return path
 
 
-@pytest.mark.extended
-def test_a_sound_file_has_no_faults(path, key):
-    assert check_file(path, key=key).is_sound
-
-
 def test_a_file_that_is_not_there_yet_is_sound_and_not_made(tmp_path):
     assert check_file(tmp_path / "none.db").is_sound
     assert not (tmp_path / "none.db").exists()
@@ -68,15 +63,6 @@ def test_a_row_that_nobody_finds_by_its_key_is_damage(tmp_path):
     store.close()
     (fault,) = check_file(path).faults
     assert "link_end" in fault
-
-
-@pytest.mark.extended
-def test_a_file_that_cannot_be_opened_says_why(path, key):
-    with path.open("r+b") as file:
-        file.write(os.urandom(4096))
-    found = check_file(path, key=key)
-    assert not found.is_open
-    assert "not a database" in found.faults[0]
 
 
 def test_an_empty_file_beside_its_key_is_damaged(path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tracemalloc
 
 import apsw
 import pytest
@@ -51,22 +50,6 @@ def change(path, statement, bindings=()):
     connection.execute(statement, bindings)
     assert connection.changes() > 0
     connection.close()
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("column", ["content", "kind", "call_id", "speaker"])
-@pytest.mark.parametrize("value", ["text", b"bytes", 1, 1.5, None])
-def test_a_value_of_another_type_is_read_as_what_it_is_or_is_said(path, column, value):
-    """One bit of a row's header makes bytes a text, or a text bytes."""
-    connection = apsw.Connection(str(path))
-    statement = f"UPDATE OR IGNORE part SET {column} = ? WHERE message_seq = 2 AND ordinal = 0"
-    with contextlib.suppress(apsw.ConstraintError):  # the schema forbids it
-        connection.execute(statement, (value,))
-    connection.close()
-    store = SqliteStore(path)
-    with contextlib.suppress(StoreError):
-        store.messages(CONVERSATION)
-    store.close()
 
 
 def test_names_are_looked_up_once_for_many_messages(path):
@@ -124,22 +107,3 @@ def test_a_row_that_no_index_leads_to_is_found_by_verifying(path):
         assert store.resolve(samples.KEY) is None
         with pytest.raises(StoreError, match=r"is damaged: .*conversation_by_key"):
             store.verify(CONVERSATION)
-
-
-@EXTENDED
-def test_reading_again_and_again_leaves_nothing_in_memory(tmp_path):
-    store = SqliteStore(tmp_path / "store.db")
-    store.commit([*samples.home(), samples.said(1)])
-
-    def read():
-        for _ in range(1_000):
-            store.messages(samples.CONVERSATION)
-            store.prior_messages(samples.CONVERSATION, upstream_session_ids=(), newest=1)
-
-    read()
-    tracemalloc.start()
-    read()
-    left = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    store.close()
-    assert left < 20_000  # a cursor of each read would be 400,000

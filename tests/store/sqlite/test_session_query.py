@@ -6,7 +6,7 @@ import pytest
 from tests.support.default_turn import open_place
 
 from upthread.core.commands import RecordProject
-from upthread.core.types import ProjectId, ProjectIdentity
+from upthread.core.types import ProjectIdentity
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import to_columns
 from upthread.store.sqlite.session_query import identities_in, open_session
@@ -52,23 +52,6 @@ def test_a_file_of_another_schema_or_with_other_identities_is_left_to_the_store(
     assert open_session(database, HERE, [version], named) is None
     ((*said, seal),) = known
     assert open_session(database, HERE, [version, [*said, seal[2:] + "00"]], named) is None
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("identity", "is_same"),
-    [
-        (ProjectIdentity(path="/somewhere", root_commit="cafe"), False),
-        (ProjectIdentity(path="/elsewhere", root_commit="c0ffee"), False),
-        (ProjectIdentity(path="/elsewhere", root_commit="cafe"), True),
-        (ProjectIdentity(path="/elsewhere"), True),
-    ],
-)
-def test_another_project_changes_nothing_unless_it_shares_path_or_root(opened, identity, is_same):
-    store, database, identities, key = opened
-    named = (key.project_id, key.workstream, key.role, key.slot)
-    store.commit([RecordProject(project_id=ProjectId("prj_other"), identity=identity)])
-    assert (open_session(database, HERE, identities, named) is not None) == is_same
 
 
 def test_a_path_that_is_no_unicode_is_told_apart_by_the_store_and_left_to_it(opened):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.surfaces.conftest import Terminal
 
 from upthread.core.actors import MARKS, PROGRAM
 from upthread.surfaces.cli.call import is_at_terminal, is_person, who_acts
@@ -51,20 +50,6 @@ def test_a_model_in_a_shell_of_its_agent_s_is_no_person_terminal_or_not(asked):
     shown = asked("show", "w").out
     assert "suggested by a model (claude-code):  Good day" in shown
     assert "upthread answer w opening" in shown
-
-
-@pytest.mark.extended
-def test_a_clean_environment_below_an_agent_is_still_an_agents(asked):
-    words = asked.words("answer", "w", "opening", "Good day")
-    clean = [f"{name}={value}" for name, value in asked.environment.items()]
-    wrapped = Terminal(
-        ["sh", "-c", '"$@"; true', "sh", "env", "-i", "TERM=xterm-256color", *clean, *words],
-        asked.directory,
-        {**asked.environment, "CLAUDECODE": "1"},
-    )
-    wrapped.wait_for("w: suggested; a person decides")
-    wrapped.end()
-    assert who_answered(asked) == ["model"]
 
 
 @pytest.mark.parametrize("variable", MARKS)

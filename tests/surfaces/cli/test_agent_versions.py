@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
-from tests.agents.conftest import SCRIPTED
 from tests.support.decisions_told import decisions_told
 
 import upthread
@@ -38,52 +36,11 @@ def test_tell_says_it_once_and_not_in_the_next_turn(up):
     assert "tested with" not in up("tell", "a/planner", "again").err
 
 
-@pytest.mark.extended
-def test_in_json_it_is_a_notice(up):
-    stream = up("tell", "b/planner", "hello", "--agent", "gemini", "--json").stream
-    (notice,) = [line for line in stream if line["type"] == "notice"]
-    assert notice["text"] == LINE
-    assert notice["kind"] == "agent_version"
-    assert notice["about"] == {
-        "agent": "gemini",
-        "version": upthread.__version__,
-        "tested_with": "0.61.0",
-    }
-
-
 def test_run_says_it_once_for_all_its_steps(up):
     up.configure(TWO_STEPS)
     done = up("run", "c", "--spec", "spec.md", "--agent", "gemini")
     assert (done.out + done.err).count(LINE) == 1
     assert decisions_told(done.out) == [FIRST, FIRST]
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("calls_itself", "tested_with"),
-    [("OpenCode", "1.18.33"), ("@agentclientprotocol/codex-acp", "2.6.0")],
-)
-def test_an_agent_that_is_named_by_its_command_is_judged_by_what_it_calls_itself(
-    up, calls_itself, tested_with
-):
-    command = json.dumps([sys.executable, "-I", str(SCRIPTED)])
-    up.configure(
-        f"[agents.mine]\ncommand = {command}\n"
-        f"environment = {{ SCRIPTED_NAME = {json.dumps(calls_itself)}, "
-        f'SCRIPTED_SESSION = "ses_{tested_with}" }}\n'
-    )
-    done = up("tell", f"e{tested_with[0]}/planner", "hello", "--agent", "mine")
-    line = (
-        f"mine 1.2.3 is older than {tested_with}, which this upthread was tested with; "
-        "try what it does: upthread doctor --probe mine"
-    )
-    assert line in done.err
-
-
-@pytest.mark.extended
-def test_an_agent_that_calls_itself_nothing_known_is_not_judged(up):
-    done = up("tell", "d/planner", "hello", "--agent", "opencode")
-    assert "tested with" not in done.err
 
 
 OF_2 = (
@@ -101,19 +58,6 @@ def with_opencode_2(tmp_path, make_upthread):
     program.write_text("#!/bin/sh\necho 2.1.4\n")
     program.chmod(0o755)
     return made
-
-
-@pytest.mark.extended
-def test_setup_says_what_is_known_of_another_major_version_and_writes_what_works_in_both(
-    with_opencode_2,
-):
-    up = with_opencode_2
-    done = up("setup", "opencode", "--yes")
-    assert OF_2 in done.err
-    (plugin,) = (up.home / ".config" / "opencode").rglob("*.js")
-    assert "export default { id:" in plugin.read_text()
-    assert up("setup", "opencode", "--remove", "--yes").code == 0
-    assert not plugin.exists()
 
 
 def test_agents_says_of_an_untested_major_version_what_works_and_what_does_not(with_opencode_2):

@@ -120,32 +120,6 @@ def test_names_are_data_and_never_a_path(shared):
     assert not (shared.directory.parent / "etc").exists()
 
 
-@pytest.mark.extended
-def test_broken_files_are_named_with_the_place_of_the_fault(shared):
-    config = shared.directory / "upthread.toml"
-    for content, words in (
-        ("agent = ", "is not valid TOML"),
-        ("agnet = 'x'", "agnet"),
-        ("[roles.planner]\ncontinuity = 'sometimes'", "continuity"),
-        (b"\xff\xfe".decode("latin-1"), "is not valid TOML"),
-    ):
-        config.write_text(content)
-        done = shared("ls", code=1)
-        assert str(config) in done.err
-        assert words in done.err
-        assert "Traceback" not in done.err
-    config.unlink()
-
-    role = shared.directory / ".claude" / "agents" / "reviewer.md"
-    role.parent.mkdir(parents=True)
-    role.write_text("---\nname: [unclosed\n---\nYou review.\n")
-    broken = shared("tell", "w/reviewer", "hi", *REHEARSAL, code=1)
-    other = shared("tell", "w/planner", "hi", *REHEARSAL)
-    role.unlink()
-    assert f"{role}: the front matter is not valid YAML" in broken.err
-    assert other.code == 0, "a broken role file is a fault only for whoever uses that role"
-
-
 def test_errors_in_json_are_one_object_whatever_went_wrong(shared):
     for arguments, kind, code in (
         (("show", "nowhere"), "not_found", 3),

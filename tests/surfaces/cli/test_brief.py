@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 
 import pytest
@@ -22,33 +21,6 @@ def editing(shared, script: str):
         f"{script}; path.write_text(text)"
     )
     return shared.beside(EDITOR=shlex.join([sys.executable, "-c", whole]))
-
-
-@pytest.mark.extended
-def test_a_briefing_tells_what_was_done_without_any_model(shared):
-    (shared.directory / "notes.md").write_text("notes")
-    prompt = f"Plan the export. [[rehearse: read notes.md]] {PLAN} {REPORT}"
-    shared("tell", "b1/planner", prompt, "--agent", "rehearsal")
-    told = shared("brief", "b1/planner").out
-    assert told.startswith("# Briefing\n\n## Goal\nPlan the export.")
-    assert "## Decisions already made\n- CSV first (planner, message " in told
-    assert "## Findings already confirmed\n- no tests yet (planner, message " in told
-    assert "## Plan\n- look around (pending)\n- write it (pending)" in told
-    assert told.endswith("Build on this briefing.\n")
-
-
-@pytest.mark.extended
-def test_a_persons_text_is_kept_and_marked(shared):
-    shared("tell", "b2/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
-    edit = editing(shared, "text = text.replace('- CSV first', '- JSON first')")
-    edited = edit("brief", "b2/planner", "--edit").out
-    assert "## Decisions already made\n*Edited by a person.*\n- JSON first" in edited
-    assert shared("brief", "b2/planner").out == edited
-    as_json = shared("brief", "b2/planner", "--json").json
-    assert as_json["edits"] == 1
-    assert [each["heading"] for each in as_json["sections"] if each["is_edited"]] == [
-        "Decisions already made"
-    ]
 
 
 def test_broken_structure_is_kept_as_a_note_and_said(shared):
@@ -142,18 +114,3 @@ def test_at_a_terminal_no_line_of_an_agent_stands_where_ours_do(shared):
     assert [line for line in lines if not line.startswith("│")] == []
     shown = [line.removeprefix("│").removeprefix(" ") for line in lines]
     assert " ".join(" ".join(shown).split()) == " ".join(piped.split()), "all of it, and no more"
-
-
-@pytest.mark.extended
-def test_with_both_streams_in_one_pipe_it_stays_what_an_agent_is_told(shared):
-    shared("tell", "b7/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
-    both = subprocess.run(
-        shared.words("brief", "b7/planner"),
-        cwd=shared.directory,
-        env=shared.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=True,
-    )
-    assert both.stdout.decode() == shared("brief", "b7/planner").out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from upthread.core.decision.words import RESUME, done_in_words
 
 
@@ -18,14 +16,6 @@ def test_open_becomes_the_agent_in_the_sessions_directory(shared):
     assert dry.out == f"cd {shared.directory} && opencode --session {session}\n"
     assert as_json["command"] == ["opencode", "--session", session]
     assert f"opencode --session {session}" in shared("show", "o1").out
-
-
-@pytest.mark.extended
-def test_open_without_an_interface_says_how_to_go_on(shared):
-    shared("tell", "o2/planner", "hi", "--agent", "rehearsal")
-    refused = shared("open", "o2/planner", code=2)
-    assert "rehearsal has no interface of its own" in refused.err
-    assert "upthread tell o2/planner" in refused.err
 
 
 def test_adopted_session_is_resumed_and_a_foreign_one_is_refused(shared):

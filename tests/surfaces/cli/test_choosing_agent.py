@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
@@ -57,22 +56,3 @@ def test_whoever_closes_the_input_has_chosen_none(two):
     assert terminal.end() == 2
     assert "no agent was chosen" in terminal.seen
     two("show", "closed", code=3)
-
-
-@pytest.mark.extended
-def test_the_configured_agent_is_taken_without_asking(two):
-    two.configure('agent = "gemini"\n')
-    two("tell", "configured/planner", "hello")
-    (two.directory / "upthread.toml").unlink()
-    assert two("show", "configured", "--json").json["roles"][0]["agent"] == "gemini"
-
-
-@pytest.mark.extended
-def test_an_agent_is_called_by_its_program_too_but_for_one_a_person_has_called_so(two):
-    said = two("tell", "alias/planner", "hello", "--agent", "claude", code=None)
-    assert "was not found on PATH" in said.err, "known, and not installed here"
-    command = [sys.executable, "-I", "-m", "upthread.agents.rehearsal"]
-    two.configure(f"[agents.claude]\ncommand = {json.dumps(command)}\n")
-    two("tell", "own/planner", "[[rehearse: say hi]]", "--agent", "claude")
-    assert two("show", "own", "--json").json["roles"][0]["agent"] == "claude"
-    (two.directory / "upthread.toml").unlink()

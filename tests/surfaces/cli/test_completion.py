@@ -29,12 +29,6 @@ def offered(shared):
 
 
 @pytest.mark.extended
-def test_verbs_are_offered(offered):
-    assert offered("st") == ["status"]
-    assert {"tell", "run", "demo"} <= set(offered(""))
-
-
-@pytest.mark.extended
 def test_options_are_offered_of_the_verb_and_of_every_verb(offered):
     assert set(offered("tell --")) >= {"--agent", "--continue", "--json", "--db", "--help"}
     assert offered("tell --tok") == ["--tokens-max"]
@@ -68,14 +62,6 @@ def test_agents_are_offered(offered):
 
 def test_words_of_a_choice_are_offered(offered):
     assert offered("audit w --format ") == ["md", "html", "json", "atif", "otel"]
-
-
-@pytest.mark.soak
-def test_the_project_is_the_one_that_the_line_names(offered, shared, tmp_path):
-    elsewhere = tmp_path / "elsewhere.db"
-    assert offered(f"-C {shared.directory} show {WS}/", tmp_path) == [f"{WS}/planner"]
-    assert offered(f"show -C {shared.directory} {WS}/", tmp_path) == [f"{WS}/planner"]
-    assert offered(f"show --db {elsewhere} {WS}/") == []
 
 
 def test_a_broken_configuration_offers_nothing_and_says_nothing(offered, shared):

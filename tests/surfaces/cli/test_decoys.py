@@ -134,23 +134,6 @@ def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
     clone.decoys.assert_nothing_ran()
 
 
-@pytest.mark.soak
-def test_a_persons_editor_is_the_installed_one(clone):
-    clone.up("tell", "spec-42/planner", "Plan it. [[rehearse: say ok]]", "--agent", "rehearsal")
-    editor = clone.home / "bin" / "my-editor"
-    editor.write_text('#!/bin/sh\necho "- from $PWD" >> "$1"\n')
-    editor.chmod(0o755)
-    clone.up.environment["EDITOR"] = "my-editor"
-    edited = clone.up("brief", "spec-42/planner", "--edit").out
-    assert "- from /" in edited
-    assert str(clone.clone) not in edited, "it begins in a folder of ours"
-    editor.unlink()
-    refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
-    del clone.up.environment["EDITOR"]
-    assert "outside of this repository" in refused.err
-    clone.decoys.assert_nothing_ran()
-
-
 RECORDER = """\
 #!/bin/sh
 for word; do echo "<$word>"; done > {told}
@@ -202,17 +185,6 @@ def test_an_editor_begins_in_a_folder_of_ours_and_finds_nothing_of_the_clone(clo
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("word", ["./my-editor", "bin/my-editor", "../project/my-editor"])
-def test_an_editor_is_not_started_by_a_name_that_leads_from_the_working_directory(
-    clone, editor, word
-):
-    clone.up.environment["EDITOR"] = word
-    refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
-    assert f"{word!r} is not on PATH outside of this repository" in refused.err
-    clone.decoys.assert_nothing_ran()
-
-
-@pytest.mark.soak
 def test_no_file_of_a_repository_names_an_editor(clone, editor):
     """Not git's configuration, which other programs take one from, nor ours, nor a .env file."""
     decoy = clone.clone / "my-editor"
@@ -229,19 +201,6 @@ def test_no_file_of_a_repository_names_an_editor(clone, editor):
     (clone.clone / "upthread.toml").unlink()
     assert "unknown field `editor`" in refused.err
     clone.decoys.assert_nothing_ran()
-
-
-@EXTENDED
-def test_what_is_opened_is_the_installed_agent_and_looks_nothing_up_in_the_clone(at_work):
-    agent = at_work.home / "bin" / "opencode"
-    before = agent.read_text()
-    agent.write_text(before.replace('echo "opened', 'echo "$PATH"; echo "opened'))
-    opened = at_work.up("open", "spec-42/constructor").out
-    agent.write_text(before)
-    path, line, *_ = opened.splitlines()[-2:]
-    assert line.startswith("opened ")
-    assert [each for each in path.split(":") if not each.startswith("/")] == []
-    at_work.decoys.assert_nothing_ran()
 
 
 def drained(clone: InClone) -> list[str]:
@@ -318,17 +277,6 @@ def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
     clone.decoys.assert_nothing_ran()
 
 
-@EXTENDED
-def test_the_status_line_runs_none(clone):
-    shown = clone.up("status", "--snippet", "--json", code=None)
-    if shown.code:
-        shown = clone.up("use", "--status-line", "--json", code=None)
-    line = shown.json["snippet"]["statusLine"]["command"]
-    done = clone.run(["/bin/sh", "-c", line], said=json.dumps({"cwd": str(clone.clone)}).encode())
-    assert b"spec-42" in done.stdout
-    clone.decoys.assert_nothing_ran()
-
-
 # --- what an earlier version has set up ---------------------------------------------------------
 
 
@@ -349,12 +297,6 @@ def as_once_set_up(clone: InClone) -> Path:
     config.write_text(old)
     installed.write_text(json.dumps(known))
     return config
-
-
-@pytest.mark.soak
-def test_a_drain_that_an_earlier_version_wrote_down_is_started_isolated(clone):
-    as_once_set_up(clone)
-    test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, "claude")
 
 
 @EXTENDED

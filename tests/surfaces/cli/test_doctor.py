@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.agent_stores.opencode_database import (
-    SESSIONS,
     OpenCodeDatabase,
     damaged_database,
     text,
     tool,
 )
-from tests.agents.opencode.test_histories import fingerprint
 from tests.agents.test_repair import damaged_rollout, damaged_transcript
 from tests.support.agent_homes import compressed
 
@@ -33,35 +31,6 @@ def diagnosed(out: str) -> list[str]:
 
 def database_of(up) -> Path:
     return up.home / ".local" / "share" / "opencode" / "opencode.db"
-
-
-@pytest.mark.extended
-def test_the_incidents_database_is_diagnosed_and_repaired_in_a_copy_while_it_is_in_use(up):
-    database = damaged_database(database_of(up))  # stays open, as in a running OpenCode
-    before = fingerprint(database.path.parent)
-    up.is_forked = True  # this process has the database open
-    diagnosed = up("doctor", "opencode", "--json").json
-    lines = up("doctor", "opencode").out.splitlines()
-    done = up("repair", "opencode", "--json").json
-    after = fingerprint(database.path.parent)
-    database.close()
-
-    assert after == before
-    assert diagnosed["sound"] == 3
-    assert len(diagnosed["findings"]) == SESSIONS
-    counts = [each["faults"]["every_call_has_a_result"] for each in diagnosed["findings"]]
-    assert sum(counts) == 311
-    assert len(lines) == 2 * SESSIONS + 1
-    assert all(line.startswith("  upthread repair opencode ses_") for line in lines[1:-1:2])
-    assert lines[-1] == f"3 histories sound, {SESSIONS} not"
-    (copy,) = done["copies"]
-    assert len(copy["edits"]) == 311
-    assert (copy["left"], copy["valid_for"]) == ([], list(PROVIDERS))
-    kept = Path(copy["before"]).parent
-    assert {name: sums[0] for name, sums in fingerprint(kept).items()} == {
-        name: sums[0] for name, sums in before.items()
-    }
-    assert up.home / "upthread" / "repairs" in Path(copy["after"]).parents
 
 
 def test_one_session_is_repaired_alone_and_shown_as_a_diff(up):
@@ -158,19 +127,6 @@ def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
         "valid_for": list(PROVIDERS),
     }
     assert "0 changes would make it valid" in up("repair", "d1/planner").out
-
-
-@pytest.mark.extended
-def test_what_is_no_history_is_counted_apart_in_the_last_line(up):
-    up("tell", "d1/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    up("setup", "codex", "--yes")
-    (entries,) = (up.home / ".codex").glob("*.json")
-    entries.write_text("not what was written")
-    findings = up("doctor", "--json").json["findings"]
-    assert {each["store"] for each in findings} == {"hooks"}
-    assert diagnosed(up("doctor").out)[-1] == (
-        f"1 history sound, 0 not; {len(findings)} other findings"
-    )
 
 
 def test_a_sound_store_has_nothing_to_repair(up):

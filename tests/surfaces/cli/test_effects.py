@@ -63,19 +63,6 @@ def test_what_may_have_been_done_is_listed_and_not_done_again_before_somebody_lo
     assert deployments(up) == 1
 
 
-@pytest.mark.soak
-def test_a_run_that_ends_well_says_what_is_in_doubt_and_by_its_exit_code(up):
-    task = f"task = '''{REPORTS}'''"
-    up.configure(f'[[pipeline.steps]]\nrole = "auditor"\n{task}\n')
-    told = up("run", "w", "Look.", *AGENT, code=IN_DOUBT)
-    assert "w: done" in told.out
-    assert "may have been done, or not" in told.out
-    result = up("run", "w", "Look.", *AGENT, "--json", code=IN_DOUBT).stream[-1]
-    assert (result["status"], len(result["in_doubt"])) == ("done", 1)
-    up("effects", "w", "done")
-    up("run", "w", "Look again.", *AGENT)
-
-
 @EXTENDED
 @pytest.mark.parametrize("said", ["not-done", "again"])
 def test_what_a_person_says_may_be_done_is_done(up, said):
@@ -84,17 +71,6 @@ def test_what_a_person_says_may_be_done_is_done(up, said):
     assert up("effects", "w").out == "nothing of w is held back\n"
     up("tell", "w/auditor", DEPLOY, *AGENT)
     assert deployments(up) == 2
-
-
-@pytest.mark.soak
-def test_what_a_person_says_was_done_is_known_as_done(up):
-    up("effects", "w", "done")
-    (effect,) = up("show", "w", "--effects", "--json").json["effects"]
-    assert (effect["state"], effect["settled"]) == ("done", "done")
-    assert any(act["what"] == "settled" for act in acts(up))
-    told = up("tell", "w/planner", "--continue", "--json").stream
-    assert told[-1]["outcome"] == "ok", "it is refused, and the agent goes on without it"
-    assert deployments(up) == 1
 
 
 def acts(up):
@@ -214,68 +190,3 @@ def test_an_approved_run_whose_action_nobody_heard_the_end_of_is_not_plainly_app
     place("effects", "w", "not-done")
     assert " approved " in place("ls").out
     place("run", "w")
-
-
-@EXTENDED
-def test_what_is_in_doubt_of_a_run_is_in_its_stream_its_result_and_how_it_stands(place):
-    place.configure(pipeline(constructor=f"{PUSH} {REPORTS}", validator=APPROVES))
-    stream = place("run", "w", "Release it.", *AGENT, "--json", code=IN_DOUBT).stream
-    (notice,) = [line for line in stream if line["type"] == "notice" and line["kind"] == "in_doubt"]
-    (effect_id,) = stream[-1]["in_doubt"]
-    assert notice["about"]["effect_id"] == effect_id
-    assert notice["about"]["look"] == "git ls-remote origin refs/heads/main"
-    assert (stream[-1]["status"], stream[-1]["state"]) == ("approved", "unsettled")
-    assert stream[-1]["next"] == ["upthread effects w"]
-    shown = place("show", "w", "--json").json
-    assert (shown["status"], shown["state"]) == ("approved", "unsettled")
-    assert [each["effect_id"] for each in shown["in_doubt"]] == [effect_id]
-    constructor, validator = shown["roles"]
-    assert (constructor["state"], constructor["in_doubt"]) == ("unsettled", [effect_id])
-    assert constructor["last_turn"]["ending"] == "finished: done"
-    assert (validator["state"], validator["in_doubt"]) == ("approved", [])
-    assert validator["verdict"]["in_doubt"] == [effect_id]
-    assert validator["last_turn"]["ending"] == "finished: approved"
-
-
-@EXTENDED
-def test_tell_says_at_its_end_what_is_in_doubt_and_only_its_own_is_its_exit_code(place):
-    own = place("tell", "w/constructor", PUSH, *AGENT, code=IN_DOUBT)
-    assert PUSHED in own.err
-    assert LOOK in own.err
-    assert "upthread effects w" in own.err
-    other = place("tell", "w/auditor", "[[rehearse: say hi]]", *AGENT, "--json").stream[-1]
-    assert (len(other["in_doubt"]), other["exit_code"]) == (1, 0)
-    place("effects", "w", "done")
-    settled = place("tell", "w/constructor", "[[rehearse: say hi]]", "--json").stream[-1]
-    assert (settled["in_doubt"], settled["exit_code"]) == ([], 0)
-
-
-@pytest.mark.soak
-def test_an_approval_that_no_longer_holds_is_never_that_word_alone(place):
-    place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
-    place("run", "w", "Build it.", *AGENT)
-    assert " approved " in place("ls").out
-    (place.directory / "new.txt").write_text("changed since\n")
-    assert " outdated " in place("ls").out
-    shown = place("show", "w").out
-    assert "): outdated" in shown
-    assert "validator: approved, of something that has changed since" in shown
-    assert (
-        "verdict      approved, of something that has changed since"
-        in place("show", "w/validator").out
-    )
-
-
-@EXTENDED
-def test_half_a_run_is_halfway_and_says_whether_each_role_has_finished(place):
-    place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
-    place("run", "w", "Build it.", *AGENT, "--steps", "1")
-    assert " halfway " in place("ls").out
-    assert "finished: done" in place("ls", "w").out
-    shown = place("show", "w", "--json").json
-    assert (shown["state"], shown["status"]) == ("halfway", "idle")
-    (role,) = shown["roles"]
-    assert (role["last_turn"]["is_finished"], role["last_turn"]["ending"]) == (
-        True,
-        "finished: done",
-    )

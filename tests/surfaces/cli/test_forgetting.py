@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -146,14 +145,6 @@ def test_no_error_shows_a_secret(up):
     assert told.code != 0
     assert SECRET not in told.err
     assert SECRET not in up("show", SECRET, "--json", code=3).out
-
-
-@pytest.mark.extended
-def test_a_directory_that_others_own_is_refused_in_words(up):
-    up("tell", "w/planner", "hello")
-    os.chown(up.home / "upthread", 12345, 12345)
-    refused = up("ls", code=1)
-    assert "belongs to user 12345 (name a place of your own)" in refused.err
 
 
 @pytest.mark.extended

@@ -11,10 +11,8 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from tests.support.decisions_told import decisions_told
 from tests.support.sets import spread
 
-from upthread.core.decision.words import FIRST
 from upthread.core.states import State
 
 pytestmark = pytest.mark.extended
@@ -178,14 +176,3 @@ def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: st
     allowed = {DONE, WAITS_FOR_A_HUMAN} if code is None else {code}
     assert done.returncode in allowed, (printed, done.stdout, done.stderr)
     assert not (shared.directory / "made").exists()
-
-
-def test_a_role_that_is_running_goes_on_by_itself(shared):
-    child = shared.start("tell", "running/planner", WAITS, *REHEARSAL)
-    assert child.stderr
-    assert decisions_told(child.stderr.readline()) == [FIRST]
-    shown = shared("show", "running").out
-    assert ": running" in shown
-    assert commands_in(shown) == []
-    child.kill()
-    child.communicate(timeout=30)

@@ -101,22 +101,6 @@ def test_an_environment_that_is_gone_is_told_once_in_each_session(set_up):
 
 
 @pytest.mark.soak
-def test_a_session_that_had_begun_before_is_told_with_its_next_event(set_up):
-    set_up.hook()
-    set_up.first.remove()
-    assert "is gone" in json.dumps(set_up.hook("UserPromptSubmit"))
-    assert set_up.hook("UserPromptSubmit") == {}
-
-
-@pytest.mark.soak
-def test_a_package_that_is_gone_is_told_as_well(set_up):
-    text = set_up.launcher.read_text()
-    (line,) = (each for each in text.splitlines() if each.startswith("package="))
-    set_up.launcher.write_text(text.replace(line, "package=/nowhere/upthread"))
-    assert "is gone" in json.dumps(set_up.hook())
-
-
-@pytest.mark.soak
 def test_a_home_that_is_gone_is_told_at_a_sessions_start(set_up):
     set_up.launcher.unlink()
     told = set_up.hook()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -114,34 +113,6 @@ def test_a_verb_that_reads_loads_few_modules_and_files_and_starts_nothing(
     assert found.processes == 0
 
 
-@pytest.mark.extended
-def test_an_overview_of_nothing_loads_no_store_and_no_redactor(make_upthread, tmp_path):
-    found = measured(make_upthread(tmp_path))
-    assert found.modules & (NEVER | {"apsw", "re2", "upthread.client.project"}) == set()
-    assert (len(found.modules) <= 235, found.processes) == (True, 0), len(found.modules)
-
-
-@pytest.mark.extended
-def test_a_turn_that_goes_on_loads_nothing_that_starts_git(shared):
-    begin(shared)
-    going_on = ("tell", "w/planner", "[[rehearse: say on]]", "--agent", "rehearsal")
-    starts_git = {"upthread.boundary.git.process", "tempfile", "shutil"}
-    assert loaded(shared, *going_on) & starts_git == set()
-
-
-@pytest.mark.extended
-def test_an_agent_that_a_person_configured_is_known_to_a_remembered_opening(
-    make_upthread, tmp_path
-):
-    up = make_upthread(tmp_path)
-    command = [sys.executable, "-I", "-m", "upthread.agents.rehearsal"]
-    up.configure(f"[agents.mine]\ncommand = {json.dumps(command)}\n")
-    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "mine")
-    age(up)
-    up("ls")
-    assert "mine has no interface of its own" in up("show", "w/planner").out
-
-
 def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
     text = shared("--help").out
     verbs = ["tell", "run", "answer", "ls", "show", "why", "id", "open"]
@@ -169,14 +140,3 @@ def test_the_second_directory_is_seen_from_the_first(shared):
     above, own = str(shared.directory.parent), shared.directory.name
     told = shared("-C", above, "ls", "-C", own, "--json").json
     assert told == shared("ls", "--json").json
-
-
-@pytest.mark.extended
-def test_what_is_kept_from_msgspec_is_there_for_everybody_else():
-    program = (
-        "from upthread.surfaces.cli import program; program._load_decoders();"
-        "import msgspec, sys; assert 'typing_extensions' not in sys.modules;"
-        "import typing_extensions; assert typing_extensions.TypedDict"
-    )
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()

@@ -163,20 +163,6 @@ def test_only_this_project_is_moved_unless_all_are_asked_for(up, address, tmp_pa
 
 
 @EXTENDED
-def test_a_target_that_holds_something_else_is_refused(up, address):
-    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    up("tell", "w/planner", "[[rehearse: say ho]]", "--agent", "rehearsal", "--db", address)
-    held = parts_in(address)
-    refused = up("migrate", "--from", "sqlite", "--to", address, "--yes", "--json", code=1).json[
-        "error"
-    ]
-    assert refused["kind"] == "conflict"
-    assert "the target holds what the source does not" in refused["message"]
-    assert "name an empty database" in refused["hint"]
-    assert parts_in(address) == held
-
-
-@EXTENDED
 def test_a_source_that_is_in_use_is_refused_until_it_is_not(up, address):
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     busy = up.start("tell", "w/planner", "[[rehearse: hang]]", "--agent", "rehearsal")

@@ -164,20 +164,6 @@ def test_every_verb_says_what_it_and_each_of_its_options_does(name):
     assert help_page.summary(verb_function(name)).endswith(".")
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("columns", [None, 40, 60, 80, 200])
-def test_help_is_as_wide_as_the_terminal_and_shows_all_there_is(columns):
-    for name in VERBS:
-        parameters = (*parameters_of(verb_function(name)), *COMMON)
-        page = help_page.verb_page(name, "It does.", parameters, columns)
-        assert page.startswith(f"Usage: upthread {name} [OPTIONS]")
-        shown = [line for line in page.splitlines() if not line.startswith("  -")]
-        assert max(map(len, shown)) <= min(columns or 80, 100)
-        for each in parameters:
-            assert all(option in page for option in each.names)
-            assert each.declared.help.split()[-1] in page
-
-
 def test_help_says_what_is_required_and_which_numbers_and_words_there_are():
     page = help_page.verb_page("verb", "Do it.", PARAMETERS, 80)
     assert page.startswith("Usage: upthread verb [OPTIONS] ADDRESS [TEXT]\n\nDo it.\n")

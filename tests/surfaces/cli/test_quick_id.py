@@ -240,37 +240,6 @@ def test_a_session_whose_row_was_changed_is_refused_and_not_told(up):
     assert "ses_another" not in told.out
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("name", ["UPTHREAD_PROJECT", "UPTHREAD_DB", "XDG_CONFIG_HOME"])
-def test_another_environment_remembers_nothing_of_this_one(up, monkeypatch, name):
-    monkeypatch.setenv(name, str(up.home / "elsewhere"))
-    assert not quick_id.told(["id", ADDRESS])
-
-
-@pytest.mark.extended
-def test_what_was_found_in_a_database_is_not_believed_of_a_backup_in_its_place(up):
-    begun = type(up)(up.directory.with_name("begun"), up.home)
-    begun.directory.mkdir()
-    git(begun, "init", "-q", "-b", "main")
-    backup = up.home / "backup.db"
-    up("backup", str(backup))
-    begun("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    git(begun, "commit", "--allow-empty", "-m", "its first")
-    age(begun.directory)
-    begun("id", "w/planner")
-    up("restore", str(backup), "--yes")
-    # As many projects as before, and the newest by the same number, but not the same ones.
-    clone = begun.directory.with_name("clone")
-    subprocess.run(["git", "clone", "-q", begun.directory, clone], check=True)
-    cloned = type(up)(clone, up.home)
-    cloned("tell", "w/planner", "[[rehearse: say ho]]", "--agent", "rehearsal")
-    git(cloned, "remote", "remove", "origin")
-    cloned("ls")
-    remembered = begun("id", "w/planner", code=None)
-    shutil.rmtree(up.home / "upthread" / "openings")
-    assert remembered == begun("id", "w/planner", code=None)
-
-
 def test_a_git_directory_that_is_nearer_is_another_project(up, monkeypatch):
     below = up.directory / "below"
     below.mkdir()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-
-from upthread.core.decision.words import FIRST, RESUME, START_FRESH, done_in_words
 
 PRICES = "read=3,cached=0.3,cache_written=3.75,written=15"
 
@@ -30,26 +26,6 @@ def up(tmp_path_factory, make_upthread):
     up("tell", "w/clarifier", "[[rehearse: say hi]]", "--agent", "rehearsal")
     up("tell", "other/auditor", "[[rehearse: say hi]]", "--agent", "rehearsal")
     return up
-
-
-@pytest.mark.soak
-def test_a_workstream_has_its_sums_and_a_row_for_each_delegation(up):
-    lines = up("savings", "w").out.splitlines()
-    assert lines[0] == "w: 4 delegations: 2 first, 1 resumed, 1 briefed"
-    told = "\n".join(lines)
-    assert "spent       4k (3 of 4 told)" in told
-    assert "read        3k (3 of 4 told)" in told
-    assert "from cache  not told" in told
-    assert "saved       not told" in told
-    assert "again       0 questions asked, 1 file read in a new session" in told
-    assert "not compared: no agent told what a first request read" in told
-    rows = [re.split(r"  +", line) for line in lines[-4:]]
-    assert [(row[0], row[1], row[2], row[6]) for row in rows] == [
-        ("w/planner", "1", done_in_words(FIRST, None), "1k"),
-        ("w/planner", "2", done_in_words(RESUME, None), "2k"),
-        ("w/planner", "3", done_in_words(START_FRESH, None), "99"),
-        ("w/clarifier", "1", done_in_words(FIRST, None), "not told"),
-    ]
 
 
 def test_a_project_has_its_sums_by_workstream_role_and_month(up):

@@ -94,14 +94,6 @@ def test_it_can_be_narrowed(up):
 
 
 @pytest.mark.extended
-def test_our_own_record_is_searched_and_told_by_its_address(up):
-    up("tell", "spec-1/planner", "[[rehearse: say the zebra is planned]]", "--agent", "rehearsal")
-    told = up("search", "zebra", "planned").out
-    assert "spec-1/planner" in told
-    assert "upthread show spec-1/planner" in told
-
-
-@pytest.mark.extended
 def test_what_was_forgotten_is_found_nowhere(up):
     up("tell", "spec-1/planner", "[[rehearse: say the zebra is planned]]", "--agent", "rehearsal")
     session = up("id", "spec-1/planner").out.strip()
@@ -138,3 +130,11 @@ def test_our_own_record_is_told_from_its_newest_end(up):
     told = [line for line in up("search", "zebra", "--json").stream if line.get("address")]
     texts = [hit["text"][-7:] for hit in told if hit["speaker"] == "assistant"]
     assert texts == ["zebra 9", "zebra 2", "zebra 1", "zebra 0"]
+
+
+@pytest.mark.extended
+def test_what_a_call_was_given_and_what_it_gave_is_found_in_our_own_record(up):
+    (up.directory / "notes.txt").write_text("a giraffe\n")
+    up("tell", "spec-1/planner", "[[rehearse: read notes.txt]]", "--agent", "rehearsal")
+    for word in ("notes.txt", "giraffe"):
+        assert "upthread show spec-1/planner" in up("search", word).out

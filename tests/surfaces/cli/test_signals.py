@@ -104,22 +104,6 @@ def test_a_signal_after_a_turn_has_ended_well_says_that_it_is_done(shared, outco
     assert ("need not be asked for again" in told.message) is is_done
 
 
-@EXTENDED
-def test_a_run_that_is_ended_names_the_turn_it_was_at(shared):
-    shared.configure(ONE_STEP)
-    came, lines = ended_by(signal.SIGINT, shared, "run", "passage", "Do it.", *REHEARSAL)
-    shared.configure("")
-    *_, ended, result = lines
-
-    assert came == 130
-    assert (ended["type"], ended["role"], ended["outcome"]) == (
-        "turn_ended",
-        "planner",
-        "cancelled",
-    )
-    assert result["error"]["ids"]["upstream_session_id"] == ended["upstream_session_id"]
-
-
 @pytest.mark.soak
 def test_a_signal_that_the_caller_ignores_stays_ignored(shared):
     ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
@@ -170,17 +154,6 @@ def interrupted_while(up, module: str, words: Sequence[str]) -> subprocess.Compl
     )
 
 
-@pytest.mark.parametrize("words", spread([("ls",), (), ("tell", "w/planner", "hi", *REHEARSAL)]))
-@pytest.mark.parametrize("module", spread(["msgspec._core", "msgspec._utils"]))
-def test_a_ctrl_c_waits_until_what_it_would_leave_half_made_is_loaded(shared, module, words):
-    """msgspec 0.22 takes no notice of one while it is loaded, and crashes the process later."""
-    done = interrupted_while(shared, module, words)
-    assert done.returncode == 130, done
-    assert "went on" in done.stderr
-    assert "interrupted" in done.stderr
-    assert "bug" not in done.stderr
-
-
 @pytest.mark.parametrize("words", spread([("ls", "--json"), ("id", "w/planner"), ("ls",)]))
 @pytest.mark.parametrize(
     "module",
@@ -202,16 +175,6 @@ def test_a_ctrl_c_is_answered_whatever_is_being_loaded(shared, module, words):
         assert json.loads(done.stdout)["error"]["kind"] == "interrupted"
     else:
         assert "interrupted" in done.stderr
-
-
-@EXTENDED
-@pytest.mark.parametrize("module", spread(["apsw", "upthread.client.remembered_opening"]))
-def test_a_ctrl_c_is_answered_while_an_id_is_looked_for(shared, module):
-    shared("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)
-    words = ("id", "w/planner")
-    done = interrupted_while(shared, module, words)
-    assert (done.returncode, "interrupted" in done.stderr) == (130, True), done
-    assert "Traceback" not in done.stderr
 
 
 def test_a_ctrl_c_while_a_class_is_made_is_no_bug_of_ours():

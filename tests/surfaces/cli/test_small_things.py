@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import struct
 import termios
-from pathlib import Path
 
 import pytest
 from tests.support.sets import spread
@@ -116,16 +114,6 @@ def test_status_says_how_the_work_stands(begun):
     assert f"    go on with upthread tell {WS}/auditor --continue" in said
 
 
-@pytest.mark.extended
-def test_a_report_reaches_a_person_in_words_and_a_pipe_as_it_is(begun):
-    asked = (f"{WS}/clarifier", "clarify it", "--agent", "rehearsal")
-    terminal = begun.on_terminal("tell", *asked, TERM="dumb")
-    terminal.end()
-    assert "report: blocked: No specification" in terminal.seen
-    assert '"status"' not in terminal.seen
-    assert '```upthread\n{"status": "blocked"' in begun("tell", *asked).out
-
-
 @pytest.mark.parametrize(
     ("said", "told"),
     [
@@ -140,15 +128,3 @@ def test_a_report_reaches_a_person_in_words_and_a_pipe_as_it_is(begun):
 )
 def test_of_an_error_in_json_a_person_reads_the_message(said, told):
     assert message_in(said) == told
-
-
-@pytest.mark.extended
-def test_a_run_shows_what_is_being_written(begun):
-    specification = Path(begun.directory, "spec.md")
-    specification.write_text("# Specification\n- R1: greet\n")
-    terminal = begun.on_terminal(
-        "run", "live-text", "--spec", "spec.md", "--agent", "rehearsal", "--steps", "1"
-    )
-    terminal.end()
-    # On the line with the spinner, in place of a word that says nothing of what is done.
-    assert re.search(r"⠋\S* \S*I read nothing new", terminal.seen), terminal.seen

@@ -98,20 +98,6 @@ def test_a_limit_is_that_of_the_agent_and_no_other(shared):
     assert (now["limit"], now["reasons"][0]) == (None, "other_agent")
 
 
-@pytest.mark.extended
-def test_a_run_that_was_stopped_with_ctrl_c_is_interrupted_and_says_what_goes_on(shared):
-    shared.configure(ONE_STEP)
-    interrupted(shared, "run", "stop", "Do it.", *REHEARSAL)
-    shown = shared("show", "stop", "--json").json
-    shared.configure("")
-
-    assert " interrupted " in row(shared("ls").out, "stop ")
-    assert (shown["state"], shown["status"]) == ("interrupted", "idle")
-    assert shown["standing"]["command"] == "upthread run stop"
-    assert shown["standing"]["agent"] == "rehearsal"
-    assert [role["state"] for role in shown["roles"]] == ["interrupted"]
-
-
 @pytest.mark.soak
 def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(shared):
     shared("tell", "empty/planner", "[[rehearse: say hi]]", *REHEARSAL)
@@ -133,23 +119,6 @@ def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(sha
     assert "error: empty/planner: the agent declined to go on" in declined.err
     assert "empty/planner: the agent worked, and answered nothing" in worked.err
     assert "the reply was cut off by the model's output limit" in cut.err
-
-
-@pytest.mark.extended
-def test_a_run_that_was_killed_is_not_running_in_the_audit(shared):
-    shared.configure(ONE_STEP)
-    killed_run = shared.start("run", "gone", "Do it.", *REHEARSAL)
-    assert killed_run.stdout
-    while FIRST not in decisions_told(line := killed_run.stdout.readline()):
-        assert line
-    killed_run.kill()
-    killed_run.communicate(timeout=30)
-    shared.configure("")
-    (run,) = shared("audit", "gone", "--json").json["runs"]
-    markdown = shared("audit", "gone").out
-    assert run["state"] == "interrupted"
-    assert "## Run 1: interrupted" in markdown
-    assert "It is interrupted: the run was cut off in a step" in markdown
 
 
 def test_the_cure_names_the_file_with_an_agents_last_words_only_where_there_are_some(

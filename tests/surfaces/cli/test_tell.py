@@ -149,19 +149,6 @@ def test_reader_that_goes_away_costs_no_turn(shared):
     assert "chunk 6 of 6" in kept
 
 
-@pytest.mark.extended
-def test_stream_comes_as_it_happens(shared):
-    child = shared.start(
-        "tell", "t8/planner", "[[rehearse: say Hello.]] [[rehearse: hang]]", *REHEARSAL, "--json"
-    )
-    assert child.stdout is not None
-    while b"Hello." not in (line := child.stdout.readline()):
-        assert line, "it ended before it had said anything"
-    assert child.poll() is None
-    child.kill()
-    child.communicate(timeout=30)
-
-
 @pytest.mark.soak
 def test_terminal_has_colour_unless_no_color_and_asks_for_permission(shared):
     prompt = "[[rehearse: write b.txt hello]] [[rehearse: say written]]"

@@ -32,36 +32,9 @@ def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
     assert (role["turns"], last["outcome"], last["is_finished"]) == (1, "ok", True)
 
 
-@pytest.mark.soak
-def test_the_stream_has_the_turn_as_it_was_parked_then_until_when_then_the_rest(shared):
-    stream = shared("tell", "json/planner", LIMITED, *AGENT, "--wait", "--json").stream
-    ended = [line for line in stream if line["type"] == "turn_ended"]
-    assert [each["outcome"] for each in ended] == [None, "ok"]
-    (limit,) = notices(stream)
-    assert limit["kind"] == "limit"
-    assert int(limit["about"]["until_ms"]) == ended[0]["parked"]["reset_at_ms"]
-    assert (stream[-1]["status"], stream[-1]["exit_code"]) == ("done", 0)
-
-
 def test_a_limit_without_an_end_is_not_waited_for(shared):
     parked = shared("tell", "never/planner", "[[rehearse: rate_limit]]", *AGENT, "--wait", code=4)
     assert "until when it did not say" in parked.err
-
-
-@pytest.mark.soak
-def test_a_turn_that_is_gone_on_with_waits_as_often_as_it_is_limited(shared):
-    shared("tell", "on/planner", LIMITED, *AGENT, code=4)
-    limited = shared.beside(
-        **shared.environment, UPTHREAD_REHEARSAL_ALWAYS=f"[[rehearse: rate_limit {LIMITED_S}]]"
-    )
-    child = limited.start("tell", "on/planner", "--continue", "--wait", "--json")
-    assert child.stdout
-    while b'"limit"' not in (line := child.stdout.readline()):
-        assert line
-    assert child.stdout
-    while b'"limit"' not in (line := child.stdout.readline()):
-        assert line
-    end(child)
 
 
 def test_who_gives_up_waiting_loses_nothing(shared):

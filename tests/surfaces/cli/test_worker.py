@@ -62,14 +62,3 @@ def test_nobody_works_before_a_worker_is_started(upthread, address):
     done = upthread("ls", "--workers", "--db", address)
     assert "start one with: upthread worker" in done.err
     assert upthread("ls", "--workers", "--db", address, "--json").json["workers"] == []
-
-
-@pytest.mark.soak
-def test_one_machine_imports_nothing_of_a_database_that_machines_share(upthread):
-    """Whatever verb is called: told by the interpreter itself, as it imports."""
-    started = upthread.beside(PYTHONPROFILEIMPORTTIME="1")
-    started.is_cold = True
-    for words in (("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal"), ("ls",)):
-        done = started(*words)
-        assert "upthread.store.sqlite" in done.err
-        assert not {"psycopg", "procrastinate"} & set(done.err.split())

@@ -88,17 +88,6 @@ def test_followed_each_is_sent_once_as_it_ends_and_none_is_lost_while_nobody_tak
     assert following.returncode == 130
 
 
-@pytest.mark.soak
-def test_a_turn_that_goes_on_is_sent_once_it_has_ended(up, receiver):
-    slow = up.start("tell", "w/planner", "[[rehearse: slow 20 100]]", "--agent", "rehearsal")
-    eventually(lambda: "running" in up("ls").out)
-    up("export", "--endpoint", receiver.endpoint)
-    assert receiver.spans == []
-    slow.communicate(timeout=60)
-    up("export", "--endpoint", receiver.endpoint)
-    assert receiver.names() == ["invoke_agent planner"]
-
-
 def test_nobody_there_and_an_address_that_is_none_are_said(up):
     tell(up, "w/planner", "[[rehearse: say hello]]")
     gone = Receiver()

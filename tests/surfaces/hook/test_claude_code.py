@@ -157,24 +157,6 @@ def test_a_sub_agent_in_the_background_is_in_use_until_it_stops(place, claude):
     assert all(word in json.dumps(turn) for word in ("Plan it.", "Planned."))
 
 
-@pytest.mark.extended
-def test_a_message_that_is_answered_in_the_background_ends_with_its_own_words(place, claude):
-    claude("PreToolUse", **delegation("Plan it."))
-    done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
-    claude("PostToolUse", **delegation("Plan it.", tool_response=done))
-    written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
-    written["tool_input"] = {"to": "a1", "message": "What was it?"}
-    claude("PreToolUse", **written)
-    resuming = {"success": True, "message": "Resuming agent a1", "resumedAgentId": "a1"}
-    claude("PostToolUse", **written, tool_response=resuming)
-    stopped = {"agent_id": "a1", "agent_type": "planner", "last_assistant_message": "A plan."}
-    claude("SubagentStop", **stopped, agent_transcript_path="")
-    first, second = (json.dumps(turn) for turn in planner(place)["turns"])
-    assert "Planned." in first
-    assert all(word in second for word in ("What was it?", "A plan."))
-    assert "Planned." not in second
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("status", "outcome"),
@@ -217,36 +199,6 @@ def test_what_a_sub_agent_says_in_a_notification_chooses_no_workstream(place, cl
     claude("UserPromptSubmit", prompt="Go on with spec-7.", session_id="main-2")
     asked = claude("PreToolUse", **delegation("Plan it."), session_id="main-2")
     assert "spec-7/planner" in asked["systemMessage"], "a person's word does"
-
-
-@pytest.mark.extended
-def test_the_answer_of_a_call_comes_before_a_transcript_that_lags(place, claude):
-    transcript = place.home.parent / "main-1" / "subagents" / "agent-a1.jsonl"
-    transcript.parent.mkdir(parents=True)
-    said = {"content": [{"type": "text", "text": "Of the turn before."}]}
-    transcript.write_text(json.dumps({"type": "assistant", "message": said}) + "\n")
-    claude("PreToolUse", **delegation("Plan it."))
-    claude("PostToolUse", **delegation("Plan it.", tool_response=LAUNCHED | {"isAsync": False}))
-    written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
-    written["tool_input"] = {"to": "a1", "message": "What was it?"}
-    claude("PreToolUse", **written)
-    answered = {"inlineHandback": {"content": [{"type": "text", "text": "A plan."}]}}
-    claude("PostToolUse", **written, tool_response=answered)
-    assert "A plan." in json.dumps(planner(place)["turns"][-1])
-
-
-@pytest.mark.extended
-def test_one_that_is_recorded_only_keeps_its_words_from_the_background_too(place, claude):
-    call = delegation("Look.", tool_response=LAUNCHED)
-    call["tool_input"]["subagent_type"] = "Explorer"
-    claude("PreToolUse", **call)
-    claude("PostToolUse", **call)
-    stopped = {"agent_id": "a1", "agent_type": "Explorer", "last_assistant_message": "Seen."}
-    claude("SubagentStop", **stopped, agent_transcript_path="")
-    place.wait_for_words()
-    assert place.upthread("drain")["calls"] == 1
-    told = json.dumps(place.upthread("audit", "spec-42")["conversations"])
-    assert all(word in told for word in ("Look.", "Seen.", "explorer"))
 
 
 def test_an_event_nobody_asked_for_changes_nothing(claude):

@@ -12,7 +12,7 @@ from tests.agent_stores.opencode_database import OpenCodeDatabase, text, tool
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 from tests.support.decisions_told import decisions_told
 
-from upthread.core.decision.words import RESUME_WITH_REPLAY, START_FRESH, UNDECIDED
+from upthread.core.decision.words import RESUME_WITH_REPLAY, UNDECIDED
 
 PROMPT = "Make the file, KIWI-9."
 CHILD = "a1b2c3"
@@ -113,12 +113,6 @@ def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(cut_off):
     assert turn["outcome"] == "process_died"
 
 
-@pytest.mark.extended
-def test_why_says_that_it_cannot_be_opened_from_outside_and_would_be_told(cut_off):
-    now = cut_off.place.upthread("why", "spec-42/planner")["now"]
-    assert (now["decision"], now["reasons"][0]) == ("resume_with_replay", "sub_agent_session")
-
-
 def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
     installed = cut_off.place.home / "hooks" / "installed.json"
     known = json.loads(installed.read_text())
@@ -149,22 +143,6 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
 
 
 @pytest.mark.extended
-def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_it_as_well(cut_off):
-    cut_off.place.upthread("drain")
-    prompt = cut_off.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
-    assert "There the turn was cut off, and that prompt was never answered" in prompt
-    cut_off.answered(
-        {"agentId": "a9", "content": [{"type": "text", "text": "Well."}]}, "Go on.", "c2"
-    )
-    cut_off.place.upthread("drain")
-    answer = cut_off.before("And now.", "c3")
-    prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
-    assert decisions_told(answer["systemMessage"]) == [START_FRESH]
-    assert "an earlier turn was cut off" in prompt
-    assert "it was asked: Make the file, KIWI-9." in prompt
-
-
-@pytest.mark.extended
 def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(cut_off):
     answer = cut_off.before("Go on.", "c2")  # its drain takes nothing in
     assert UNDECIDED in answer["systemMessage"]
@@ -183,16 +161,6 @@ def begin_and_die(killed: Killed) -> None:
 
 def begin_and_end(killed: Killed) -> None:
     ended_well(killed, is_behind=False)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
-def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, last_call):
-    last_call(killed)
-    answer = in_opencode(killed)  # its drain takes nothing in
-    assert answer["line"].startswith(f"upthread: {UNDECIDED}")
-    assert "its last call" in answer["line"]
-    assert "replay" not in answer["line"]
 
 
 @pytest.mark.soak
@@ -250,14 +218,6 @@ def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, 
     assert "is not read" in told
 
 
-@pytest.mark.extended
-def test_without_a_transcript_it_is_said_that_what_was_asked_was_not_kept(killed):
-    killed.begin()
-    told = killed.place.run("show", "spec-42").out
-    assert "cut off: the agent ended before its sub-agent did" in told
-    assert "it was asked: not kept" in told
-
-
 def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(cut_off):
     an_hour_ago_ns = cut_off.transcript.stat().st_mtime_ns - 3_600_000_000_000
     os.utime(cut_off.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
@@ -286,23 +246,6 @@ def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(c
         assert f'{go_on} spec-42/planner "…"' in told, words
 
 
-@pytest.mark.extended
-def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(cut_off):
-    told = cut_off.place.run("show", "spec-42/planner").out
-    assert "has no interface of its own" not in told
-    assert (
-        "open it with nothing: it is a sub-agent's session, which claude-code opens only inside the "
-        "main session that it was started in, main-1"
-    ) in told
-    assert f"open that by cd {cut_off.place.project} && " in told
-    assert "claude --resume main-1\n" in told
-    assert f"and there    ask it to go on with {CHILD} by SendMessage" in told
-    refused = cut_off.place.run("open", "spec-42/planner", "--dry-run")
-    assert refused.code == 2
-    assert "claude --resume main-1" in refused.err
-    assert CHILD in refused.err
-
-
 def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_record(killed):
     killed.begin()
     told = killed.place.run("show", "spec-42", "--effects").out
@@ -311,15 +254,6 @@ def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_rec
     assert "one turn was delegated inside claude-code, of which no call is on record here" in told
     unseen = killed.place.upthread("show", "spec-42", "--effects")["unseen"]
     assert unseen == {"turns": 1, "agents": ["claude-code"], "calls": 0}
-
-
-def ended_without_a_call(killed: Killed) -> None:
-    """A call that was answered, and whose sub-agent's transcript has nothing but words."""
-    killed.before(PROMPT, "c1")
-    told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
-    told.user(PROMPT)
-    told.assistant(said("I need not, MANGO-9."))
-    end(killed, told, "I need not, MANGO-9.")
 
 
 def ended_well(killed: Killed, *, is_behind: bool) -> None:
@@ -358,62 +292,6 @@ def test_what_a_call_that_ended_well_did_is_on_record_too(killed, is_behind):
     assert turn["outcome"] == "ok"
     said_in = json.dumps(turn)
     assert (said_in.count("KIWI-9"), said_in.count("MANGO-9")) == (1, 1)
-
-
-@pytest.mark.extended
-def test_what_a_call_read_with_commands_is_known_beside_what_its_tools_named(killed):
-    named, shown = killed.place.project / "named.txt", killed.place.project / "shown.txt"
-    for file in (named, shown):
-        file.write_text("one\n")
-    killed.before(PROMPT, "c1")
-    told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
-    told.user(PROMPT)
-    lines = {"b1": f"cat {shown.name}", "b2": "make"}
-    calls = [{**use(each), "input": {"command": line}} for each, line in lines.items()]
-    read = {**use("r1", "Read"), "input": {"file_path": str(named)}}
-    told.assistant(*calls, read)
-    told.user([result(each) for each in (*lines, "r1")])
-    told.assistant(said("Looked, MANGO-9."))
-    end(killed, told, "Looked, MANGO-9.")
-    killed.place.upthread("drain")
-    for file in (named, shown):
-        file.write_text("another\n")
-    why = killed.place.upthread("why", "spec-42/planner")
-    assert why["now"]["stale_files"] == [named.name, shown.name]
-    assert (why["reading"]["files"], why["reading"]["commands_not_known"]) == (2, 1)
-
-
-@pytest.mark.extended
-def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_with_it(cut_off):
-    cut_off.write_to_child("Go on, PLUM-9.")
-    transcript = ClaudeTranscript(is_sidechain=True, version="2.1.330")
-    transcript.user(PROMPT)
-    write = {**use("w1", "Write"), "input": {"file_path": str(cut_off.made), "content": "made"}}
-    transcript.assistant(write)
-    transcript.user([result("w1", "File created")])
-    transcript.user("Go on, PLUM-9.")
-    transcript.assistant(said("Gone on."))
-    transcript.write(cut_off.transcript)
-    cut_off.place.upthread("drain")
-    (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
-    first = json.dumps(conversation["turns"][0])
-    assert "KIWI-9" in first
-    assert "made.txt" in first
-    assert "Gone on." not in first
-    assert "PLUM-9" not in first
-
-
-@pytest.mark.extended
-def test_what_was_asked_is_in_the_main_session_before_there_is_a_sub_agent(killed):
-    killed.begin()
-    main = ClaudeTranscript(version="2.1.330")
-    main.user("Go.")
-    main.assistant({**use("c1", "Agent"), "input": {"prompt": PROMPT, "subagent_type": "planner"}})
-    main.write(killed.main)
-    for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
-        assert "it was asked: Make the file, KIWI-9." in killed.place.run(*words).out, words
-    answer = killed.before("Go on.", "c2")
-    assert "KIWI-9" in answer["hookSpecificOutput"]["updatedInput"]["prompt"]
 
 
 class KilledOpenCode:
@@ -455,41 +333,6 @@ def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode,
     assert "the session has what it did" not in answer["line"]
 
 
-@pytest.mark.soak
-def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_have_it(opencode):
-    child = opencode.database.session()
-    opencode.database.message(child, "user", text("Plan it."))
-    opencode.place.call("c1", child)
-    opencode.place.upthread("drain")
-    opencode.begin("c2", PROMPT, child=child)
-    assert "KIWI-9" in opencode.place.run("show", "spec-42").out
-    answer = opencode.hook("before", "c3", prompt="Go on.")
-    assert answer["task_id"] == child
-    assert "the last turn was cut off before the session got its prompt" in answer["line"]
-    assert "the session has what it did" not in answer["line"]
-
-
-@pytest.mark.extended
-def test_a_transcript_that_was_away_is_read_when_it_is_back_and_once(cut_off):
-    away = cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
-    for _ in range(2):
-        assert "KIWI-9" not in cut_off.place.run("show", "spec-42").out
-    away.rename(cut_off.transcript)
-    for _ in range(2):
-        told = cut_off.place.run("show", "spec-42").out
-        assert "it was asked: Make the file, KIWI-9." in told
-        assert "made.txt: done" in told
-    effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
-    assert [each["state"] for each in effects] == ["done", "unknown"]
-    (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
-    (turn,) = conversation["turns"]
-    assert json.dumps(turn["messages"]).count("KIWI-9") == 1
-    assert cut_off.place.files("unread/*") == []
-    prompt = cut_off.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
-    assert "KIWI-9" in prompt
-    assert "made.txt: done" in prompt
-
-
 def test_a_database_that_was_locked_is_read_when_it_is_free(opencode):
     child = opencode.database.session(parent=opencode.main)
     written = tool("write", "w1", input={"filePath": "made.txt"}, title="made.txt")
@@ -515,43 +358,3 @@ def test_what_was_forgotten_is_not_looked_for_again(cut_off):
     cut_off.place.upthread("forget", "spec-42", "--yes")
     away.rename(cut_off.transcript)
     assert "KIWI-9" not in cut_off.place.run("audit", "spec-42").out
-
-
-@pytest.mark.extended
-def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(cut_off):
-    cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
-    cut_off.place.run("show", "spec-42")
-    assert len(cut_off.place.files("unread/*")) == 1
-    cut_off.begin("Something else.", "c2")
-    cut_off.place.run("show", "spec-42")
-    assert cut_off.place.files("unread/*") == []
-
-
-@pytest.mark.extended
-def test_a_store_is_looked_into_again_for_some_days_only(cut_off):
-    cut_off.transcript.rename(cut_off.transcript.with_suffix(".away"))
-    cut_off.place.run("show", "spec-42")
-    (path,) = cut_off.place.files("unread/*")
-    days_ago_s = path.stat().st_mtime - 4 * 86_400
-    os.utime(path, (days_ago_s, days_ago_s))
-    cut_off.place.run("show", "spec-42")
-    assert cut_off.place.files("unread/*") == []
-
-
-@pytest.mark.extended
-def test_that_a_turn_did_nothing_is_said_where_its_store_was_read(killed):
-    ended_without_a_call(killed)
-    told = killed.place.run("show", "spec-42", "--effects").out
-    assert "not known" not in told
-    unseen = killed.place.upthread("show", "spec-42", "--effects")["unseen"]
-    assert unseen == {"turns": 0, "agents": [], "calls": 0}
-
-
-@pytest.mark.extended
-def test_two_conversations_of_a_role_that_were_cut_off_are_told_apart(killed):
-    killed.before(PROMPT, "c1")
-    killed.before("Another, PLUM-9.", "c2")
-    killed.die()
-    told = killed.place.run("show", "spec-42").out
-    assert "\n  planner:\n" in told
-    assert "\n  planner~2:\n" in told

@@ -10,10 +10,7 @@ import sys
 
 import pytest
 from tests.support.decisions_told import decisions_told
-from tests.support.sets import spread
-from tests.surfaces.hook.conftest import PROGRAM
 
-import upthread
 from upthread.core.decision.words import (
     FIRST,
     RESUME,
@@ -34,38 +31,6 @@ def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place
     resumed = done_in_words(RESUME, "ses_1")
     assert second["line"] == f"upthread: spec-42/planner: {resumed} · 2nd turn"
     assert second["prompt"] == "Go on."
-
-
-@pytest.mark.soak
-def test_what_hooks_saw_is_in_the_store_after_a_drain_and_once_only(place):
-    place.call("c1", "ses_1", prompt="Plan it.")
-    place.call("c2", "ses_1", prompt="Go on.")
-    assert place.upthread("drain")["calls"] == 2
-    assert place.upthread("drain")["calls"] == 0
-    audit = place.upthread("audit", "spec-42")
-    (conversation,) = audit["conversations"]
-    turns = conversation["turns"]
-    assert [turn["decision"] for turn in turns] == ["first", "resume"]
-    assert [turn["outcome"] for turn in turns] == ["ok", "ok"]
-    assert [link["upstream_session_id"] for link in conversation["chain"]] == ["ses_1"]
-    assert "Planned." in json.dumps(turns)
-    assert place.files("spool/*") == []
-
-
-READING = (
-    *("show spec-42/planner", "ls", "ls spec-42", "show spec-42", "show spec-42 --effects"),
-    *("why spec-42/planner", "brief spec-42/planner", "audit spec-42", "id spec-42/planner"),
-)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("words", spread(READING, first=2))
-def test_whatever_is_asked_first_knows_what_hooks_saw(place, words):
-    place.call("c1", "ses_1", prompt="Plan it.")
-    place.upthread(*words.split())
-    assert place.files("spool/*") == [], "it was taken in before it was told"
-    (conversation,) = place.upthread("audit", "spec-42")["conversations"]
-    assert [turn["outcome"] for turn in conversation["turns"]] == ["ok"]
 
 
 def test_a_look_leaves_alone_what_is_under_way(place):
@@ -110,16 +75,6 @@ def test_a_call_that_no_hook_saw_begin_is_on_record_beside_the_session_the_role_
     assert len(place.upthread("audit", "spec-42")["conversations"]) == 2, "it is over"
 
 
-@pytest.mark.extended
-def test_a_call_that_no_hook_saw_begin_is_the_first_where_the_role_has_no_session(place):
-    ended = {"child": "ses_1", "prompt": "Plan it.", "outcome": "ok", "reply": "Planned."}
-    place.hook(place.request("ended", "c1", **ended))
-    place.wait_for_words()
-    place.upthread("drain")
-    again = place.hook(place.request("before", "c2", prompt="Go on.")).answer
-    assert again["task_id"] == "ses_1"
-
-
 def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     place.upthread("setup", "opencode", "--yes")
     place.call("c1", "ses_1")
@@ -128,19 +83,6 @@ def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     answer = place.hook(place.request("before", "c2", prompt="Plan it.")).answer
     assert answer["task_id"] == ""
     assert answer["line"].endswith(f": {done_in_words(FIRST, None)}")
-
-
-@pytest.mark.extended
-def test_a_drain_does_not_go_by_the_clock(place):
-    """The clock was set back between the events of a call, and a name follows from the time."""
-    place.call("c1", "ses_1")
-    names = place.files("spool/*.json")
-    for number, path in enumerate(reversed(names)):
-        path.rename(path.with_name(f"{number:020d}-1-{path.name.rpartition('-')[2]}"))
-    assert place.upthread("drain")["calls"] == 1
-    view = place.upthread("show", "spec-42/planner")
-    assert view["upstream_session_id"] == "ses_1"
-    assert view["last_turn"]["outcome"] == "ok"
 
 
 @pytest.mark.extended
@@ -204,43 +146,6 @@ def test_a_session_that_is_no_role_s_any_more_is_recorded_beside_it_when_the_mod
     assert "Who am I?" in kept
 
 
-UNKNOWN = "ses_nobody_knows"
-
-
-def misnamed(place, call_id: str, *, role: str = "planner"):
-    """A delegation whose model names a session that its agent does not have."""
-    request = place.request("before", call_id, prompt="Go on.", named=UNKNOWN, role=role)
-    return place.hook(request).answer
-
-
-@pytest.mark.soak
-def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_model_names_it(place):
-    place.call("c1", "ses_1")
-    told = misnamed(place, "c2")
-    assert told["task_id"] == "ses_1", "what the role's session is decides"
-    assert f"the call named {UNKNOWN}, a session that the agent does not have" in told["line"]
-    end = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
-    place.hook(place.request("ended", "c2", **end))
-    place.wait_for_words()
-    (role,) = place.upthread("show", "spec-42")["roles"]
-    assert (role["turns"], role["upstream_session_id"]) == (2, "ses_1")
-    assert role["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
-    said = place.run("why", "spec-42/planner").out
-    assert "the call named a session that the agent does not have" in said
-
-
-@pytest.mark.extended
-def test_an_unknown_session_is_said_and_on_record_for_roles_nobody_configured_too(place):
-    told = misnamed(place, "c1", role="explore")
-    assert (told["task_id"], told["is_traced"]) == ("", True)
-    assert f"the call named {UNKNOWN}, a session that the agent does not have" in told["line"]
-    end = {"child": "ses_new", "prompt": "Go on.", "outcome": "ok", "role": "explore"}
-    place.hook(place.request("ended", "c1", reply="Who am I?", **end))
-    place.wait_for_words()
-    _, child = place.upthread("audit", "spec-42")["conversations"]
-    assert child["turns"][0]["reasons"] == ["recorded_only", "unknown_session"]
-
-
 def test_another_role_s_session_is_gone_on_with_and_that_is_said(place):
     place.call("c1", "ses_1")
     request = place.request("named", "c2", prompt="Go on.", child="ses_1", role="validator")
@@ -279,25 +184,6 @@ def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
     assert "# Briefing" in fresh["prompt"]
 
 
-@pytest.mark.extended
-def test_a_touched_file_with_the_same_content_has_not_changed(place):
-    (place.project / "a.txt").write_text("one")
-    place.call("c1", "ses_1", files=[{"path": "a.txt", "how": "read"}])
-    os.utime(place.project / "a.txt", (1, 1))
-    answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
-    assert answer["prompt"] == "Go on."
-    assert answer["line"].endswith(f"{done_in_words(RESUME, 'ses_1')} · 2nd turn")
-
-
-@pytest.mark.extended
-def test_another_branch_is_told(place):
-    place.call("c1", "ses_1")
-    subprocess.run(["git", "checkout", "-qb", "other"], cwd=place.project, check=True)
-    answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
-    assert answer["task_id"] == "ses_1"
-    assert "the branch is `other`; it was `main`" in answer["prompt"]
-
-
 @pytest.mark.soak
 def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place):
     place.call("c1", "ses_1", prompt="Remember KIWI.")
@@ -325,17 +211,6 @@ def test_the_environment_a_prompt_a_branch_and_nothing_say_which_workstream(plac
     subprocess.run(["git", "checkout", "-qb", "feature/x"], cwd=place.project, check=True)
     assert "feature/x/planner" in place.hook(request).answer["line"]
     assert place.upthread("status")["because"] == "branch"
-
-
-@pytest.mark.extended
-def test_a_worktree_is_the_same_project_and_says_for_itself_what_it_works_on(place):
-    place.call("c1", "ses_1")
-    tree = place.project.parent / "tree"
-    subprocess.run(["git", "worktree", "add", "-q", str(tree)], cwd=place.project, check=True)
-    request = place.request("before", "c2", prompt="Go on.", cwd=str(tree))
-    assert "tree/planner" in place.hook(request).answer["line"], "its branch, not what main uses"
-    told = place.hook(request, UPTHREAD_WORKSTREAM="spec-42").answer
-    assert told["task_id"] == "ses_1"
 
 
 @pytest.mark.extended
@@ -394,58 +269,3 @@ def test_files_are_private_and_names_are_never_paths(place):
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in written)
     assert {stat.S_IMODE(p.stat().st_mode) for p in place.home.rglob("*") if p.is_dir()} == {0o700}
     assert not any("escape" in path.name for path in place.home.parent.rglob("*"))
-
-
-HEAVY = (
-    *("json", "re", "typing", "dataclasses", "pathlib", "enum", "subprocess", "argparse", "apsw"),
-    *("unicodedata", "upthread.core.text"),
-)
-LISTING = """
-import sys
-sys.argv = ["hook"]
-sys.path.insert(0, {source!r})
-from upthread.surfaces.hook.program import main
-main(["opencode", {home!r}])
-sys.stderr.write("\\n".join(sys.modules))
-"""
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("call_id", ["first", "resumed"])
-def test_the_usual_call_loads_nothing_heavy(place, call_id):
-    if call_id == "resumed":
-        place.call("c1", "ses_1")
-        place.upthread("drain")
-    source = str(PROGRAM.parents[3])
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LISTING.format(source=source, home=str(place.home))],
-        input=json.dumps(place.request("before", call_id, prompt="Plan it.")).encode(),
-        capture_output=True,
-        env=place.environment,
-        cwd=place.project,
-        check=True,
-    )
-    assert json.loads(done.stdout)["prompt"] == "Plan it."
-    assert set(done.stderr.decode().split("\n")) & set(HEAVY) == set()
-
-
-@pytest.mark.extended
-@pytest.mark.anyio
-async def test_a_call_that_ends_during_a_look_is_still_running_in_it(place, monkeypatch):
-    """It was `idle`: over for who looked for calls, and not in the record that had been read."""
-    place.hook(place.request("before", "c1", prompt="Plan it."))
-    place.hook(place.request("started", "c1", child="ses_1"))
-    async with upthread.open_project(place.project, environment=place.environment) as project:
-        take_in = project.hooks.take_in
-
-        async def take_in_and_let_end():
-            calls = await take_in()
-            ended = {"prompt": "Plan it.", "outcome": "ok", "reply": "Planned."}
-            place.hook(place.request("ended", "c1", child="ses_1", **ended))
-            place.wait_for_words()
-            return calls
-
-        monkeypatch.setattr(project.hooks, "take_in", take_in_and_let_end)
-        assert (await project.role("spec-42/planner")).state == "running"
-        monkeypatch.undo()
-        assert (await project.role("spec-42/planner")).state == "done"

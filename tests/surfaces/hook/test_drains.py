@@ -35,11 +35,3 @@ def test_a_main_session_that_begins_or_ends_has_what_waits_taken_in(place, start
     said = place.hook({**asked, "source": "startup"}, agent=agent)
     assert (said.code, said.err) == (0, "")
     assert started()
-
-
-@pytest.mark.extended
-def test_a_sub_agents_end_has_its_call_taken_in(place, started):
-    place.hook(place.request("before", "c1", prompt="Plan it."))
-    end = {"child": "ses_1", "outcome": "ok", "reply": "Planned.", "prompt": "Plan it."}
-    place.hook(place.request("ended", "c1", **end))
-    assert started()

@@ -129,21 +129,6 @@ def test_a_spool_that_is_no_directory_is_an_error_that_names_it(seen):
         assert str(spool) in done.out + done.err
 
 
-@SOAK
-@pytest.mark.parametrize("damage", spread(DAMAGES[:-1], first=2, name=NAME))
-def test_a_damaged_place_is_told(seen, damage):
-    (path,) = seen.home.glob("hooks/places/*.json")
-    damage(path)
-    assert line_of(seen.hook(seen.request("before", "c1"))).startswith(UNDECIDED)
-
-
-@EXTENDED
-def test_what_is_no_request_is_told(seen):
-    for raw in (b"", b"{", b"[]", b"\xff\xfe", b'{"event": "before"' + b" " * 100):
-        assert line_of(seen.hook(raw)).startswith(UNDECIDED), raw
-    assert line_of(seen.hook(seen.request("nonsense", "c1"))).startswith(UNDECIDED)
-
-
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
@@ -154,42 +139,6 @@ def test_what_is_no_request_is_told(seen):
 )
 def test_a_request_that_cannot_be_read_is_told_in_words(seen, raw, why):
     assert seen.hook(raw).answer["line"].endswith(why)
-
-
-@SOAK
-def test_a_lock_that_is_held_is_not_waited_for_by_a_decision(seen):
-    with locked(seen):
-        said = seen.hook(seen.request("before", "c1", prompt="Go on."))
-    assert "held by another process" in line_of(said)
-
-
-@SOAK
-@pytest.mark.parametrize("event", ["started", "ended"])
-def test_what_an_agent_tells_once_waits_for_a_lock_that_is_held(seen, event):
-    seen.hook(seen.request("before", "c1", prompt="Go on."))
-    told = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
-    with ThreadPoolExecutor(1) as pool:
-        with locked(seen):
-            asked = seen.request(event, "c1", **told)
-            waiting = pool.submit(seen.hook, asked, is_patient=False)
-            time.sleep(1.0)  # longer than a decision waits, and than a hook has by itself
-            assert not waiting.done()
-        assert line_of(waiting.result()) == ""
-    if event == "started":
-        seen.hook(seen.request("ended", "c1", **told))
-    seen.wait_for_words()
-    seen.upthread("drain")
-    shown = seen.upthread("show", "spec-42/planner")
-    assert (shown["state"], shown["turns"]) == ("done", 2)
-
-
-@EXTENDED
-def test_a_full_disk_is_told_with_what_could_not_be_kept(seen):
-    said = seen.hook(seen.request("before", "c1", prompt="Go on."), before=disk_is_full)
-    assert line_of(said).startswith(UNDECIDED)
-    assert "could not be kept" in line_of(said)
-    again = seen.hook(seen.request("before", "c2", prompt="Go on."))
-    assert again.answer["task_id"] == "ses_1", "what was there is still there"
 
 
 @SOAK

@@ -147,17 +147,6 @@ def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
 
 
 @pytest.mark.soak
-def test_a_session_that_is_gone_is_told_anew(place: Place):
-    opencode = place.opencode()
-    first = child(opencode.call("ses_a", "We agreed on KIWI-42."))
-    place.wait_until_taken_in()
-    opencode.play(forget=first)
-    told = opencode.call("ses_a", "What did we agree on?")
-    assert "KIWI-42" in told["input"]["prompt"]
-    assert decisions_told(told["input"]["description"]) == [RESUME_WITH_REPLAY]
-
-
-@pytest.mark.soak
 def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(place: Place):
     opencode = place.opencode()
     failed = opencode.call("ses_a", "Plan it.", fail="step limit")
@@ -169,21 +158,6 @@ def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(p
     last = opencode.call("ses_a", "And?")
     assert child(last) == again["input"]["sessionID"]
     assert "Done behind." in place.up("audit", "spec-1").out
-
-
-@pytest.mark.soak
-def test_a_session_that_the_model_names_itself_is_the_one_that_goes_on(place: Place):
-    opencode = place.opencode()
-    first = child(opencode.call("ses_a", "Plan it."))
-    place.wait_until_taken_in()
-    opencode.call("ses_a", "Slow.", background=True)
-    assert child(opencode.call("ses_a", "Other.", sessionID=first)) == first
-
-
-@EXTENDED
-def test_other_tools_and_roles_that_nobody_configured_are_left_alone(place: Place):
-    told = place.opencode().call("ses_a", "Look.", agent="nobody-knows")
-    assert told["input"] == {"agent": "nobody-knows", "prompt": "Look.", "description": "do it"}
 
 
 @EXTENDED

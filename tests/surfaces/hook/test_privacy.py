@@ -170,13 +170,3 @@ def test_forgetting_empties_spool_and_bindings_of_what_is_forgotten(place):
     place.upthread("use", "spec-42")
     again = place.hook(place.request("before", "c9", prompt="Go on.")).answer
     assert again["task_id"] == "ses_spec-42", "the outline is enough to go on"
-
-
-@pytest.mark.extended
-def test_what_a_call_is_using_is_not_forgotten_under_it(place):
-    place.call("c1", "ses_1", prompt="Find Kestrel-11.")
-    place.hook(place.request("before", "c2", prompt="Go on."))
-    refused = place.run("forget", "spec-42", "--yes")
-    assert refused.code == 6
-    assert "spec-42/planner" in refused.err
-    assert holding(place, ["Kestrel-11"]) != {}

@@ -65,17 +65,6 @@ def test_it_says_how_many_questions_are_open(place, line):
     assert line() == "spec-42 · 2 open questions"
 
 
-@pytest.mark.extended
-def test_each_open_question_counts_however_long_its_workstreams_state_is(place, line):
-    place.call("c1", "ses_1")
-    place.upthread("drain")
-    (path,) = place.home.glob("hooks/places/*.json")
-    known = json.loads(path.read_text())
-    (listed,) = known["workstreams"]
-    path.write_text(json.dumps({**known, "workstreams": [{**listed, "open_questions": 30}]}))
-    assert line() == "spec-42 · 30 open questions"
-
-
 def test_a_home_that_is_not_absolute_is_passed_over_as_hooks_do(place, line, monkeypatch):
     monkeypatch.setitem(place.environment, "UPTHREAD_HOME", "somewhere")
     assert line() == "spec-42"

@@ -15,7 +15,6 @@ from tests.surfaces.hook.conftest import TIMEOUT_S, HookPlace
 
 from upthread.core.decision.words import (
     FIRST,
-    RESUME_WITH_REPLAY,
     START_FRESH,
     UNDECIDED,
     done_in_words,
@@ -105,18 +104,6 @@ def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
 
 
 @pytest.mark.extended
-def test_a_turn_opens_a_sibling_where_that_is_asked(ours):
-    ours.hook(ours.request("before", "c1", prompt="Plan it."))
-    (started,) = [
-        line
-        for line in result_of(tell(ours, "[[rehearse: say hi]]", "--sibling"))
-        if line["type"] == "turn_started"
-    ]
-    assert started["decision"] == "first"
-    assert ours.upthread("show", "spec-42")["roles"][0]["slot"] == 2
-
-
-@pytest.mark.extended
 def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours):
     told = tell(ours, SLOW)
     wait_for_claim(ours)
@@ -170,46 +157,3 @@ def test_settings_that_cannot_be_read_are_told_and_the_agent_goes_on(place):
     said = place.hook(place.request("before", "c1", prompt="Go on."))
     assert said.answer["line"].startswith(f"upthread: {UNDECIDED}")
     assert "upthread.toml has changed and could not be taken in" in said.answer["line"]
-
-
-@pytest.mark.extended
-def test_what_has_not_moved_is_not_published_again(ours):
-    ours.call("c1", "ses_1")
-    ours.wait_for_words()
-    ours.upthread("drain")
-    (still,) = ours.files("bindings/*.json")
-    written = still.stat().st_ino
-    told = ours.run("tell", "spec-42/auditor", "[[rehearse: say fine]]", "--agent", "rehearsal")
-    assert told.code == 0, told.err
-    assert len(ours.files("bindings/*.json")) == 2
-    assert still.stat().st_ino == written
-
-
-@pytest.mark.extended
-def test_what_was_published_before_the_settings_changed_is_published_again(ours):
-    ours.call("c1", "ses_1")
-    ours.wait_for_words()
-    ours.upthread("drain")
-    (binding,) = ours.files("bindings/*.json")
-    before = json.loads(binding.read_text())["decided"]["warm"]
-    (ours.project / "upthread.toml").write_text('[roles.planner]\ncontinuity = "fresh"\n')
-    ours.wait_for_words()
-    ours.upthread("drain")
-    after = json.loads(binding.read_text())["decided"]["warm"]
-    assert (before["decision"], after["decision"]) == ("resume", "start_fresh_with_briefing")
-
-
-@pytest.mark.extended
-def test_a_hook_says_what_why_says_of_a_session_that_is_nearly_full(ours):
-    prompt = "[[rehearse: usage 95000 100000]] [[rehearse: say planned]]"
-    assert ours.run("tell", "spec-42/planner", prompt, "--agent", "rehearsal").code == 0
-    now = ours.upthread("why", "spec-42/planner", "--agent", "rehearsal")["now"]
-    call = ours.request("before", "c1", prompt="Go on.")
-    line = ours.hook(call, agent="opencode").answer["line"]
-    assert (now["decision"], now["reasons"][0]) == ("start_fresh_with_briefing", "nearly_full")
-    (binding,) = ours.files("bindings/*.json")
-    published = json.loads(binding.read_text())["decided"]["unknown"]
-    assert published["reasons"] == now["reasons"]
-    # The hook speaks for OpenCode, which another agent's session is not.
-    assert decisions_told(line) == [RESUME_WITH_REPLAY]
-    assert "the session belongs to another agent" in line

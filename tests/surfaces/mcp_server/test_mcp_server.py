@@ -251,14 +251,6 @@ async def test_a_person_who_declines_leaves_it_waiting(server):
     assert (stands["status"], stands["questions"]) == ("waiting", {"q1": "Which word?"})
 
 
-@pytest.mark.extended
-@pytest.mark.anyio
-async def test_a_client_that_can_ask_nobody_gets_the_questions(server):
-    async with connected(server) as client:
-        stands = await ask_person(client, "nobody/planner")
-    assert (stands["status"], stands["questions"]) == ("waiting", {"q1": "Which word?"})
-
-
 @pytest.mark.anyio
 async def test_what_nobody_was_there_to_allow_is_not_done_and_told(server):
     prompt = "[[rehearse: execute touch done.txt]]"
@@ -325,27 +317,6 @@ async def test_a_refusal_is_an_answer_with_its_reason(server):
             refused = await call(client, "wait", handle=refused["handle"])
     assert refused["status"] == "refused"
     assert "running" in refused["detail"]
-
-
-@pytest.mark.soak
-@pytest.mark.anyio
-async def test_eight_clients_at_once_each_get_their_own_answer(address):
-    answers: dict[int, Any] = {}
-
-    async def one(number: int) -> None:
-        async with over_http(address) as client:
-            answers[number] = await call(
-                client,
-                "delegate",
-                address=f"w{number}/planner",
-                prompt=f"[[rehearse: say {number}]]",
-            )
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(8):
-            tasks.start_soon(one, number)
-    assert all(answers[n]["reply"].endswith(str(n)) for n in range(8))
-    assert len({each["upstream_session_id"] for each in answers.values()}) == 8
 
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -15,7 +15,7 @@ from upthread.core.types import ToolCallPart
 from upthread.runtime.record.timeline import ToolCall
 from upthread.surfaces.page.calls import call_piece
 from upthread.surfaces.page.document import policy
-from upthread.surfaces.page.markup import ATTRIBUTES, TEXT_CHARACTERS_MAX, Html
+from upthread.surfaces.page.markup import ATTRIBUTES, Html
 
 ELEMENTS = frozenset(
     "a blockquote body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 h5 head header html "
@@ -44,18 +44,6 @@ def test_a_hostile_text_changes_no_element_and_is_shown_as_text(tmp_path, plain,
     assert visible_text(attack) in seen.text
     assert visible_line(attack) in seen.text
     assert not ACTING.search(html)
-
-
-@pytest.mark.soak
-def test_a_long_text_is_shown_at_its_ends_and_said_to_be_cut(tmp_path, plain):
-    text = "<b>" + "x" * 10 * TEXT_CHARACTERS_MAX + "</b>"
-    whole = Saying("plain")
-    whole.text = text
-    html = page_of(tmp_path / "whole", whole)
-    seen = Seen(html)
-    assert seen.tags == plain.tags
-    assert f"… {len(text) - TEXT_CHARACTERS_MAX} characters are not shown here …" in seen.text
-    assert len(html) < 20 * TEXT_CHARACTERS_MAX
 
 
 def test_half_a_character_and_a_name_that_is_mark_up_are_shown_escaped(tmp_path):
