@@ -33,7 +33,6 @@ from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.names import did_you_mean, shown
-from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
     BUILT_IN_ROLES,
@@ -44,6 +43,7 @@ from upthread.core.roles.role import (
     without_model,
 )
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
+from upthread.core.toml import read_toml
 from upthread.core.trust import (
     USUAL_RECORD,
     Item,

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from upthread.core.names import parse_role
-from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter, read_toml
+from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
+from upthread.core.toml import read_toml
 from upthread.core.types import Continuity, RecordMode
 from upthread.errors import ConfigError, UsageError
 
