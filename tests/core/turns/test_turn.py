@@ -154,6 +154,18 @@ def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
     assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
 
 
+@pytest.mark.parametrize(
+    ("ended", "is_clear"),
+    [
+        (TurnEnded(outcome=Outcome.OK), True),
+        (TurnEnded(outcome=Outcome.OK, calls_held=1), False),
+        (TurnEnded(outcome=Outcome.CANCELLED), False),
+    ],
+)
+def test_doubt_is_cleared_by_a_turn_that_its_agent_ended_with_nothing_held(ended, is_clear):
+    assert fold([INTENDED, ATTACHED, SENT, ended]).clears_doubt is is_clear
+
+
 def test_a_turn_that_was_read_back_is_open_until_another_one_ends():
     intended = TurnIntended(decision="resume", reasons=(READ_BACK,), prompt_seq=1)
     ended = TurnEnded(outcome=Outcome.OK)

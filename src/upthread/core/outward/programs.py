@@ -48,13 +48,9 @@ def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
     return found or by_name(line)
 
 
-def without_starter(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _started(words: list[Word]) -> list[Word]:
     """Return the words from the program on that `uv run`, `npx` and the like start."""
-    return tuple(_started(list(words), but=_PYTHONS))
-
-
-def _started(words: list[Word], *, but: frozenset[str] = frozenset()) -> list[Word]:
-    while (name := name_of(words[0]) if words else "") in _STARTED_BY and name not in but:
+    while (name := name_of(words[0]) if words else "") in _STARTED_BY:
         shorter = _STARTED_BY[name](words[1:])
         if shorter is None:
             break
@@ -116,10 +112,8 @@ def _after_exec(words: list[Word]) -> list[Word] | None:
     return words[1:] or None if words[:1] and words[0] in {"exec", "dlx", "x"} else None
 
 
-_PYTHONS: Final = frozenset({"python", "python3", "py", "pypy3"})
-
 _STARTED_BY: Final[Mapping[str, Callable[[list[Word]], list[Word] | None]]] = {
-    **dict.fromkeys(_PYTHONS, _module),
+    **dict.fromkeys(("python", "python3", "py", "pypy3"), _module),
     **dict.fromkeys(("uv", "pdm", "hatch", "pipenv", "rye", "poetry"), _after_run),
     **dict.fromkeys(("npx", "bunx", "uvx", "pipx"), _without_options),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "bundle", "mise"), _after_exec),

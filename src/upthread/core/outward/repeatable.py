@@ -76,7 +76,9 @@ class _Walk:
         return where if node.type in _OWN_SHELLS else inside
 
     def _redirect(self, node: Node, where: str) -> None:
-        to = word_of(node.named_children[-1]) if node.named_children else None
+        named = [each for each in node.named_children if each.type != "file_descriptor"]
+        # To the grammar, words of the command that follow belong to the redirection.
+        to = word_of(named[0]) if len(named) == 1 else None
         is_copy = any(each.type in {">&", "<&"} for each in node.children)
         # `/dev/tcp/HOST/PORT` is a connection.
         _require(to is not None, to in _DEVICES or not (to or "").startswith("/dev/"))
@@ -281,6 +283,181 @@ def _compiles(words: Sequence[Word]) -> Iterable[Word]:
     return _after("-o", words)
 
 
+_TARGETS: Final = """
+all assemble bench build check checks clean compile cov coverage doc docs e2e fmt format integration
+lint package py\\d* spec test tests type typecheck types unit validate verify
+""".split()
+_TARGET: Final = regex(rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})(?:[:_./-]\w+)*")
+_TELLING: Final = frozenset({"--help", "--version", "-V"})
+
+
+def _require(*conditions: object) -> None:
+    if not all(conditions):
+        raise _NotUnderstoodError
+
+
+# --- the program that a command runs --------------------------------------------------------------
+
+_FOREIGN: Final = frozenset(
+    """
+    builtin coproc dbus-run-session doas exec flock ltrace parallel script ssh-agent strace sudo
+    watch
+    """.split()
+)
+"""Wrappers that do more than to run a command, or run it as somebody else."""
+_HARMFUL_VARIABLE: Final = regex(
+    r"PATH|(LD|DYLD|GIT)_.*|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
+    r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
+)
+_OF_PROJECT: Final = regex(
+    r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
+)
+_OF_SYSTEM: Final = regex(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)")
+_STARTERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("uv", "pdm", "pipenv", "poetry", "rye"), "run"),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bundle"), "exec"),
+    **dict.fromkeys(("npx", "bunx", "uvx"), ""),
+}
+"""Programs that start another one, and after which verb."""
+_PYTHON: Final = regex(r"python[\d.]*")
+_STARTERS_FLAGS: Final = frozenset({"--frozen", "--locked", "--no-sync", "--yes", "-y", "-q", "--"})
+
+
+def _is_harmless_variable(assignment: str) -> bool:
+    return _HARMFUL_VARIABLE.fullmatch(assignment.partition("=")[0].rstrip("+")) is None
+
+
+def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words from the program on that is run at last, which is one of the tables."""
+    if words[:2] == ("command", "-v"):
+        return ("which", *words[2:])
+    inner = without_wrapper(words)
+    before = [word or "" for word in words[: len(words) - len(inner)]]
+    _require(bool(inner) and _FOREIGN.isdisjoint(map(name_of, before)))
+    for word in before:
+        _require(not word.startswith(("-S", "-C", "--chdir", "--split")))
+        _require(not ASSIGNED.match(word) or _is_harmless_variable(word))
+    # What `xargs` adds may be options.
+    _require("xargs" not in map(name_of, before) or inner[0] in READING_ANYTHING)
+    name = _program(inner[0])
+    verbs = _STARTERS.get(name)
+    if verbs is not None and (not verbs or inner[1:2] == (verbs,)):
+        rest = inner[2 if verbs else 1 :]
+        flags = len([*takewhile(lambda word: word in _STARTERS_FLAGS, rest)])
+        return _unwrapped(rest[flags:])
+    if _PYTHON.fullmatch(name) and inner[1:2] == ("-m",):
+        _require(inner[2:3] != () and inner[2] in _MODULES)
+        return inner[2:]
+    return inner
+
+
+def _program(word: Word) -> str:
+    """Return the name of a program in no directory, or in one that programs are installed in."""
+    if word is None or "/" not in word:
+        return word or ""
+    found = _OF_SYSTEM.fullmatch(word) or _OF_PROJECT.fullmatch(word)
+    return next(filter(None, found.groups()), "") if found else ""
+
+
+# --- judges ---------------------------------------------------------------------------------------
+
+
+def _nothing(_words: Sequence[Word]) -> Iterable[Word]:
+    raise _NotUnderstoodError
+
+
+def without(*options: str) -> Callable[[Sequence[str]], bool]:
+    """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
+    letters = {each[1] for each in options if len(each) == len("-x")}
+    names = [each for each in options if each.startswith("--")]
+
+    def harmless(words: Sequence[str]) -> bool:
+        for word in words:
+            name = word.partition("=")[0]
+            if name.startswith("--"):
+                # Long options may be cut short where they are told apart: `--out` writes, too.
+                if len(name) > len("--") and any(each.startswith(name) for each in names):
+                    return False
+            elif name.startswith("-") and letters & set(word):
+                return False
+        return True
+
+    return harmless
+
+
+def _prints_lines(words: Sequence[str]) -> bool:
+    """`sed -n 1,80p FILE`: any other script may write a file or run a program."""
+    if len(words) < len(("-n", "1p")) or words[0] != "-n" or not _PRINTED.fullmatch(words[1]):
+        return False
+    return not any(word.startswith("-") for word in words[2:])
+
+
+def _finds(words: Sequence[str]) -> bool:
+    acting = ("-delete", "-exec", "-execdir", "-fls", "-fprint", "-ok")
+    return not any(word.startswith(acting) for word in words)
+
+
+_PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+"""What `sed -n` may be given: to print lines."""
+READING_ANYTHING: Final = frozenset(
+    """
+    basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr true
+    wc
+    """.split()
+)
+READERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+    **dict.fromkeys(READING_ANYTHING, lambda _words: True),
+    "find": _finds,
+    "rg": without("-z", "--hostname-bin", "--pre", "--search-zip"),
+    "sed": _prints_lines,
+    "sort": without("-o", "-T", "--compress-program", "--output", "--temporary-directory"),
+}
+"""The programs that only read, and with which words."""
+
+
+def _as(harmless: Callable[[Sequence[str]], bool]) -> Judge:
+    def judge(words: Sequence[Word]) -> Iterable[Word]:
+        _require(None not in words and harmless([word or "" for word in words]))
+        return ()
+
+    return judge
+
+
+_EDITS: Final = regex(
+    r"(?:(?:\d+|\$|/[^/]*/)(?:,(?:\d+|\$|/[^/]*/))?)?"
+    r"(?:[dp]|s(?P<mark>[^\w\s\\])(?:(?!(?P=mark)).)*(?P=mark)(?:(?!(?P=mark)).)*(?P=mark)[gpI\d]*)"
+)
+
+
+def _sed(words: Sequence[Word]) -> Iterable[Word]:
+    """`sed SCRIPT FILE…` and `sed -i SCRIPT FILE…` with a script that only replaces text."""
+    options = [word for word in words if word and word.startswith("-")]
+    script, *files = [word for word in words if not (word and word.startswith("-"))] or [None]
+    _require(not {*options} - {"-i", "-n", "-E", "-r", "-e", "-i.bak", "-ne", "-En", "-nE"})
+    _require(bool(_EDITS.fullmatch(script or "")) or bool(_PRINTED.fullmatch(script or "")))
+    return files if {"-i", "-i.bak"} & {*options} else ()
+
+
+def _operands(words: Sequence[Word]) -> list[Word]:
+    return [word for word in words if word is None or not word.startswith("-")]
+
+
+def _changes(words: Sequence[Word]) -> Iterable[Word]:
+    """All operands are paths that change: `rm`, `mkdir`, `mv`. Modes and owners do no harm."""
+    _require(not any(word and word.startswith(("-t", "--target")) for word in words))
+    return _operands(words)
+
+
+def _enters(words: Sequence[Word]) -> Iterable[Word]:
+    _require(len(words) == 1 and words[0] not in {"", "-"})
+    return words
+
+
+def _compiles(words: Sequence[Word]) -> Iterable[Word]:
+    """A compiler or a checker: what follows `-o` is written."""
+    return _after("-o", words)
+
+
 _TARGET: Final = regex(
     r"(?:[\w-]+:)?(?:all|assemble|bench|build|check|checks|clean|compile|cov|coverage|doc|docs|e2e|fmt|format|integration"
     r"|lint|package|py\d*|spec|test|tests|type|typecheck|types|unit|validate|verify)(?:[:_./-]\w+)*"
@@ -291,7 +468,7 @@ _TELLING: Final = regex(
 )
 _RUNNERS_FLAG: Final = regex(
     r"-[jkBsirq]?\d*|--(?:jobs|keep-going|silent|quiet|no-print-directory|parallel)(?:=\d+)?"
-    r"|-C|-[eD][\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
+    r"|-[Ce]|-D[\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
 )
 
 
@@ -301,12 +478,11 @@ def _is_target(word: Word) -> bool:
 
 def _runs_targets(words: Sequence[Word]) -> Iterable[Word]:
     """A task runner: each of its operands is a target of the table; `-C` leads to a directory."""
-    places = _after("-C", words)
-    operands = [word for word in _operands(words) if word not in places]
-    targets = [word for word in operands if not (word and _NUMBER.fullmatch(word))]
-    _require(bool(targets) and all(map(_is_target, targets)))
-    _require(all(_RUNNERS_FLAG.fullmatch(w) for w in words if w and w.startswith("-")))
-    return places
+    left = [word for before, word in zip([None, *words], words, strict=False) if before != "-C"]
+    operands = [word for word in _operands(left) if not (word and _NUMBER.fullmatch(word))]
+    _require(operands, *map(_is_target, operands))
+    _require(*(_RUNNERS_FLAG.fullmatch(w) for w in left if w and w.startswith("-")))
+    return _after("-C", words)
 
 
 _NUMBER: Final = regex(r"(?:\w+=)?\d*")

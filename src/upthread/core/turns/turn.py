@@ -182,7 +182,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     @property
     def clears_doubt(self) -> bool:
         """Whether its agent ended it and no call was held: earlier actions may be repeated then."""
-        return not self.was_left_open and self.ended is not None and not self.ended.calls_held
+        return not self.was_left_open and not (self.ended and self.ended.calls_held)
 
     @property
     def was_unheard(self) -> bool:
