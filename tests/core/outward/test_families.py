@@ -61,9 +61,6 @@ git send-pack /x/r.git main
 git send-pack origin main
 git-push origin main
 /usr/lib/git-core/git-push origin main
-git remote add o2 /x/r.git; git push o2 main
-git remote rename origin o3 && git push o3 main
-git config remote.o4.url /x/r.git; git push o4 main
 trap 'git push origin main' EXIT; true
 script -qc 'git push origin main' /dev/null
 flock /tmp/l git push origin main
