@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +36,6 @@ from upthread.store.sqlite.presence import (
     remains,
 )
 from upthread.store.sqlite.write_queue import WriteQueue
-from upthread.store.sqlite.write_wait import WriteWait, suspended_writer
 
 
 class Cursor(Protocol):
@@ -57,7 +56,6 @@ class Connection(Protocol):
     def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
-    def set_busy_handler(self, handler: Callable[[int], bool], /) -> None: ...
     def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
@@ -261,8 +259,6 @@ class Database:
     def store_error(self, error: Exception, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
         cure = next((cure for kind, cure in _CURES.items() if isinstance(error, kind)), "")
-        if isinstance(error, apsw.BusyError) and (pid := suspended_writer(self.path)) is not None:
-            cure = f"process {pid} holds it and is suspended: continue it with `kill -CONT {pid}`"
         if isinstance(error, apsw.NotADBError) and self.is_encrypted:
             cure = "it is under another key than your encryption_key, or not yet encrypted: "
             cure += f"`upthread encrypt`. If it is damaged: {CURE_OF_DAMAGE}"
@@ -281,7 +277,7 @@ class Database:
 
     def _prepare(self, busy_timeout_s: float) -> None:
         connection = self.connection
-        connection.set_busy_handler(WriteWait(self.path, wait_s=busy_timeout_s))
+        connection.set_busy_timeout(int(busy_timeout_s * 1000))
         # Else a statement that can use a partial index is compiled anew each time it is bound:
         # resolve took 22 us in place of 6.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
