@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,6 +163,27 @@ def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / consents.LOCK).symlink_to("/dev/null")
     with pytest.raises(ConfigError, match="cannot be opened"):
         add(tmp_path, consent(item()))
+
+
+HOLD = """
+import fcntl, os, signal, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_suspended_holder_of_the_lock_is_named_with_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consents, "LOCK_WAIT_S", 0.1)
+    command = [sys.executable, "-I", "-c", HOLD, str(tmp_path / consents.LOCK)]
+    with subprocess.Popen(command) as holder:
+        os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
+        with pytest.raises(ConfigError, match=f"process {holder.pid}, which is susp") as caught:
+            add(tmp_path, consent(item()))
+        assert caught.value.hint == f"let it continue: kill -CONT {holder.pid}"
+        holder.send_signal(signal.SIGCONT)
+    add(tmp_path, consent(item()))
 
 
 def _agree_often(home: str, name: str) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import structs
 
+from upthread.boundary.processes import suspended_holder
 from upthread.core.actors import Actor
 from upthread.core.trust import Item, Pending
 from upthread.errors import ConfigError
@@ -33,6 +35,10 @@ TEXT_BYTES_MAX: Final = 64 * 1024
 
 TEXTS_PER_NAME_MAX: Final = 8
 """Of one name so many texts are remembered: branches that differ are not asked about each time."""
+
+LOCK_WAIT_S: Final = 5.0
+LOCK_LOOK_S: Final = 0.01
+"""For how long, and how often, a process looks whether another one has given the lock back."""
 
 _MEND: Final = "look at it, then move it away: you are asked anew about each repository"
 
@@ -208,10 +214,26 @@ def _locked(path: Path) -> Generator[None]:
     except OSError as error:
         raise _refused(path, f"cannot be opened: {error.strerror}") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        deadline_s = time.monotonic() + LOCK_WAIT_S
+        # Not waited for within flock, which knows no limit: its holder may be suspended.
+        while not _is_taken(descriptor):
+            if time.monotonic() >= deadline_s:
+                pid = suspended_holder((path,))
+                by = f"process {pid}, which is suspended" if pid else "another process"
+                hint = f"let it continue: kill -CONT {pid}" if pid else "try again"
+                raise ConfigError(f"{path} is locked by {by}", hint=hint)
+            time.sleep(LOCK_LOOK_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _digest(text: str) -> str:

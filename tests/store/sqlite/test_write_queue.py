@@ -13,7 +13,7 @@ import time
 import pytest
 
 from upthread.errors import StoreError
-from upthread.store.sqlite import SqliteStore, write_queue
+from upthread.store.sqlite import SqliteStore, database, write_queue
 from upthread.store.sqlite.files import QUEUE_SUFFIX
 from upthread.store.sqlite.write_queue import WriteQueue
 from upthread.testing.store_conformance import samples
@@ -104,6 +104,36 @@ def test_a_holder_that_stands_still_is_waited_for_once_and_stops_no_write(store,
         store.commit(samples.home())
     assert clock.slept_s == waited_s
     assert holder.poll() is None, "it still holds the queue"
+
+
+STOP_WITHIN_A_TRANSACTION = """
+import os, signal, sys
+from pathlib import Path
+from upthread.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+with store.database.transaction(is_synced=False):
+    os.kill(os.getpid(), signal.SIGSTOP)
+store.close()
+"""
+
+
+def test_a_writer_that_is_suspended_is_named_with_the_cure(path, store, monkeypatch):
+    monkeypatch.setattr(database, "SUSPENDED_WAIT_S", 0.5)
+    patient = SqliteStore(path)
+    command = [sys.executable, "-c", STOP_WITHIN_A_TRANSACTION, str(path)]
+    with subprocess.Popen(command) as stopped:
+        os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+        for _ in range(2):  # the second time the queue is passed by
+            began_s = time.monotonic()
+            with pytest.raises(StoreError, match=f"process {stopped.pid} .* suspended") as caught:
+                patient.commit(samples.home())
+            assert f"kill -CONT {stopped.pid}" in caught.value.hint
+            assert time.monotonic() - began_s < write_queue._WAIT_MAX_S + 2
+        assert patient.conversation(samples.CONVERSATION) is None, "reading waits for nobody"
+        stopped.send_signal(signal.SIGCONT)
+        assert stopped.wait(30) == 0
+    patient.commit(samples.home())
+    patient.close()
 
 
 def test_a_holder_that_is_killed_stops_nobody(store, holder):

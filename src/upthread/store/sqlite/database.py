@@ -4,22 +4,25 @@ Theory of operation. Write-ahead log, one writer at a time, `BEGIN IMMEDIATE` so
 never has to upgrade; writers stand in a queue of ours before it (ADR 104). A commit reaches the
 page cache (`synchronous=NORMAL`) or the disk (`FULL`); one FULL commit syncs the log, and with it
 all commits before it. The schema is made and moved on inside one immediate transaction, so any
-number of processes may open a new file at once.
+number of processes may open a new file at once. Nothing outside of the process is waited for
+within a transaction; a process that is suspended in one (Ctrl-Z) is waited for SUSPENDED_WAIT_S.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Protocol, cast
 
 import apsw
 
+from upthread.boundary.processes import suspended_holder
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
 from upthread.store._rules import not_whole
@@ -56,6 +59,7 @@ class Connection(Protocol):
     def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
     def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
@@ -83,7 +87,11 @@ APPLICATION_ID: Final = 0x75707468  # "upth"
 # Without a limit the log stays as large as it ever was: SQLite overwrites it and cuts nothing off.
 _JOURNAL_BYTES_MAX: Final = 16 * 1024 * 1024
 _CACHE_KIB: Final = 8 * 1024
-_WAL_RETRY_S: Final = 0.01
+_LOOK_S: Final = 0.001
+_LOOK_S_MAX: Final = 0.05
+
+SUSPENDED_WAIT_S: Final = 5.0
+"""How long a call waits for a suspended process that holds the database's lock."""
 
 # Opening checks, makes and closes files: two threads must not do that to one path at once.
 _OPENING: Final = threading.Lock()
@@ -157,20 +165,22 @@ class Database:
         self.is_encrypted = key is not None
         self._is_synced: bool | None = None
         self._known = len(read_migrations("sqlite"))
+        self._busy_timeout_s = busy_timeout_s
+        self._busy_since_s = 0.0
         self._left_at: int | None = None
         """The file's data version once this connection's last commit was through."""
         with _OPENING:
             # Before a file is made: nothing is to be written where one is missing beside its log.
             refuse_remains(path)
-            place = prepare_file(path)
+            self._place = prepare_file(path)
             with self.worded("open"):
-                self.connection = _connect(place, vfs)
-        self._queue = WriteQueue(place, wait_s=busy_timeout_s)
+                self.connection = _connect(self._place, vfs)
+        self._queue = WriteQueue(self._place, wait_s=busy_timeout_s)
         try:
             with self.worded("open"):
                 if key is not None:
                     unlock(self.connection, key)
-                self._prepare(busy_timeout_s)
+                self._prepare()
         except BaseException:
             self._queue.close()
             self.connection.close(True)
@@ -258,6 +268,12 @@ class Database:
 
     def store_error(self, error: Exception, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
+        if isinstance(error, apsw.BusyError) and (pid := self._suspended_holder()):
+            return StoreError(
+                f"could not {doing} the database {self.path}: process {pid} holds its lock and is"
+                " suspended (by Ctrl-Z, for example)",
+                hint=f"let it continue: kill -CONT {pid}",
+            )
         cure = next((cure for kind, cure in _CURES.items() if isinstance(error, kind)), "")
         if isinstance(error, apsw.NotADBError) and self.is_encrypted:
             cure = "it is under another key than your encryption_key, or not yet encrypted: "
@@ -275,9 +291,28 @@ class Database:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             self._is_synced = is_synced
 
-    def _prepare(self, busy_timeout_s: float) -> None:
+    def _suspended_holder(self) -> int | None:
+        # SQLite's locks are on the file itself and on the index of its log.
+        index = self._place.with_name(self._place.name + "-shm")
+        return suspended_holder((self._place, index))
+
+    def _waits_again(self, tries: int) -> bool:
+        """Wait a moment for a lock that another process holds; False once it waited for too long.
+
+        SQLite's own time-out knows nothing of a holder that is suspended.
+        """
+        if tries == 0:
+            self._busy_since_s = time.monotonic()
+        waited_s = time.monotonic() - self._busy_since_s
+        is_due = self._queue.has_stood_still or waited_s >= SUSPENDED_WAIT_S
+        if waited_s >= self._busy_timeout_s or (is_due and self._suspended_holder()):
+            return False
+        time.sleep(min(_LOOK_S * (tries + 1), _LOOK_S_MAX))
+        return True
+
+    def _prepare(self) -> None:
         connection = self.connection
-        connection.set_busy_timeout(int(busy_timeout_s * 1000))
+        connection.set_busy_handler(self._waits_again)
         # Else a statement that can use a partial index is compiled anew each time it is bound:
         # resolve took 22 us in place of 6.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -289,7 +324,7 @@ class Database:
         migrations = read_migrations("sqlite")
         # Before the switch, which writes to the file: what is refused is left as it was (S17).
         self._refuse_unknown()
-        self._switch_to_wal(time.monotonic() + busy_timeout_s)
+        self._switch_to_wal()
         connection.execute(
             # The engine encrypts no temporary file, so there is none (ADR 33). What is freed is
             # overwritten (S27). A file's own views call only what is innocuous.
@@ -325,15 +360,14 @@ class Database:
         if version > self._known:
             raise self._newer(version)
 
-    def _switch_to_wal(self, deadline_s: float) -> None:
+    def _switch_to_wal(self) -> None:
         """Switch once and for all. SQLite does not wait for its lock here, so we do."""
-        while True:
+        for tries in count():
             try:
                 mode = self.connection.pragma("journal_mode", "wal")
             except apsw.BusyError:
-                if time.monotonic() > deadline_s:
+                if not self._waits_again(tries):
                     raise
-                time.sleep(_WAL_RETRY_S)
                 continue
             if mode != "wal":
                 raise StoreError(

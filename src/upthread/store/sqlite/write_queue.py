@@ -40,11 +40,16 @@ class WriteQueue:
         self._is_usable = True
         self._stood_still_until_s = 0.0
 
+    @property
+    def has_stood_still(self) -> bool:
+        """Whether its holder was waited for in vain a moment ago."""
+        return time.monotonic() < self._stood_still_until_s
+
     def enter(self) -> None:
         """Wait for our turn: `wait_s` or five seconds at most; then, for a minute, not at all."""
         if self._descriptor is None and not self._is_open():
             return
-        if not self._is_taken() and time.monotonic() >= self._stood_still_until_s:
+        if not self._is_taken() and not self.has_stood_still:
             self._wait()
 
     def leave(self) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
-from upthread.boundary.ancestry import environments_above
+from upthread.boundary.processes import environments_above
 from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
 from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError

@@ -1,0 +1,73 @@
+"""Other processes, as Linux lists them: those above this one, and suspended holders of a lock.
+
+A program can start another with a clean environment; the table of processes still shows that an
+agent started it, until the processes between are gone. Where the system reports nothing (not Linux,
+another account's process), there is no result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+ANCESTORS_MAX: Final = 64
+ENVIRONMENT_BYTES_MAX: Final = 4 * 1024 * 1024
+LOCKS_BYTES_MAX: Final = 4 * 1024 * 1024
+_STAT_BYTES_MAX: Final = 4096
+_SUSPENDED: Final = b"T"
+
+
+def environments_above() -> Iterator[Mapping[str, str]]:
+    """Yield what each process above this one was started with, the nearest first."""
+    pid = os.getppid()
+    # A pid may be given out again while we go up: without a bound the way could go round.
+    for _ in range(ANCESTORS_MAX):
+        if pid <= 1:
+            return
+        yield _environment_of(pid)
+        pid = _parent_of(pid)
+
+
+def suspended_holder(files: Iterable[Path]) -> int | None:
+    """Return the pid of a suspended process (Ctrl-Z) that holds a write lock of one of the files.
+
+    The kernel's list of locks is read, because asking for a lock would need the file to be opened,
+    and closing it would drop this process's own locks (POSIX).
+    """
+    inodes = {str(each.stat().st_ino).encode() for each in files if each.exists()}
+    for line in _read("/proc/locks", LOCKS_BYTES_MAX).splitlines():
+        # For example `1: POSIX  ADVISORY  WRITE 4711 00:2c:90813 120 120` (proc(5)).
+        _, kind, _, access, pid, file, *_ = line.split()
+        # A process that waits for a lock has `->` as its kind.
+        is_held = kind in {b"POSIX", b"FLOCK"} and access == b"WRITE"
+        is_ours = is_held and file.rpartition(b":")[2] in inodes
+        if is_ours and _stat_of(int(pid))[:1] == [_SUSPENDED]:
+            return int(pid)
+    return None
+
+
+def _environment_of(pid: int) -> Mapping[str, str]:
+    raw = _read(f"/proc/{pid}/environ", ENVIRONMENT_BYTES_MAX)
+    pairs = (each.partition(b"=") for each in raw.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}
+
+
+def _parent_of(pid: int) -> int:
+    """Return the pid of a process's parent, 0 for none."""
+    after_name = _stat_of(pid)
+    return int(after_name[1]) if len(after_name) > 1 and after_name[1].isdigit() else 0
+
+
+def _stat_of(pid: int) -> list[bytes]:
+    """Return a process's state and what follows it; its name may hold spaces and brackets."""
+    return _read(f"/proc/{pid}/stat", _STAT_BYTES_MAX).rpartition(b")")[2].split()
+
+
+def _read(path: str, bytes_max: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(bytes_max)
+    except OSError:  # gone, another account's, or no such file system
+        return b""
