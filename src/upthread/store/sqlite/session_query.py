@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-BUSY_TIMEOUT_MS = 30_000
+BUSY_TIMEOUT_MS = 1_000  # then the store waits, and says who holds the lock
 
 _QUERIES = Path(__file__).parent.parent / "sql" / "sqlite" / "queries.sql"
 _IDENTITIES = """
