@@ -39,11 +39,11 @@ from upthread.core.roles.role import (
     Role,
     overlaid,
     read_markdown_role,
+    read_toml,
     read_toml_role,
     without_model,
 )
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
-from upthread.core.toml import read_toml
 from upthread.core.trust import (
     USUAL_RECORD,
     Item,

@@ -15,7 +15,7 @@ from upthread.core.roles.fields import (
     limits_of_front_matter,
 )
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, in_words, limited
-from upthread.core.toml import KEY_PARTS_MAX, read_toml
+from upthread.core.roles.role import KEY_PARTS_MAX, read_toml
 from upthread.errors import ConfigError
 
 SOURCE = ".opencode/agent/planner.md"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from upthread.client import Why
     from upthread.core.decision.read_coverage import Reading
     from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.unseen import Unseen
+    from upthread.runtime.record.turn_views import Unseen
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 

@@ -27,7 +27,7 @@ from upthread.surfaces.cli.verbs.state_lines import (
 if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.unseen import Unseen
+    from upthread.runtime.record.turn_views import Unseen
 
 
 def show(call: Call, what: str) -> int:
