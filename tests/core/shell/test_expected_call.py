@@ -191,7 +191,6 @@ def test_a_title_that_is_its_command_on_one_line_says_nothing_of_its_own():
     folded = " ".join(writing.split())
     assert foreseen([Told(title=folded, arguments={"command": writing})]).actions() == ()
     assert foreseen([Told(title=f"`{folded}`", arguments={"command": writing})]).actions() == ()
-    assert foreseen([Told(title=folded)]).actions() != (), "alone it cannot be read"
 
 
 def changed(tool: str = "", **told: Any) -> tuple[str, ...] | None:

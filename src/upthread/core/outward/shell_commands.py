@@ -36,9 +36,6 @@ COMMAND_CHARACTERS_MAX: Final = 100_000
 DEPTH_MAX: Final = 8
 """How many shells within shells are looked into."""
 
-ROUGH_WORDS_MAX: Final = 32
-"""How many words of a line that cannot be read may begin a command, and how many one has."""
-
 COMMANDS_MAX: Final = 100_000
 """How many commands of a line are read: functions that call functions may be any number."""
 
@@ -50,7 +47,6 @@ _PAIRS: Final = {
     byte: chr(_LETTER + (byte >> 4)) + chr(_LETTER + (byte & 15)) for byte in range(0x80, 0x100)
 }
 _PAIR: Final = regex("[\u00c0-\u00cf]{2}")
-_NOT_PARSED: Final = regex(r"[\s;&|()]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +83,6 @@ def _commands(line: str, directory: str, depth: int) -> Iterator[ShellCommand]:
         yield from _one(words, where, depth, node)
         if words[0] == "cd":
             where = _joined(where, _first_operand(words))
-    if root.has_error:
-        yield from _rough(line[:COMMAND_CHARACTERS_MAX], where)
 
 
 def _one(
@@ -101,22 +95,13 @@ def _one(
         loose = unwrapped(words_of(node, hole=HOLE))
         inner = loose if isinstance(loose, str) else inner
     if isinstance(inner, str):
-        # Too deep to be parsed is not passed: it is read word by word.
-        yield from _commands(inner, where, depth - 1) if depth else _rough(inner, where)
+        yield from _commands(inner, where, depth - 1) if depth else ()
         return
     if not inner:
         return
     yield ShellCommand(words=inner, directory=where)
     for line in lines_run_by(inner) if depth else ():
         yield from _commands(line, where, depth - 1)
-
-
-def _rough(line: str, directory: str) -> Iterator[ShellCommand]:
-    """Yield what may be commands of a line that cannot be read: any word may begin one."""
-    for piece in line.splitlines():
-        words = [word.strip("'\"`") for word in _NOT_PARSED.split(piece) if word]
-        for at in range(min(len(words), ROUGH_WORDS_MAX)):
-            yield ShellCommand(words=tuple(words[at : at + ROUGH_WORDS_MAX]), directory=directory)
 
 
 @cache

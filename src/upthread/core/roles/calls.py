@@ -79,7 +79,7 @@ def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith
         return CalledWith(places=places, only_reads=True)
     commands = [words for line in lines for words in _commands(line)]
     # Of a program that only running the line would tell, any pattern may fit.
-    if any(words[0] is None for words in commands):
+    if any(words[0] is None or _hides(words) for words in commands):
         return CalledWith()
     return CalledWith(words=tuple(dict.fromkeys(map(_text, commands))))
 
@@ -89,6 +89,19 @@ def _commands(line: str) -> Iterator[Sequence[Word]]:
     # Both as written and without a wrapper: a rule may be about `sudo *` or about what it runs.
     yield from (words for words in commands_written(line) if not _is_shell(words))
     yield from (command.words for command in commands_in(line))
+
+
+def _hides(words: Sequence[Word]) -> bool:
+    """Whether a command runs another one that its words do not tell: `echo git push | sh`."""
+    name, rest = name_of(words[0]), [word or "" for word in words[1:]]
+    if name in SHELLS:
+        return all(word.startswith("-") and "c" not in word for word in rest)
+    is_split = name == "env" and any(word.startswith(("-S", "--split")) for word in rest)
+    is_alias = name == "git" and any(word.startswith("alias.") for word in rest)
+    return name in _HIDING or is_split or is_alias or (name == "flock" and "-c" in rest)
+
+
+_HIDING: Final = frozenset({"alias", "busybox", "script", "trap", "xargs"})
 
 
 def _text(words: Sequence[Word]) -> str:
