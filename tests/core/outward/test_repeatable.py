@@ -215,6 +215,12 @@ make test > log deploy
 cat a > /dev/tcp/host/80 b
 make -C deploy test deploy
 tox -erelease test
+ctest -D Experimental
+ctest -T Submit
+bazel test --run_under=./x :all
+dotnet build -t:Publish
+GOFLAGS=-toolexec=./x go test
+CC=./x make test
 echo >&-
 git
 ./evil/pytest

@@ -100,20 +100,15 @@ class _Walk:
             _require(words[2] is not None)
             self.line(words[2] or "", where, depth - 1)
             return where
-        is_telling = bool(name) and len(words) == len(("node", "--version"))
-        if not (is_telling and words[1] in _ONLY_TELLING):
+        if not (name and words[1:] in _ONLY_TELLING):
             self._keep(_PROGRAMS.get(name, _nothing)(words[1:]), where)
-        if name != "cd":
-            return where
-        return posixpath.join(where, words[1] or "")
+        return posixpath.join(where, words[1] or "") if name == "cd" else where
 
 
-_OWN_SHELLS: Final = frozenset(
-    {"command_substitution", "pipeline", "process_substitution", "subshell"}
-)
+_OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
 """Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
-_ONLY_TELLING: Final = frozenset({"--help", "--version", "-V"})
+_ONLY_TELLING: Final = frozenset({("--help",), ("--version",), ("-V",)})
 
 
 def _require(*conditions: object) -> None:
@@ -123,16 +118,15 @@ def _require(*conditions: object) -> None:
 
 # --- the program that a command runs --------------------------------------------------------------
 
-_FOREIGN: Final = frozenset(
-    """
-    builtin coproc dbus-run-session doas exec flock ltrace parallel script ssh-agent strace sudo
-    watch
-    """.split()
-)
+_FOREIGN: Final = {
+    *("builtin", "coproc", "dbus-run-session", "doas", "exec", "flock", "ltrace", "parallel"),
+    *("script", "ssh-agent", "strace", "sudo", "watch"),
+}
 """Wrappers that do more than to run a command, or run it as somebody else."""
 _HARMFUL_VARIABLE: Final = regex(
     r"PATH|(LD|DYLD|GIT)_.*|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
+    r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS"
 )
 _OF_PROJECT: Final = regex(
     r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
@@ -225,10 +219,8 @@ def _finds(words: Sequence[str]) -> bool:
 _PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 """What `sed -n` may be given: to print lines."""
 READING_ANYTHING: Final = frozenset(
-    """
-    basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr true
-    wc
-    """.split()
+    "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr true "
+    "wc".split()
 )
 READERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
     **dict.fromkeys(READING_ANYTHING, lambda _words: True),
@@ -366,19 +358,17 @@ def _after(option: str, words: Sequence[Word]) -> list[Word]:
 
 # --- git ------------------------------------------------------------------------------------------
 
-_GIT_READS: Final = frozenset(
-    """
+_GIT_READS: Final = {
+    *"""
     blame cat-file check-ignore count-objects describe diff diff-index diff-tree for-each-ref grep
     help log ls-files ls-remote ls-tree merge-base name-rev range-diff reflog rev-list rev-parse
     shortlog show show-ref status var version whatchanged
     """.split()
-)
-_GIT_CHANGES: Final = frozenset(
-    """
-    add am apply branch checkout cherry-pick clean commit fetch init merge mv pull rebase reset
-    restore revert rm stash switch tag
-    """.split()
-)
+}
+_GIT_CHANGES: Final = {
+    *"add am apply branch checkout cherry-pick clean commit fetch init merge mv pull rebase".split(),
+    *"reset restore revert rm stash switch tag".split(),
+}
 _GIT_SENDS_NOTHING: Final = without(
     *("--exec", "--upload-pack", "--output", "--ext-diff", "--open-files-in-pager", "-O")
 )
@@ -446,9 +436,9 @@ _PROGRAMS: Final = _named(
     ("gmake gradle gradlew inv invoke just make mvn mvnw ninja nox rake task tox", _runs_targets),
     ("npm pnpm yarn bun", _packages),
     ("cmake", _cmake),
-    ("ctest", _as(without("-S", "--script", "--build-and-test"))),
+    ("ctest", _as(without("-S", "-D", "-T", "-M", "--script", "--build-and-test", "--dashboard"))),
     ("coverage", _verbs("report,html,xml,json,combine")),
-    ("bazel", _verbs("build,test,query,info")),
+    ("bazel", _verbs("build,test,query,info", "--run_under --workspace_status_command")),
     (
         "cargo",
         _verbs("build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest", "--config"),
@@ -460,7 +450,12 @@ _PROGRAMS: Final = _named(
             "-exec -toolexec -vettool",
         ),
     ),
-    ("dotnet", _verbs("build,test,format,restore,clean,list")),
+    (
+        "dotnet",
+        _verbs(
+            "build,test,format,restore,clean,list", "-t: /t: -p:Deploy /p:Deploy -target /target"
+        ),
+    ),
     ("swift", _verbs("build,test")),
     ("mix", _verbs("test,compile,format")),
     ("pip pip3", _verbs("list,show,freeze,check")),
