@@ -33,13 +33,13 @@ from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.names import did_you_mean, shown
-from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
     BUILT_IN_ROLES,
     Role,
     overlaid,
     read_markdown_role,
+    read_toml,
     read_toml_role,
     without_model,
 )

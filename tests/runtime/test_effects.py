@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 from tests.support.sets import EXTENDED
-from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
+from tests.support.world import (
+    ALLOW,
+    SAY_REPORT,
+    SMALL_PIPELINE,
+    SMALL_SPECIFICATION,
+    World,
+    eventually,
+)
 
 import upthread
 from upthread.core.turns.effects import Settlement, effects_of
@@ -113,6 +120,22 @@ async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and
 
 
 @pytest.mark.soak
+async def test_a_local_action_is_simply_done_again(world: World) -> None:
+    local = "[[rehearse: execute touch checked]]"
+    result = await call(world, "tell", f"{local} {CRASH}", always=local)
+    assert (result.outcome, (world.project / "checked").exists()) == ("ok", True)
+
+
+async def test_an_agent_that_died_after_a_script_is_not_started_again_by_itself(world: World):
+    result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
+    assert (result.parked.reason, done(world)) == ("held_back", ["check"])
+    assert result.parked.detail == (
+        "the agent's process died, and sending again may repeat `Run sh check.sh` (done)"
+    )
+    assert len(world.log("prompt")) == 1
+
+
+@pytest.mark.soak
 async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
     world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
@@ -124,7 +147,7 @@ async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_p
     world: World,
 ) -> None:
     first = await call(world, "tell", f"{TEST} {DEPLOY} {CRASH}", capabilities="no_load")
-    assert (first.outcome, first.parked.reason) == ("unknown", "undecidable")
+    assert (first.outcome, first.parked.reason) == ("unknown", "held_back")
     again = await call(world, "go_on", capabilities="no_load")
     assert (again.outcome, done(world)) == ("ok", ["check", "deploy"])
     assert "- Run sh check.sh: done" in world.prompts()[-1]
@@ -138,7 +161,25 @@ async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: 
     (effect,) = effects_of(world.messages(ADDRESS))
     assert (effect.is_outward, effect.was_asked) == (True, True)
     assert str(effect.state) == "unknown"
-    assert result.outcome == "ok"
+    assert result.parked.reason == "held_back", "the agent is not started again by itself"
+
+
+async def test_a_step_that_was_cancelled_after_an_outward_action_is_not_sent_again(world: World):
+    task = f"{DEPLOY} [[rehearse: once hang]] {SAY_REPORT}"
+    world.configure(f"{ALLOW}[[pipeline.steps]]\nrole = 'constructor'\ntask = '''{task}'''\n")
+    victim = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(lambda: done(world) == ["deploy"])
+    victim.send(signal.SIGINT)
+    assert victim.exit_code == 130, victim.stderr
+    for _ in range(2):
+        again = world.start("run", "spec-42").result
+        assert (again["status"], done(world)) == ("parked", ["deploy"])
+    (prompt,) = world.prompts()
+    assert DEPLOY in prompt
+    (effect,) = await held(world)
+    await settle(world, Settlement.DONE, effect.effect_id)
+    assert world.start("run", "spec-42").result["status"] == "done"
+    assert done(world) == ["deploy"], "refused, and the agent continued without it"
 
 
 RELEASED = f"""{SMALL_SPECIFICATION}
@@ -158,7 +199,9 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     """What was built is released once, also when the validator outlives its upthread."""
     world.configure(ALLOW + SMALL_PIPELINE)
     environment = {CAPABILITIES: "outlives", "UPTHREAD_REHEARSAL_PACE_MS": "300"}
-    victim = world.start("run", "spec-42", RELEASED, environment=environment)
+    # A script would be held: it is not known to be repeatable.
+    specification = RELEASED.replace("sh check.sh", "touch checked")
+    victim = world.start("run", "spec-42", specification, environment=environment)
     eventually(lambda: [each for each in world.log("read") if each["role"] == "validator"])
     victim.send(signal.SIGKILL)  # before it asks whether it may run the check
     assert victim.exit_code == -signal.SIGKILL
@@ -166,5 +209,5 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     assert "the client has gone" in [each["answer"] for each in world.log("permission")]
     again = world.start("run", "spec-42")
     assert again.result["status"] == "approved"
-    assert done(world) == ["deploy", "check"]
+    assert (done(world), (world.project / "checked").exists()) == (["deploy"], True)
     world.check_histories()

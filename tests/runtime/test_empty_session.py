@@ -58,17 +58,6 @@ async def test_the_turn_after_one_whose_prompt_never_arrived_is_a_first_one(worl
     world.check_histories()
 
 
-async def test_a_session_that_has_the_cancelled_prompt_is_resumed(world: World) -> None:
-    process = world.start("tell", ADDRESS, "[[rehearse: hang]]")
-    while not world.prompts():
-        assert process.is_running
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130
-    async with world.open() as project:
-        done = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
-    assert (done.decision, len(world.session_files())) == ("resume", 1)
-
-
 async def test_a_fresh_session_that_never_got_its_briefing_gets_it(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, "[[rehearse: say one]]", REHEARSAL)

@@ -8,7 +8,7 @@ from msgspec import structs
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.effects import Effect, EffectState, Settlement
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import ToolCallPart, UpstreamSessionId
 from upthread.runtime.permissions.gate import ANSWERED_BY_UPTHREAD, Gate
 from upthread.runtime.permissions.policy import PermissionPolicy
 
@@ -46,16 +46,26 @@ def effect_of(request: PermissionRequest, state: EffectState) -> Effect:
         title=request.title,
         state=state,
         actions=request.foreseen.actions(()),
+        tellings=(
+            ToolCallPart(
+                call_id="call-0",
+                title=request.title,
+                tool_kind=request.tool_kind,
+                arguments=request.arguments,
+            ),
+        ),
     )
 
 
 class Desk:
     """A gate, what it kept, and the person it asked."""
 
-    def __init__(self, *known: Effect, rules: object = None, **more: object) -> None:
+    def __init__(
+        self, *known: Effect, rules: object = None, tree: str | None = None, **more: object
+    ) -> None:
         self.kept: list[PermissionRequest] = []
         self.asked: list[PermissionRequest] = []
-        policy = PermissionPolicy(rules=rules or {}, ask_person=self.ask)
+        policy = PermissionPolicy(rules=rules or {}, ask_person=self.ask, tree=tree)
         self.gate = Gate(policy, outward_patterns=(), **more)
         self.gate.expect(known=known, keep=self.keep)
 
@@ -101,12 +111,14 @@ async def test_of_two_that_are_alike_the_one_that_nobody_has_spoken_of_parks():
     assert desk.gate.parked is not None
 
 
-async def test_what_failed_and_what_was_another_is_let_pass():
+async def test_what_failed_is_let_pass_and_what_was_another_is_held_until_it_is_settled():
     desk = Desk(effect_of(PUSH, EffectState.FAILED))
     assert await desk.gate.hold(PUSH) is None
-    other = Desk(effect_of(asks_for("git push origin other"), EffectState.DONE))
-    assert (await other.gate.answer(PUSH)).answered_by == "ada"
-    assert desk.gate.parked is other.gate.parked is None
+    assert desk.gate.parked is None
+    another = effect_of(asks_for("git push origin other"), EffectState.DONE)
+    assert (await Desk(another).gate.answer(PUSH)).option_id is None
+    settled = Desk(structs.replace(another, settled=Settlement.DONE))
+    assert (await settled.gate.answer(PUSH)).answered_by == "ada"
 
 
 async def test_an_outward_action_is_kept_once_before_it_runs_and_no_other_is():
@@ -121,17 +133,6 @@ async def test_an_outward_action_is_kept_once_before_it_runs_and_no_other_is():
     again = asks_for("git push origin main", call_id="call-3")
     await desk.gate.answer(again)
     assert desk.kept == [PUSH, again]
-
-
-async def test_what_a_script_runs_beyond_this_machine_is_kept_before_the_script_runs():
-    texts = {"./ship.sh": "git push origin main", "./build.sh": "cc -c x.c"}
-    desk = Desk(look=lambda: texts.get)
-    for script in texts:
-        assert await desk.gate.hold(asks_for(script, call_id=script)) is None
-    (kept,) = desk.kept
-    assert (kept.title, kept.runs) == ("./ship.sh", ("git push origin main",))
-    await desk.gate.answer(asks_for("./ship.sh", call_id="call-3"))
-    assert desk.kept[-1].runs == ("git push origin main",), "also of an agent that only asks"
 
 
 async def test_calls_without_an_id_are_kept_each():
@@ -162,55 +163,58 @@ async def test_an_action_is_compared_as_it_was_recorded_without_its_secrets():
     whole = asks_for(f"curl -X POST -d x https://example.org/{SECRET}/deploy")
     recorded = asks_for(redactor.redact(whole.title))
     assert recorded.title != whole.title
-    desk = Desk(effect_of(recorded, EffectState.DONE), redactor=redactor)
+    known = structs.replace(effect_of(recorded, EffectState.DONE), settled=Settlement.DONE)
+    desk = Desk(known, redactor=redactor)
     held = await desk.gate.hold(whole)
     assert held.answered_by == ANSWERED_BY_UPTHREAD
-    bare = Desk(effect_of(recorded, EffectState.DONE))
+    bare = Desk(known)
     assert await bare.gate.hold(whole) is None
 
 
-def knowing(files: dict[str, str], *known: Effect) -> Desk:
-    return Desk(*known, look=lambda: files.get)
-
-
-async def test_what_a_call_runs_is_looked_into_while_something_is_held():
-    files = {"./two.sh": "./push.sh", "./push.sh": "git push origin main"}
-    desk = knowing(files, effect_of(PUSH, EffectState.UNKNOWN))
-    held = await desk.gate.hold(asks_for("./two.sh"))
-    assert (held.answered_by, held.ends_turn) == (ANSWERED_BY_UPTHREAD, True)
+async def test_in_doubt_only_what_is_repeatable_runs(tmp_path):
+    desk = Desk(effect_of(PUSH, EffectState.UNKNOWN), tree=str(tmp_path))
+    for line in ("git status", "pytest -q", "echo x > a", "make test"):
+        assert await desk.gate.hold(asks_for(line)) is None, line
+        assert (await desk.gate.answer(asks_for(line))).answered_by == "ada", line
+    assert (desk.gate.parked, desk.gate.calls_held, desk.kept) == (None, 0, [])
+    for line in ("make deploy", "python x.py", "./x.sh", "echo x > ../a", "cd .git/hooks"):
+        held = await desk.gate.hold(asks_for(line))
+        assert (held.answered_by, held.ends_turn) == (ANSWERED_BY_UPTHREAD, True), line
+        assert (await desk.gate.answer(asks_for(line))).option_id is None, line
     assert desk.gate.parked.detail == (
-        "may repeat `git push origin main`: "
-        "it runs `./two.sh`, whose commands hold `git push origin main`"
+        "`cd .git/hooks` may do it again, and is held until a person has settled "
+        "`git push origin main` (outcome unknown)"
     )
-    answer = await desk.gate.answer(asks_for("make push"))
-    assert (answer.option_id, answer.answered_by) == (None, ANSWERED_BY_UPTHREAD)
-    assert desk.kept == []
+    assert (desk.kept, desk.gate.calls_held) == ([], 10)
 
 
-async def test_what_is_looked_into_runs_where_nothing_is_held_of_it():
-    free = knowing({"./push.sh": "git push origin main"})
-    assert await free.gate.hold(asks_for("./push.sh")) is None
+@pytest.mark.parametrize(
+    ("tool", "kind", "arguments", "is_held"),
+    [
+        ("Read", "read", {"file_path": "a"}, False),
+        ("WebFetch", "fetch", {"url": "https://x"}, False),
+        ("TodoWrite", "think", {}, False),
+        ("AskUserQuestion", "other", {}, False),
+        ("Edit", "edit", {"file_path": "a"}, False),
+        ("Edit", "edit", {"file_path": "/etc/a"}, True),
+        ("Edit", "edit", {}, True),
+        ("mcp__mail__list", "other", {}, True),
+        ("mcp__run__it", "other", {"command": "ls"}, True),
+        ("anything", "other", {"command": "ls"}, True),
+    ],
+)
+async def test_in_doubt_a_tool_without_a_command_is_known_by_its_kind(
+    tmp_path, tool, kind, arguments, is_held
+):
+    desk = Desk(effect_of(PUSH, EffectState.UNKNOWN), tree=str(tmp_path))
+    asked = structs.replace(asks_for(tool), tool=tool, tool_kind=kind, arguments=arguments)
+    assert (await desk.gate.hold(asked) is not None) is is_held
+
+
+async def test_outside_of_doubt_nothing_is_held_and_what_counts_is_kept_before_it_runs():
+    desk = Desk()
+    script = asks_for("./x.sh")
+    assert await desk.gate.hold(script) is None
+    assert desk.kept == [script]
     again = structs.replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.AGAIN)
-    let_go = knowing({"./push.sh": "git push origin main"}, again)
-    assert await let_go.gate.hold(asks_for("./push.sh")) is None
-    for desk in (free, let_go):
-        assert [each.runs for each in desk.kept] == [("git push origin main",)]
-
-
-async def test_a_way_to_do_what_a_person_found_done_is_refused_with_what_it_runs():
-    looked_at = structs.replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.DONE)
-    desk = knowing({"Makefile": "all:\n\tgit push\n"}, looked_at)
-    held = await desk.gate.hold(asks_for("make"))
-    assert not held.ends_turn
-    assert "it runs `make`" in held.why
-    assert "a person has looked" in held.why
-
-
-async def test_a_call_that_is_no_command_is_not_looked_into():
-    desk = knowing({}, effect_of(PUSH, EffectState.UNKNOWN))
-    reading = structs.replace(
-        asks_for("./push.sh"), tool_kind="read", arguments={"path": "./push.sh"}
-    )
-    assert await desk.gate.hold(reading) is None
-    titled = structs.replace(asks_for("`./push.sh`"), arguments=None)
-    assert await desk.gate.hold(titled) is not None
+    assert await Desk(again).gate.hold(script) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from os import kill as process_signal
 
@@ -9,7 +10,7 @@ import anyio
 import anyio.from_thread
 import pytest
 from tests.support.sets import EXTENDED, spread
-from tests.support.world import ALLOW, SMALL_SPECIFICATION, World, eventually
+from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, eventually
 
 import upthread
 from upthread.agents.rehearsal.sessions import SessionStore
@@ -169,3 +170,82 @@ async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["slow", "next"]
+
+
+def forget_prompts(world: World) -> None:
+    """Leave the agent's sessions as they were before their first prompt was stored."""
+    for file in world.session_files():
+        lines = file.read_text().splitlines(keepends=True)
+        first = next((at for at, line in enumerate(lines) if '"prompt"' in line), len(lines))
+        file.write_text("".join(lines[:first]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+async def test_a_first_prompt_that_the_agent_never_stored_is_followed_by_a_first_turn(
+    world: World, number: int
+) -> None:
+    process = world.start("tell", ADDRESS, "my number is seven [[rehearse: hang]]")
+    eventually(world.prompts)
+    process.send(number)
+    assert process.exit_code in {130, -signal.SIGKILL}
+    forget_prompts(world)
+    async with world.open() as project:
+        now = await project.why(ADDRESS)
+        result = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+        view = await project.role(ADDRESS)
+    assert (result.decision, result.reasons, result.outcome) == ("first", ("session_empty",), "ok")
+    assert "my number is seven" in world.prompts()[-1]
+    assert "<role name=" in world.prompts()[-1]
+    assert len(view.chain) == 2
+    assert (now.now.decision, now.now.reasons) == ("first", ("session_empty",))
+
+
+async def test_a_run_whose_first_prompt_was_never_stored_comes_to_its_end(world: World) -> None:
+    world.configure(f'[[pipeline.steps]]\nrole = "planner"\ntask = """{SAY_REPORT}"""\n')
+    hang = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: hang]]"}
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION, environment=hang)
+    eventually(world.prompts)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    forget_prompts(world)
+    async with world.open() as project:
+        view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
+    assert view.status == "done"
+    assert len(world.prompts()) <= 3
+
+
+async def test_what_a_cancelled_agent_says_until_it_stops_is_recorded(world: World) -> None:
+    world.configure(ALLOW)
+    process = world.start("tell", ADDRESS, "[[rehearse: execute sleep 60]]")
+    eventually(lambda: world.log("permission"))
+    await anyio.sleep(0.3)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    parts = [part for message in world.messages(ADDRESS) for part in message.parts]
+    (result,) = [part for part in parts if isinstance(part, ToolResultPart)]
+    assert (result.status, result.text) == ("failed", "cancelled, and the command was ended")
+
+
+async def test_what_a_cancelled_agent_did_later_is_read_from_its_store_before_the_next_prompt(
+    world: World,
+) -> None:
+    process = world.start("tell", ADDRESS, "[[rehearse: slow 3 5]] [[rehearse: hang]]")
+    eventually(lambda: any("chunk 3 of" in f.read_text() for f in world.session_files()))
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    call = {"toolCallId": "call_late", "title": "git push", "kind": "execute", "locations": []}
+    call["rawInput"] = {"command": "git push"}
+    updates = [
+        {"sessionUpdate": "tool_call", "status": "pending", **call},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "call_late", "status": "completed"},
+    ]
+    (file,) = world.session_files()
+    with file.open("a") as session:
+        for update in updates:
+            session.write(json.dumps({"entry": "update", "update": update}) + "\n")
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "[[rehearse: execute git push]]", REHEARSAL)
+        (effect,) = await project.effects_held("spec-42")
+    assert (result.decision, result.parked.reason) == ("resume", "held_back")
+    assert (effect.effect.call_id, str(effect.effect.state)) == ("call_late", "done")
+    world.check_histories()

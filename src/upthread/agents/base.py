@@ -99,9 +99,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     `tellings` is all that was said of the call, this request included; the other fields are that
     laid together (core/shell/expected_call.py). Without any the request is all there is. `tool` is
     the agent's own name of it, empty where it says none. `reads_by_commands`: its agent has no tool
-    to read with. `is_sandboxed`: the sandbox of the role's limits is around the call. `runs`:
-    outward commands that it runs without saying so, as lines of shell; whoever keeps it looks for
-    them.
+    to read with. `is_sandboxed`: the sandbox of the role's limits is around the call.
     """
 
     upstream_session_id: UpstreamSessionId
@@ -116,7 +114,6 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     tool: str = ""
     reads_by_commands: bool = False
     is_sandboxed: bool = False
-    runs: tuple[str, ...] = ()
 
     @property
     def foreseen(self) -> Foreseen:

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from upthread.runtime.continuity_probe import Probed
     from upthread.runtime.options import RunOptions
     from upthread.runtime.record.audit import Audit
-    from upthread.runtime.record.effects import RecordedEffect, Unseen
+    from upthread.runtime.record.effects import RecordedEffect
     from upthread.runtime.record.erasure import HeldWorkstream, Selection
+    from upthread.runtime.record.turn_views import Unseen
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
@@ -226,7 +227,7 @@ class Project(Assembly):
 
     async def unseen(self, conversations: Sequence[Conversation]) -> Unseen:
         """Return what of conversations is not on record, so that its effects are not known."""
-        from upthread.runtime.record.effects import unseen
+        from upthread.runtime.record.turn_views import unseen
 
         return await self._system.in_thread(lambda: unseen(self.store, conversations))
 

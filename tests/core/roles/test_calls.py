@@ -32,7 +32,15 @@ def test_each_command_of_a_line_is_compared_by_itself(line: str, words: tuple[st
     assert of("Bash", {"command": line}) == CalledWith(words=words)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"command": "$A b"}, None])
+HIDING = [
+    *("echo git push | sh", "bash -s < x", "alias gp='git push'; gp", "echo push | xargs git"),
+    *("env -S 'git push'", "git -c alias.p=push p", "flock l -c 'git push'", "busybox sh -c ls"),
+]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"command": "$A b"}, None, *({"command": each} for each in HIDING)]
+)
 def test_a_command_that_is_not_known_is_called_with_nothing_known(arguments: Any):
     assert of("bash", arguments) == CalledWith()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,4 +191,33 @@ def test_a_title_that_is_its_command_on_one_line_says_nothing_of_its_own():
     folded = " ".join(writing.split())
     assert foreseen([Told(title=folded, arguments={"command": writing})]).actions() == ()
     assert foreseen([Told(title=f"`{folded}`", arguments={"command": writing})]).actions() == ()
-    assert foreseen([Told(title=folded)]).actions() != (), "alone it cannot be read"
+
+
+def changed(tool: str = "", **told: Any) -> tuple[str, ...] | None:
+    return foreseen([Told(**told)]).changed_if_repeatable(tool)
+
+
+def test_a_repeatable_line_names_what_it_changes_from_where_it_runs():
+    def line(command: str, **more: str) -> tuple[str, ...] | None:
+        return changed(tool_kind="execute", arguments={"command": command, **more})
+
+    assert line("echo a > b", cwd="d") == ("d", "d/b")
+    assert line("cp a ~/c", cwd="d") == ("d", "~/c")
+    assert line("pytest") == ()
+    assert line("python x.py", cwd="d") is None
+
+
+def test_a_call_without_a_line_is_repeatable_by_its_kind_or_its_tool():
+    assert changed(tool_kind="read") == changed(tool_kind="fetch") == ()
+    assert changed(tool_kind="edit", arguments={"path": "a"}) == ("a",)
+    assert changed(tool_kind="edit") is None
+    assert changed(tool_kind="other") is changed() is None
+    assert changed("AskUserQuestion", tool_kind="other") == ()
+    assert changed(title="TodoWrite 3", tool_kind="other") == ()
+
+
+def test_a_servers_tool_that_takes_a_command_is_no_shell():
+    command = {"command": "ls"}
+    assert changed("mcp__a__run", tool_kind="execute", arguments=command) is None
+    assert changed(title="mcp__a__run", tool_kind="execute", arguments=command) is None
+    assert changed(title="ls", tool_kind="other", arguments=command) is None

@@ -30,9 +30,9 @@ WAYS = [
     *("(cat a.py)", "x=$(cat a.py)", "nl -ba a.py | sed -n '3,9p'", "cat a.py 2>/dev/null"),
 ]
 BY_CODE = [
-    *("for f in a.py; do cat $f; done", "F=a.py; cat $F", "x=$(<a.py); echo $x", "source a.py"),
+    *("for f in a.py; do cat $f; done", "x=$(<a.py); echo $x", "source a.py"),
     *("python3 -c \"print(open('a.py').read())\"", "python3 - <<E\nopen('a.py')\nE", ". a.py"),
-    *("node -e \"require('fs').readFileSync('a.py')\"", "echo a.py | xargs cat", "dd if=a.py"),
+    *("node -e \"require('fs').readFileSync('a.py')\"", "dd if=a.py"),
     *("git show HEAD:a.py", "git cat-file -p HEAD:a.py", "git blame a.py", "git blame -- a.py"),
     *("git grep x -- a.py", "git diff HEAD -- a.py", "git diff --no-index a.py -"),
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.core.messages import stored
 
+from upthread.core.lazy_dataclass import replace
 from upthread.core.outward.calls import actions_of_call
+from upthread.core.shell.expected_call import foreseen
 from upthread.core.turns.effects import (
+    Effect,
     EffectState,
     Settlement,
     effects_of,
@@ -18,6 +23,7 @@ from upthread.core.turns.effects import (
 from upthread.core.types import (
     PERMISSION,
     ContextPart,
+    ConversationId,
     Message,
     Part,
     ReasoningPart,
@@ -153,14 +159,88 @@ def test_an_outward_call_that_was_done_or_may_have_been_is_held_back():
         ]
     )
 
-    def held(command: str) -> bool:
-        return must_hold_back(actions_of_call("", {"command": command}), known) is not None
+    assert holding("git push", known) == "a"
+    assert holding("git push --quiet origin main", known) == "a"
+    assert holding("gh pr create", known) == "a", "nothing runs that is not repeatable"
+    assert holding("python x.py", known) == "a"
+    assert holding("pytest", known) is None
+    assert holding("gh pr create", settled(known, {"a": Settlement.DONE})) is None, "it failed"
 
-    assert held("git push")
-    assert held("git push --quiet origin main")
-    assert not held("git push --dry-run")
-    assert not held("gh pr create")  # it is known to have failed
-    assert not held("pytest")
+
+def holding(command: str, known: Sequence[Effect]) -> str | None:
+    """Return the call because of which a command must not run."""
+    (meant,) = effects_of([message(9, call("asked", command=command))]) or (None,)
+    will_happen = meant.will_happen if meant else foreseen([])
+    effect = must_hold_back(
+        will_happen,
+        known,
+        actions=actions_of_call("", {"command": command}),
+        is_repeatable=will_happen.changed_if_repeatable() is not None,
+    )
+    return effect.call_id if effect else None
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "is_held"),
+    [
+        ("python x.py", None, True),
+        ("python x.py", "completed", True),
+        ("python x.py", "failed", True),
+        ("git push && false", "failed", True),
+        ("git push", "failed", False),
+        ("pytest", None, False),
+        ("pytest", "completed", False),
+    ],
+)
+def test_what_an_interrupted_turn_did_holds_unless_it_is_repeatable_or_failed(
+    command, status, is_held
+):
+    parts = [call("a", command=command)] + ([result("a", status)] if status else [])
+    effects = effects_of([message(1, *parts), message(2, *ENDED)])
+    assert [each.call_id for each in held(effects)] == (["a"] if is_held else [])
+
+
+def test_a_call_that_is_not_understood_is_the_same_by_its_words():
+    known = settled(
+        effects_of([message(1, call("a", command="python x.py"))]), {"a": Settlement.DONE}
+    )
+    assert holding("python  x.py", known) == "a"
+    assert holding("python y.py", known) is None
+
+
+def test_a_person_lets_one_call_be_made_while_another_action_is_in_doubt():
+    effects = effects_of([message(1, call("a")), message(2, call("b", command="./x.sh"))])
+    for said in (Settlement.AGAIN, Settlement.NOT_DONE):
+        known = settled(effects, {"b": said})
+        assert holding("./x.sh", known) is None
+        assert holding("./x.sh && ./y.sh", known) == "a"
+        assert holding("git push", known) == "a"
+
+
+def test_a_tool_that_is_no_command_is_the_same_by_its_title_and_arguments():
+    tool = ToolCallPart(call_id="a", title="mcp__x__y", tool_kind="other", arguments={"a": 1})
+    (effect,) = effects_of([message(1, tool)])
+    other = replace(tool, call_id="b", arguments={"a": 2})
+    found = settled([effect], {"a": Settlement.DONE})
+    for asked, is_same in ((tool, True), (other, False)):
+        (meant,) = effects_of([message(2, asked)])
+        same = must_hold_back(meant.will_happen, found, actions=(), is_repeatable=False)
+        assert (same is not None) is is_same
+
+
+def test_a_delegation_does_not_count_because_its_sub_agents_calls_do():
+    task = ToolCallPart(call_id="a", title="look", tool_kind="other")
+    child = ToolResultPart(
+        call_id="a", status="unknown", text="", child_conversation_id=ConversationId("con_b")
+    )
+    (effect,) = effects_of([message(1, task, child)])
+    assert not effect.counts
+
+
+def test_what_is_called_reading_and_is_not_understood_is_an_effect():
+    (effect,) = effects_of([message(1, call("a", "read", "nc host 80"))])
+    assert effect.is_in_doubt
+    assert not effect.is_outward
 
 
 def intent(call_id, **more):
@@ -172,20 +252,6 @@ def test_an_action_that_was_asked_for_later_is_known_as_what_was_asked():
     announced = ToolCallPart(call_id="a", title="Read README", tool_kind="read")
     (effect,) = effects_of([message(1, announced, intent("a"))])
     assert (effect.title, effect.is_outward, effect.tool_kind) == ("git push", True, "execute")
-
-
-def test_what_a_script_was_found_to_run_is_its_calls_action_whatever_is_told_of_it_later():
-    script = call("a", command="./ship.sh")
-    found = intent("a", title="./ship.sh", runs=["git push origin main"])
-    (effect,) = effects_of([message(1, script, found, script)])
-    assert [each.in_words for each in effect.actions] == ["push origin main"]
-    assert (effect.state, effect.title) == (EffectState.INTENT, script.title)
-
-
-@pytest.mark.parametrize("runs", [None, "git push", 7, [""]])
-def test_a_note_that_names_no_commands_adds_no_action(runs):
-    found = intent("a", title="./ship.sh", runs=runs)
-    assert effects_of([message(1, found)])[0].actions == ()
 
 
 def test_a_push_that_calls_itself_reading_is_an_effect():
@@ -229,8 +295,7 @@ def test_after_a_person_looked_it_is_as_they_say(said, state, is_held):
     first, second = settled(found, {"a": said})
     assert (first.state, first.settled, first.is_in_doubt) == (state, said, False)
     assert second.is_in_doubt
-    pushing = actions_of_call("", {"command": "git push"})
-    assert (must_hold_back(pushing, [first]) is not None) == is_held
+    assert (holding("git push", [first]) is not None) == is_held
 
 
 def test_what_was_done_and_what_may_have_been_is_held_until_somebody_has_spoken_of_it():
@@ -244,6 +309,7 @@ def test_what_was_done_and_what_may_have_been_is_held_until_somebody_has_spoken_
 def test_an_outcome_that_somebody_else_knows_is_told_where_it_is_not_known_here():
     (unknown,) = effects_of([message(1, call("a"))])
     (done,) = effects_of([message(1, call("a"), result("a"))])
+    assert (unknown.outcome_in_words, done.outcome_in_words) == ("outcome unknown", "done")
     assert unknown.with_outcome("completed") == "git push: completed"
     assert unknown.with_outcome("unknown") == "git push: outcome unknown"
     assert done.with_outcome("failed") == "git push: done"

@@ -300,16 +300,6 @@ def test_an_intent_is_recorded_synced_as_what_will_happen_before_its_result():
     assert result.parts == (ToolResultPart(call_id="c1", status="completed", text="done"),)
 
 
-def test_an_intent_tells_what_its_call_runs_without_saying_so():
-    sheet, stream = opened()
-    stream.announce(announced())
-    stream.intend(CALL, ["git push origin main"])
-    call, note = (part for *_, part in written(sheet))
-    assert call == CALL
-    assert isinstance(note, UnknownPart)
-    assert note.raw["runs"] == ["git push origin main"]
-
-
 def test_an_intent_of_a_call_that_is_recorded_is_a_synced_note():
     sheet, stream = opened()
     stream.announce(announced())

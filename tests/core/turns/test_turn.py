@@ -141,12 +141,29 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
         ([SENT, PARKED], True),
         ([SENT, TurnEnded(outcome=Outcome.PROCESS_DIED)], True),
         ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], True),
+        ([SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
+        ([SENT, TurnEnded(outcome=Outcome.TIMED_OUT)], True),
+        ([SENT, TurnEnded(outcome=Outcome.TRANSIENT)], True),
+        ([SENT, TurnEnded(outcome=Outcome.CONTEXT_FULL)], True),
         ([SENT, TurnEnded(outcome=Outcome.OK)], False),
         ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False),
+        ([SENT, TurnEnded(outcome=Outcome.AUTH)], False),
     ],
 )
-def test_a_turn_was_left_open_when_nobody_knows_how_it_ended(events, is_open):
+def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
     assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
+
+
+@pytest.mark.parametrize(
+    ("ended", "is_clear"),
+    [
+        (TurnEnded(outcome=Outcome.OK), True),
+        (TurnEnded(outcome=Outcome.OK, calls_held=1), False),
+        (TurnEnded(outcome=Outcome.CANCELLED), False),
+    ],
+)
+def test_doubt_is_cleared_by_a_turn_that_its_agent_ended_with_nothing_held(ended, is_clear):
+    assert fold([INTENDED, ATTACHED, SENT, ended]).clears_doubt is is_clear
 
 
 def test_a_turn_that_was_read_back_is_open_until_another_one_ends():

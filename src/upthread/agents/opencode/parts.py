@@ -30,7 +30,7 @@ TOOL_KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("bash",), "execute"),
     **dict.fromkeys(("grep", "glob", "list", "ls", "codesearch"), "search"),
     **dict.fromkeys(("webfetch", "websearch"), "fetch"),
-    **dict.fromkeys(("task",), "think"),
+    **dict.fromkeys(("question", "skill", "task", "todoread", "todowrite"), "think"),
 }
 """ACP's kind of each built-in tool and permission; what is not here is `other`."""
 

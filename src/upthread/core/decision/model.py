@@ -102,8 +102,8 @@ class HandshakeInputs:
     the one before was nearly full. `spending` is None where nothing limits it. `surroundings` are
     those the session would go on in, None where none is open. `agent_limit` is None where none is
     known to last. `turns_lacking` is how many turns the agent's session has that the record lacked,
-    None for none; `not_compared` is why nobody can tell. `is_session_empty` is whether the agent's
-    own store proves that the session holds no prompt.
+    None for none; `not_compared` is why nobody can tell. `is_session_empty`: the agent's own store
+    has the session, and no prompt in it.
     """
 
     conversation_id: ConversationId
@@ -116,6 +116,7 @@ class HandshakeInputs:
     tree_holder: str | None = None
     was_interrupted: bool = False
     was_unheard: bool = False
+    is_session_empty: bool = False
     is_fresh_asked: bool = False
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
@@ -131,7 +132,6 @@ class HandshakeInputs:
     agent_limit: AgentLimit | None = None
     turns_lacking: int | None = None
     not_compared: str = ""
-    is_session_empty: bool = False
     limits: Limits = USUAL_LIMITS
     spending: Spending | None = None
 

@@ -103,14 +103,15 @@ ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
 LOST: Final = frozenset(outcome for outcome, row in ROLLOVER.items() if not row.keeps_session)
 """The outcomes after which a conversation goes on in a new upstream session."""
 
-_SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
+SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
+"""What sends the prompt once more, or a continuation."""
 
 
 def recovery_of(outcome: Outcome, *, may_send: bool) -> Recovery:
     """Return what is done about how a prompt ended; `may_send` once, for the whole prompt."""
     row = ROLLOVER[outcome]
     # A prompt that fails twice in the same way would else be sent, and paid for, without end.
-    if row.recovery in _SENDS_AGAIN and not may_send:
+    if row.recovery in SENDS_AGAIN and not may_send:
         return row.afterwards
     return row.recovery
 

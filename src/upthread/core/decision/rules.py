@@ -140,7 +140,7 @@ RULES: Final[tuple[Rule, ...]] = (
         reason=SESSION_EMPTY,
         decision=FIRST,
         applies=lambda i: i.is_session_empty,
-        says="the session never got its first prompt",
+        says="the session holds nothing: its first prompt was stopped before the agent stored it",
     ),
     # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
     *map(_lost_for, sorted(LOST)),

@@ -15,7 +15,6 @@ from typing import Final
 from upthread.core.lazy_regex import regex
 from upthread.core.names import folded
 from upthread.core.outward.actions import Action
-from upthread.core.outward.families import remotes_made, with_remotes_unknown
 from upthread.core.outward.programs import actions_of_command
 from upthread.core.outward.shell_commands import commands_in
 from upthread.core.shell.call_commands import COMMAND_KEYS
@@ -89,14 +88,7 @@ def _as_command(title: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _of_line(line: str) -> tuple[Action, ...]:
-    commands = commands_in(line)
-    # Of the whole line, also of what stands behind: a loop or a function may come back to it.
-    made = {name for command in commands for name in remotes_made(command.words)}
-    return tuple(
-        with_remotes_unknown(each, made)
-        for command in commands
-        for each in actions_of_command(command)
-    )
+    return tuple(each for command in commands_in(line) for each in actions_of_command(command))
 
 
 def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:

@@ -9,10 +9,10 @@ OpenSSH 9.2 and rsync 3.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass, field, replace
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
 from upthread.core.outward.nested_commands import (
@@ -21,7 +21,6 @@ from upthread.core.outward.nested_commands import (
     SHELLS,
     TASK_RUNNERS,
     Word,
-    git_verb,
     name_of,
 )
 
@@ -102,26 +101,6 @@ def _push(remote: Word, ref: Word, place: Word, *, is_deleted: bool) -> Action:
 def _remote(remote: Word) -> Word:
     """Return a remote's name. What one at an address is called only git knows, so that is None."""
     return remote if remote and not re.search(r"[/:@\\]", remote) else None
-
-
-def remotes_made(words: Sequence[Word]) -> tuple[str, ...]:
-    """Return the remotes that a command makes or leads elsewhere: each may be any, from then on."""
-    if name_of(words[0]) != "git":
-        return ()
-    at = git_verb(words)
-    verb, rest = words[at : at + 1], [word for word in words[at + 1 :] if word]
-    if verb == ("config",):
-        found = (re.fullmatch(r"remote\.(.+)\.\w+", word) for word in rest)
-        return tuple(each[1] for each in found if each)
-    is_making = verb == ("remote",) and rest[:1] and rest[0] in {"add", "rename", "set-url"}
-    return tuple(rest[1:]) if is_making else ()
-
-
-def with_remotes_unknown(action: Action, names: Collection[str]) -> Action:
-    """Return an action with no word of where it goes, where that is one of these remotes."""
-    if action.family not in PUSHES or not action.target or action.target[0] not in names:
-        return action
-    return replace(action, target=(None, *action.target[1:]))
 
 
 # --- a service's own program ----------------------------------------------------------------------

@@ -48,13 +48,9 @@ def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
     return found or by_name(line)
 
 
-def without_starter(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _started(words: list[Word]) -> list[Word]:
     """Return the words from the program on that `uv run`, `npx` and the like start."""
-    return tuple(_started(list(words), but=_PYTHONS))
-
-
-def _started(words: list[Word], *, but: frozenset[str] = frozenset()) -> list[Word]:
-    while (name := name_of(words[0]) if words else "") in _STARTED_BY and name not in but:
+    while (name := name_of(words[0]) if words else "") in _STARTED_BY:
         shorter = _STARTED_BY[name](words[1:])
         if shorter is None:
             break
@@ -116,10 +112,8 @@ def _after_exec(words: list[Word]) -> list[Word] | None:
     return words[1:] or None if words[:1] and words[0] in {"exec", "dlx", "x"} else None
 
 
-_PYTHONS: Final = frozenset({"python", "python3", "py", "pypy3"})
-
 _STARTED_BY: Final[Mapping[str, Callable[[list[Word]], list[Word] | None]]] = {
-    **dict.fromkeys(_PYTHONS, _module),
+    **dict.fromkeys(("python", "python3", "py", "pypy3"), _module),
     **dict.fromkeys(("uv", "pdm", "hatch", "pipenv", "rye", "poetry"), _after_run),
     **dict.fromkeys(("npx", "bunx", "uvx", "pipx"), _without_options),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "bundle", "mise"), _after_exec),
@@ -127,184 +121,130 @@ _STARTED_BY: Final[Mapping[str, Callable[[list[Word]], list[Word] | None]]] = {
 """Programs that only start another one, by the words that come after."""
 
 
-_DEPLOYING: Final = (
-    *("deploy", "up", "destroy", "down", "promote", "rollback", "redeploy", "launch", "remove"),
-    *("publish", "release", "secrets", "scale", "restart", "--prod"),
-)
-_FAMILIES: Final[Mapping[str, Read]] = {
-    "git": read_git,
-    "jj": lambda line: plain(line, "push") if line.operands[:2] == ["git", "push"] else (),
-    "hg": lambda line: plain(line, "push") if line.operand(0) == "push" else (),
-    "svn": lambda line: plain(line, "push") if line.operand(0) in {"commit", "ci"} else (),
-    **dict.fromkeys(("gh", "glab", "hub", "tea"), read_gh),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "lerna", "jsr", "deno"), read_npm),
-    "twine": uploading("upload"),
-    "cargo": uploading("publish", "yank"),
-    "gem": uploading("push", "yank"),
-    **dict.fromkeys(
-        ("uv", "poetry", "flit", "hatch", "pdm", "dart", "flutter"), uploading("publish")
-    ),
-    **dict.fromkeys(("mvn", "mvnw"), uploading("deploy", "release:perform")),
-    **dict.fromkeys(
-        ("gradle", "gradlew"), uploading("publish", "publishPlugins", "uploadArchives")
-    ),
-    **dict.fromkeys(("dotnet", "nuget"), uploading("push")),
-    **dict.fromkeys(
-        ("vsce", "ovsx", "semantic-release", "goreleaser"), uploading("publish", "release")
-    ),
-    **dict.fromkeys(("docker", "podman", "nerdctl", "buildah", "crane", "oras"), image),
-    "skopeo": lambda line: (
-        (Action(family="push an image", target=(line.operand(2),)),)
-        if line.operand(0) in {"copy", "sync"}
-        else ()
-    ),
-    **dict.fromkeys(("curl", "wget", "curlie"), read_curl),
-    **dict.fromkeys(("http", "https", "xh", "xhs"), httpie),
-    **dict.fromkeys(("kubectl", "oc", "k"), kubectl),
-    "helm": acting("deploy", "install", "upgrade", "uninstall", "rollback", "delete", "push"),
-    **dict.fromkeys(
-        ("terraform", "tofu", "terragrunt"),
-        acting("deploy", "apply", "destroy", "import", "taint"),
-    ),
-    "pulumi": acting("deploy", "up", "update", "destroy", "import"),
-    **dict.fromkeys(("ansible-playbook", "ansible"), always("deploy: ansible")),
-    **dict.fromkeys(
-        (
-            *("fly", "flyctl", "netlify", "firebase", "serverless", "sls", "cdk", "sam"),
-            *("wrangler", "railway", "sst", "eb", "cap", "dokku", "convex", "amplify"),
-            *("copilot", "render", "kamal"),
+_DEPLOYING: Final = """
+deploy up destroy down promote rollback redeploy launch remove publish release secrets scale restart
+--prod
+""".split()
+_MIGRATING: Final = """
+migrate update rollback up down clean apply migrate:latest migrate:rollback db:migrate
+db:migrate:undo migration:run migration:revert
+""".split()
+
+
+def _named(*tables: tuple[str, Read]) -> Mapping[str, Read]:
+    return {name: read for names, read in tables for name in names.split()}
+
+
+_FAMILIES: Final[Mapping[str, Read]] = _named(
+    ("git", read_git),
+    ("jj", lambda line: plain(line, "push") if line.operands[:2] == ["git", "push"] else ()),
+    ("hg", lambda line: plain(line, "push") if line.operand(0) == "push" else ()),
+    ("svn", lambda line: plain(line, "push") if line.operand(0) in {"commit", "ci"} else ()),
+    ("gh glab hub tea", read_gh),
+    ("npm pnpm yarn bun lerna jsr deno", read_npm),
+    ("twine", uploading("upload")),
+    ("cargo", uploading("publish", "yank")),
+    ("gem", uploading("push", "yank")),
+    ("uv poetry flit hatch pdm dart flutter", uploading("publish")),
+    ("mvn mvnw", uploading("deploy", "release:perform")),
+    ("gradle gradlew", uploading("publish", "publishPlugins", "uploadArchives")),
+    ("dotnet nuget", uploading("push")),
+    ("vsce ovsx semantic-release goreleaser", uploading("publish", "release")),
+    ("docker podman nerdctl buildah crane oras", image),
+    (
+        "skopeo",
+        lambda line: (
+            (Action(family="push an image", target=(line.operand(2),)),)
+            if line.operand(0) in {"copy", "sync"}
+            else ()
         ),
+    ),
+    ("curl wget curlie", read_curl),
+    ("http https xh xhs", httpie),
+    ("kubectl oc k", kubectl),
+    ("helm", acting("deploy", "install", "upgrade", "uninstall", "rollback", "delete", "push")),
+    ("terraform tofu terragrunt", acting("deploy", "apply", "destroy", "import", "taint")),
+    ("pulumi", acting("deploy", "up", "update", "destroy", "import")),
+    ("ansible-playbook ansible", always("deploy: ansible")),
+    (
+        """
+        fly flyctl netlify firebase serverless sls cdk sam wrangler railway sst eb cap dokku convex
+        amplify copilot render kamal
+        """,
         acting("deploy", *_DEPLOYING),
     ),
-    "vercel": lambda line: (
-        plain(line, "deploy: vercel")
-        if line.operand(0) in {None, *_DEPLOYING} or line.has("--prod")
-        else ()
-    ),
-    **dict.fromkeys(("aws", "gcloud", "gsutil", "az", "doctl", "heroku", "linode-cli"), cloud),
-    **dict.fromkeys(("s3cmd", "rclone", "ibmcloud", "oci", "stripe", "twilio"), cloud),
-    "alembic": acting("migrate", "upgrade", "downgrade", "stamp"),
-    **dict.fromkeys(
-        ("manage.py", "django-admin"), acting("migrate", "migrate", "flush", "loaddata")
-    ),
-    **dict.fromkeys(("rails", "rake"), acting("migrate", "db:migrate", "db:rollback", "db:seed")),
-    "prisma": acting("migrate", "deploy", "push", "reset"),
-    **dict.fromkeys(
-        ("flyway", "liquibase", "dbmate", "goose", "atlas", "migrate", "knex"),
-        acting(
-            "migrate",
-            "migrate",
-            "update",
-            "rollback",
-            "up",
-            "down",
-            "clean",
-            "apply",
-            "migrate:latest",
-            "migrate:rollback",
+    (
+        "vercel",
+        lambda line: (
+            plain(line, "deploy: vercel")
+            if line.operand(0) in {None, *_DEPLOYING} or line.has("--prod")
+            else ()
         ),
     ),
-    **dict.fromkeys(
-        ("sequelize", "sequelize-cli", "typeorm"),
-        acting(
-            "migrate",
-            "db:migrate",
-            "db:migrate:undo",
-            "migration:run",
-            "migration:revert",
-        ),
+    (
+        """
+        aws gcloud gsutil az doctl heroku linode-cli s3cmd rclone ibmcloud oci stripe twilio
+        """,
+        cloud,
     ),
-    **dict.fromkeys(
-        ("mail", "mailx", "sendmail", "mutt", "neomutt", "msmtp", "swaks", "s-nail"), read_mail
+    ("alembic", acting("migrate", "upgrade", "downgrade", "stamp")),
+    ("manage.py django-admin", acting("migrate", "migrate", "flush", "loaddata")),
+    ("rails rake", acting("migrate", "db:migrate", "db:rollback", "db:seed")),
+    ("prisma", acting("migrate", "deploy", "push", "reset")),
+    (
+        "flyway liquibase dbmate goose atlas migrate knex sequelize sequelize-cli typeorm",
+        acting("migrate", *_MIGRATING),
     ),
-    **dict.fromkeys(("scp", "rsync"), copying),
-    "sftp": commanding,
-    "ssh": elsewhere,
-}
+    ("mail mailx sendmail mutt neomutt msmtp swaks s-nail", read_mail),
+    ("scp rsync", copying),
+    ("sftp", commanding),
+    ("ssh", elsewhere),
+)
 """What reads a program's words, by its name."""
 
-_HTTP_VALUES: Final = frozenset(
-    {"-X", "--request", "-H", "--header", "-u", "--user", "-o", "--output", "-A", "--user-agent"}
-    | {"-b", "--cookie", "-c", "--cookie-jar", "-e", "--referer", "-m", "--max-time", "-w"}
-    | {"--write-out", "-x", "--proxy", "--url", "--retry", "--retry-delay", "--connect-timeout"}
-    | {"-K", "--config", "-E", "--cert", "--key", "--cacert", "-r", "--range", "--limit-rate"}
-    | {"-D", "--dump-header", "--resolve", "--unix-socket", "--oauth2-bearer", "--max-redirs"}
-    | {*BODY}
-)
-_RSYNC_VALUES: Final = frozenset(
-    f"--{name}"
-    for name in (
-        *("address", "backup-dir", "block-size", "bwlimit", "checksum-choice", "checksum-seed"),
-        *("chmod", "chown", "compare-dest", "compress-choice", "compress-level", "contimeout"),
-        *("copy-as", "copy-dest", "debug", "early-input", "exclude", "exclude-from", "files-from"),
-        *("groupmap", "iconv", "include", "include-from", "info", "link-dest", "log-file"),
-        *("log-file-format", "max-alloc", "max-delete", "max-size", "min-size", "modify-window"),
-        *("only-write-batch", "out-format", "outbuf", "partial-dir", "password-file", "port"),
-        *("protocol", "read-batch", "remote-option", "rsync-path", "skip-compress", "sockopts"),
-        *("stop-after", "stop-at", "suffix", "temp-dir", "timeout", "usermap", "write-batch"),
-    )
-)
-_VALUES: Final[Mapping[str, frozenset[str]]] = {
-    "git": frozenset(
-        {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "-o", "--push-option", "--repo"}
-        | {"--receive-pack", "--exec", "--prefix", "-P", "--to", "--cc", "--from", "--subject"}
-    ),
-    **dict.fromkeys(
-        ("gh", "glab", "hub", "tea"),
-        frozenset(
-            {"-R", "--repo", "-t", "--title", "-b", "--body", "-B", "--base", "-H", "--head"}
-            | {"-F", "--body-file", "-l", "--label", "-a", "--assignee", "-r", "--reviewer", "-m"}
-            | {"--milestone", "--notes", "-n", "--notes-file", "--target", "--method", "-X", "-f"}
-            | {"--field", "--raw-field", "--input", "--jq", "-q", "--template", "--source-branch"}
-            | {"--project", "-p", "--name", "--hostname", "-c", "--comment", "--subject"}
-        ),
-    ),
-    **dict.fromkeys(
-        ("npm", "pnpm", "yarn", "bun", "lerna"),
-        frozenset({"--tag", "--access", "--registry", "--otp", "--prefix", "-C", "--cwd", "-w"})
-        | {"--workspace", "--filter", "-F"},
-    ),
-    **dict.fromkeys(
-        ("twine", "poetry", "flit", "uv", "cargo", "gem", "dotnet", "nuget", "hatch"),
-        frozenset(
-            {"-r", "--repository", "--repository-url", "-u", "--username", "-p", "--password"}
-            | {"--token", "--package", "--index", "--publish-url", "-k", "--api-key", "-s"}
-            | {"--source", "--key", "--host", "--manifest-path", "--registry", "-c", "--comment"}
-        ),
-    ),
-    **dict.fromkeys(
-        ("docker", "podman", "nerdctl", "buildah"),
-        frozenset({"-t", "--tag", "-f", "--file", "--platform", "--build-arg", "--target"})
-        | {"--context", "-c", "-H", "--host", "--label", "--cache-from", "--cache-to"},
-    ),
-    **dict.fromkeys(("curl", "curlie"), _HTTP_VALUES),
-    **dict.fromkeys(("python", "python3"), frozenset({"-c", "-m", "-W", "-X"})),
-    "wget": frozenset({"-O", "--header", "--post-data", "--post-file", "--method", "-o", "-t"})
-    | {"--body-data", "--body-file", "-T", "--timeout", "-U", "--user", "--password"},
-    **dict.fromkeys(
-        ("kubectl", "oc", "k"),
-        frozenset({"-f", "--filename", "-k", "--kustomize", "-n", "--namespace", "--context"})
-        | {"-l", "--selector", "-p", "--patch", "--type", "-o", "--output", "--replicas", "-c"},
-    ),
-    **dict.fromkeys(
-        ("fly", "flyctl", "heroku", "netlify", "wrangler", "cdk", "serverless", "sls", "vercel"),
-        frozenset({"-a", "--app", "-e", "--env", "--stage", "-s", "--site", "-d", "--dir", "-c"})
-        | {"--message", "-m", "--profile", "--region", "--token", "-t", "--config"},
-    ),
-    **dict.fromkeys(
-        ("terraform", "tofu", "terragrunt", "helm", "ansible-playbook", "ansible", "pulumi"),
-        frozenset({"-f", "--values", "-n", "--namespace", "--set", "--version", "-i", "-l", "-e"})
-        | {"--inventory", "--limit", "--extra-vars", "-s", "--stack", "--kube-context", "-u"},
-    ),
-    **dict.fromkeys(
-        ("mail", "mailx", "s-nail", "mutt", "neomutt", "sendmail", "msmtp", "swaks"),
-        frozenset({"-s", "-a", "-r", "-c", "-b", "-S", "-A", "-f", "-F", "-H", "-i"})
-        | {"--to", "--from", "--server", "--body", "--header"},
-    ),
-    # One letter is another thing to each of them: `-p` is ssh's port, and keeps scp's times.
-    "ssh": frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOoPpQRSWw"),
-    "scp": frozenset(f"-{letter}" for letter in "cDFiJloPSX"),
-    "sftp": frozenset(f"-{letter}" for letter in "BbcDFiJloPRSsX"),
-    "rsync": frozenset({"-e", "--rsh", "-f", "--filter", "-B", "-T", "-M", "-@", *_RSYNC_VALUES}),
-}
+_TAKING_WORDS: Final = f"""
+git: -C -c --git-dir --work-tree --namespace -o --push-option --repo --receive-pack --exec --prefix
+ -P --to --cc --from --subject
+gh glab hub tea: -R --repo -t --title -b --body -B --base -H --head -F --body-file -l --label -a
+ --assignee -r --reviewer -m --milestone --notes -n --notes-file --target --method -X -f --field
+ --raw-field --input --jq -q --template --source-branch --project -p --name --hostname -c --comment
+ --subject
+npm pnpm yarn bun lerna: --tag --access --registry --otp --prefix -C --cwd -w --workspace --filter
+ -F
+twine poetry flit uv cargo gem dotnet nuget hatch: -r --repository --repository-url -u --username -p
+ --password --token --package --index --publish-url -k --api-key -s --source --key --host
+ --manifest-path --registry -c --comment
+docker podman nerdctl buildah: -t --tag -f --file --platform --build-arg --target --context -c -H
+ --host --label --cache-from --cache-to
+curl curlie: -X --request -H --header -u --user -o --output -A --user-agent -b --cookie -c
+ --cookie-jar -e --referer -m --max-time -w --write-out -x --proxy --url --retry --retry-delay
+ --connect-timeout -K --config -E --cert --key --cacert -r --range --limit-rate -D --dump-header
+ --resolve --unix-socket --oauth2-bearer --max-redirs {" ".join(BODY)}
+python python3: -c -m -W -X
+wget: -O --header --post-data --post-file --method -o -t --body-data --body-file -T --timeout -U
+ --user --password
+kubectl oc k: -f --filename -k --kustomize -n --namespace --context -l --selector -p --patch --type
+ -o --output --replicas -c
+fly flyctl heroku netlify wrangler cdk serverless sls vercel: -a --app -e --env --stage -s --site -d
+ --dir -c --message -m --profile --region --token -t --config
+terraform tofu terragrunt helm ansible-playbook ansible pulumi: -f --values -n --namespace --set
+ --version -i -l -e --inventory --limit --extra-vars -s --stack --kube-context -u
+mail mailx s-nail mutt neomutt sendmail msmtp swaks: -s -a -r -c -b -S -A -f -F -H -i --to --from
+ --server --body --header
+ssh: {" ".join(f"-{letter}" for letter in "BbcDEeFIiJLlmOoPpQRSWw")}
+scp: {" ".join(f"-{letter}" for letter in "cDFiJloPSX")}
+sftp: {" ".join(f"-{letter}" for letter in "BbcDFiJloPRSsX")}
+rsync: -e --rsh -f --filter -B -T -M -@ --backup-dir --bwlimit --chmod --chown --compare-dest
+ --copy-dest --exclude --exclude-from --files-from --include --include-from --link-dest --log-file
+ --max-size --min-size --out-format --partial-dir --password-file --port --rsync-path --suffix
+ --temp-dir --timeout
+"""
 """The options of each program that take the next word; another one's words are operands."""
+
+_VALUES: Final[Mapping[str, frozenset[str]]] = {
+    name: frozenset(options.split())
+    for names, _, options in (
+        line.partition(": ") for line in _TAKING_WORDS.replace("\n ", " ").splitlines()
+    )
+    for name in names.split()
+}

@@ -11,15 +11,15 @@ decides: a variable, a substitution, a file written to, a program or an option n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of
+from upthread.core.outward.repeatable import READERS, READING_ANYTHING
 from upthread.core.outward.shell_commands import (
     commands_in,
     commands_written,
@@ -79,7 +79,7 @@ def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith
         return CalledWith(places=places, only_reads=True)
     commands = [words for line in lines for words in _commands(line)]
     # Of a program that only running the line would tell, any pattern may fit.
-    if any(words[0] is None for words in commands):
+    if any(words[0] is None or _hides(words) for words in commands):
         return CalledWith()
     return CalledWith(words=tuple(dict.fromkeys(map(_text, commands))))
 
@@ -89,6 +89,19 @@ def _commands(line: str) -> Iterator[Sequence[Word]]:
     # Both as written and without a wrapper: a rule may be about `sudo *` or about what it runs.
     yield from (words for words in commands_written(line) if not _is_shell(words))
     yield from (command.words for command in commands_in(line))
+
+
+def _hides(words: Sequence[Word]) -> bool:
+    """Whether a command runs another one that its words do not tell: `echo git push | sh`."""
+    name, rest = name_of(words[0]), [word or "" for word in words[1:]]
+    if name in SHELLS:
+        return all(word.startswith("-") and "c" not in word for word in rest)
+    is_split = name == "env" and any(word.startswith(("-S", "--split")) for word in rest)
+    is_alias = name == "git" and any(word.startswith("alias.") for word in rest)
+    return name in _HIDING or is_split or is_alias or (name == "flock" and "-c" in rest)
+
+
+_HIDING: Final = frozenset({"alias", "busybox", "script", "trap", "xargs"})
 
 
 def _text(words: Sequence[Word]) -> str:
@@ -114,15 +127,11 @@ def _named(will_happen: Foreseen, names: Sequence[str]) -> Iterator[str]:
 # --- lines that certainly do nothing but read -----------------------------------------------------
 
 
-_Harmless: TypeAlias = Callable[[Sequence[str]], bool]
-
 SHELLS_WITHIN_MAX: Final = 2
 
 _JOINING: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
 _NOWHERE: Final = regex(r"\d?(?:>>?|&>>?)\s*/dev/null|\d?>&\d|<\s*[\w./-]+")
 """A redirection that writes no file."""
-_PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
-"""What `sed -n` may be told: to print lines."""
 _PATTERN: Final = regex(r"[*?\[{]")
 _SHELL_OPTION: Final = regex(r"-l?c")
 
@@ -159,8 +168,8 @@ def _is_reader(command: Node, depth: int) -> bool:
     if is_shell and _SHELL_OPTION.fullmatch(rest[0]):
         return depth > 0 and _reads(rest[1], depth - 1)
     # By the whole word: `./cat` is whatever somebody put there.
-    harmless = _READERS.get(program)
-    if harmless is None or (harmless is not _always and _may_become_options(command)):
+    harmless = READERS.get(program)
+    if harmless is None or (program not in READING_ANYTHING and _may_become_options(command)):
         return False
     return harmless(rest)
 
@@ -169,58 +178,3 @@ def _may_become_options(command: Node) -> bool:
     """Whether the shell makes other words of these: a file may be called `-delete`."""
     bare = (each for each in command.named_children if not each.type.endswith("string"))
     return any(_PATTERN.search(source_of(each)) for each in bare)
-
-
-# --- the programs --------------------------------------------------------------------------------
-
-
-def _always(_words: Sequence[str]) -> bool:
-    return True
-
-
-def _without(*options: str) -> _Harmless:
-    """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
-    letters = {each[1] for each in options if len(each) == len("-x")}
-    names = [each for each in options if each.startswith("--")]
-
-    def harmless(words: Sequence[str]) -> bool:
-        for word in words:
-            name = word.partition("=")[0]
-            if name.startswith("--"):
-                # Long options may be cut short where they are told apart: `--out` writes, too.
-                if len(name) > len("--") and any(each.startswith(name) for each in names):
-                    return False
-            elif name.startswith("-") and letters & set(word):
-                return False
-        return True
-
-    return harmless
-
-
-def _prints_lines(words: Sequence[str]) -> bool:
-    """`sed -n 1,80p FILE`: any other script may write a file or run a program."""
-    if len(words) < len(("-n", "1p")) or words[0] != "-n" or not _PRINTED.fullmatch(words[1]):
-        return False
-    return not any(word.startswith("-") for word in words[2:])
-
-
-def _finds(words: Sequence[str]) -> bool:
-    acting = ("-delete", "-exec", "-execdir", "-fls", "-fprint", "-ok")
-    return not any(word.startswith(acting) for word in words)
-
-
-_READERS: Final[Mapping[str, _Harmless]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            (
-                *("cat", "cut", "echo", "egrep", "fgrep", "grep", "head", "ls", "nl", "od", "pwd"),
-                *("rev", "stat", "tac", "tail", "tr", "true", "wc", "basename", "dirname", "cmp"),
-            ),
-            _always,
-        ),
-        "find": _finds,
-        "rg": _without("-z", "--hostname-bin", "--pre", "--search-zip"),
-        "sed": _prints_lines,
-        "sort": _without("-o", "-T", "--compress-program", "--output", "--temporary-directory"),
-    }
-)

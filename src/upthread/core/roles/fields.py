@@ -4,14 +4,13 @@ Markdown with front matter has Claude Code's keys (`tools` as a list, `disallowe
 `permissionMode`) or OpenCode's (`permission`, `tools` as a table, `mode`); Codex's TOML its own. As
 seen in Claude Code 2.1.330, OpenCode 1.18.33 and Codex 0.169.0. What cannot be read is an error
 that names file and key, and so is a key that is nearly one of these: a limit is never passed over.
-TOML from strangers is bounded before it is parsed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from upthread.core.lazy_regex import regex
 from upthread.core.names import folded, shown
@@ -339,29 +338,3 @@ def _approval_policy(value: object, source: str) -> RoleLimits:
         return RoleLimits(lists=(rules,), said=(said,))
     hint = "write untrusted, on-request or never"
     raise _malformed(source, "approval_policy", "is none that upthread can hold", hint)
-
-
-# --- TOML from strangers --------------------------------------------------------------------------
-
-
-KEY_PARTS_MAX: Final = 32
-"""How many parts a dotted key may have. Ours have four."""
-
-_BYTE_ORDER_MARK: Final = "\ufeff"
-_PART: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-_LONG_KEY: Final = regex(
-    rf"(?m)^[ \t]*\[{{0,2}}[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
-)
-_LONG_KEY_WITHIN: Final = regex(rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}")
-
-
-def read_toml(text: str) -> dict[str, Any]:
-    """Return a TOML document as plain values. Raises ValueError that says what is wrong."""
-    import tomllib  # noqa: PLC0415  # a look reads no configuration, and loads roles for their names
-
-    if _LONG_KEY.search(text) or _LONG_KEY_WITHIN.search(text):
-        raise ValueError(f"a key has more than {KEY_PARTS_MAX} parts")
-    try:
-        return tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
-    except RecursionError:
-        raise ValueError("its values are nested too deeply") from None

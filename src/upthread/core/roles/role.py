@@ -15,8 +15,9 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, structs
 
+from upthread.core.lazy_regex import regex
 from upthread.core.names import parse_role
-from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter, read_toml
+from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 from upthread.core.types import Continuity, RecordMode
 from upthread.errors import ConfigError, UsageError
@@ -206,3 +207,28 @@ def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
         raise ConfigError(f"{source}: the front matter is not a mapping", hint="write `name: …`")
     fields = cast("dict[object, object]", loaded)
     return {str(key): value for key, value in fields.items()}
+
+
+# --- TOML from strangers --------------------------------------------------------------------------
+
+
+KEY_PARTS_MAX: Final = 32
+"""How many parts a dotted key may have. Ours have four."""
+
+_PART: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
+_LONG_KEY: Final = regex(
+    rf"(?m)^[ \t]*\[{{0,2}}[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
+)
+_LONG_KEY_WITHIN: Final = regex(rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Return a TOML document as plain values. Raises ValueError that says what is wrong."""
+    import tomllib  # noqa: PLC0415  # a look reads no configuration, and loads roles for their names
+
+    if _LONG_KEY.search(text) or _LONG_KEY_WITHIN.search(text):
+        raise ValueError(f"a key has more than {KEY_PARTS_MAX} parts")
+    try:
+        return tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None

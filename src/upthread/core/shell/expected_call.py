@@ -11,6 +11,7 @@ The permissions, the hold-back of outward actions and the record all read the va
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -19,7 +20,9 @@ from msgspec import Struct
 from upthread.core.names import folded
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, command_of, commands_of
+from upthread.core.outward.repeatable import places_changed
 from upthread.core.shell.call_commands import (
+    CHANGING,
     EXECUTE,
     KINDS,
     OTHER,
@@ -40,6 +43,25 @@ RUN_KEYS: Final = frozenset({"cwd", "directory", "workdir", "workingdirectory"})
 """Names under which agents hand over where a command runs."""
 
 TITLE_BETWEEN: Final = " / "
+
+QUIET: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})
+"""ACP's kinds of tools that leave the world as it was."""
+
+HARMLESS_TOOLS: Final = frozenset(
+    """
+    Agent AskUserQuestion BashOutput EnterPlanMode ExitPlanMode KillShell Skill Task TaskCreate
+    TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch
+    lsp plan_enter plan_exit question skill task todoread todowrite
+    closeAgent request_user_input sleep spawnAgent spawn_agent update_plan view_image wait
+    """.split()
+)
+"""The tools of Claude Code, OpenCode and Codex that change nothing: to-do lists, questions, plans.
+
+Each call of a sub-agent is guarded by itself.
+"""
+
+_NO_KIND: Final = frozenset({OTHER, "", None})
+"""The kinds of a tool that its agent does not know, such as a server's."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -94,6 +116,34 @@ class Foreseen(Struct, frozen=True, kw_only=True):
         if not said and EXECUTE in self.kinds:
             said = [(each.title.strip("` "), "") for each in self.tellings if each.title]
         return tuple(dict.fromkeys(said))
+
+    def changed_if_repeatable(self, tool: str = "") -> tuple[str, ...] | None:
+        """Return the paths that the call changes, None if it is not known to be repeatable.
+
+        `tool` is the agent's own name for the tool, empty where it is not known.
+        """
+        named = {tool, *((each.title or "").partition(" ")[0] for each in self.tellings)}
+        if self.lines:
+            # A server's tool may take a `command` as well, and runs it anywhere.
+            kinds = {each.tool_kind for each in self.tellings}
+            if kinds <= _NO_KIND or any("__" in name for name in named):
+                return None
+            return _changed_by(self.lines)
+        if named & HARMLESS_TOOLS or self.kinds <= QUIET:
+            return ()
+        # A change of files that names none may change any.
+        return (places_of(self) or None) if self.kinds <= QUIET | CHANGING else None
+
+
+def _changed_by(lines: Iterable[tuple[str, str]]) -> tuple[str, ...] | None:
+    found: list[str] = []
+    for line, directory in lines:
+        places = places_changed(line)
+        if places is None:
+            return None
+        found += [directory] if directory else []
+        found += [each if each[:1] == "~" else posixpath.join(directory, each) for each in places]
+    return tuple(dict.fromkeys(found))
 
 
 def _folded(line: str) -> str:

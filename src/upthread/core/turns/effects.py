@@ -1,14 +1,14 @@
 """Effects: actions on the world, read from what an agent asked for and what came of it.
 
 A tool call that can change something is an intent when it is asked for and a receipt when its
-result is known; without one its outcome is unknown. Effects are listed to whoever goes on, so that
-they are not repeated; in a recovery turn, an outward one that was done or may have been is held
-back where we are asked. A local `pytest` is simply run again.
+result is known; without one its outcome is unknown. The next prompt lists the effects, so that they
+are not repeated. An effect counts when it is outward or not known to be repeatable. As long as one
+that counts is in doubt, only repeatable calls run: a local `pytest` simply runs again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -16,11 +16,9 @@ from msgspec import Struct, structs
 
 from upthread.core import types
 from upthread.core.outward.actions import Action
-from upthread.core.outward.calls import actions_of_call
-
-# Believed only where no command is seen: a kind is the agent's word.
-KINDS_WITHOUT_EFFECT: Final = frozenset({"read", "search", "think", "fetch"})
-"""ACP's kinds of tools that leave the world as it was; any other one may change it."""
+from upthread.core.outward.calls import actions_of_call, commands_of
+from upthread.core.outward.shell_commands import commands_written
+from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
 
 _GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
@@ -46,9 +44,6 @@ class EffectState(StrEnum):
 UNKNOWN: Final = frozenset({EffectState.UNKNOWN, EffectState.INTENT})
 """The states of what may have been done, or not."""
 
-DOUBTFUL: Final = UNKNOWN | {EffectState.DONE}
-"""The states of what must not be done once more while what was cut off is gone on with."""
-
 _STATE_OF_STATUS: Final[Mapping[str, EffectState]] = {
     "completed": EffectState.DONE,
     "failed": EffectState.FAILED,
@@ -70,8 +65,10 @@ class Effect(Struct, frozen=True, kw_only=True):
     """One call that may change something. `actions` is what it does beyond this machine.
 
     `was_asked` is whether the agent asked before it acted, so that the intent was kept first;
-    otherwise the action was observed when it was announced. `settled` is what a person said of it,
-    None where nobody did; `state` is then what it is since.
+    otherwise the action was observed when it was announced. `was_refused`: it was not allowed, so
+    it did not run. `settled` is what a person said of it, None where nobody did; `state` is then
+    what it is since. `is_delegation`: a sub-agent did it, whose calls are effects of their own.
+    `tellings` are all descriptions of the call that are on record.
     """
 
     seq: int
@@ -81,12 +78,44 @@ class Effect(Struct, frozen=True, kw_only=True):
     state: EffectState
     actions: tuple[Action, ...] = ()
     was_asked: bool = False
+    was_refused: bool = False
+    is_delegation: bool = False
     settled: Settlement | None = None
+    turn_id: types.TurnId = types.TurnId("")
+    tellings: tuple[types.ToolCallPart, ...] = ()
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether it may have reached beyond this machine, and nobody has looked."""
-        return self.is_outward and self.state in UNKNOWN and self.settled is None
+        """Whether it counts, its outcome is unknown, and no person has settled it."""
+        return self.state in UNKNOWN and self.settled is None and self.counts
+
+    @property
+    def counts(self) -> bool:
+        """Whether doing it twice may do harm: it is outward, or not known to be repeatable."""
+        if self.actions or self.is_delegation:
+            return bool(self.actions)
+        return self.will_happen.changed_if_repeatable() is None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it must not be done once more after its turn was interrupted."""
+        if self.settled is not None:
+            # `again` is a person's leave to do this very action once more (ADR 136).
+            return self.settled is Settlement.DONE
+        return not self.was_refused and not self._has_failed_whole and self.counts
+
+    @property
+    def will_happen(self) -> Foreseen:
+        """The call as it is judged before it runs."""
+        return foreseen(map(_as_told, self.tellings))
+
+    @property
+    def _has_failed_whole(self) -> bool:
+        """Whether it failed, and nothing of it was done: of `git push && false` a part was."""
+        if self.state is not EffectState.FAILED:
+            return False
+        lines = [line for each in self.tellings for line in commands_of(each.arguments)]
+        return bool(self.actions) and all(len(commands_written(line)) == 1 for line in lines)
 
     @property
     def is_outward(self) -> bool:
@@ -102,6 +131,11 @@ class Effect(Struct, frozen=True, kw_only=True):
     def title_in_words(self) -> str:
         """The title on one line."""
         return " ".join(self.title.split())[:TITLE_CHARACTERS_MAX]
+
+    @property
+    def outcome_in_words(self) -> str:
+        """What is known of its outcome: `done`, or `outcome unknown`."""
+        return OUTCOME_UNKNOWN if self.state in UNKNOWN else str(self.state)
 
     def with_outcome(self, status: str) -> str:
         """Return the line with what somebody else knows came of it, where we do not."""
@@ -125,12 +159,9 @@ def effects_of(
             answers |= answered_permissions(part)
             call = part if isinstance(part, types.ToolCallPart) else intended_call(part)
             if call is not None and _may_change(call, outward_patterns):
-                meant = _intent(message.seq, call, outward_patterns)
-                # Both tellings count: the one before a call and
-                # the one after it may say different halves.
-                known = calls.get(call.call_id, meant).actions
-                actions = (*known, *meant.actions, *_run_by(part))
-                calls[call.call_id] = structs.replace(meant, actions=tuple(dict.fromkeys(actions)))
+                calls[call.call_id] = _intent(
+                    message, call, calls.get(call.call_id), outward_patterns
+                )
             elif isinstance(part, types.ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)
     # After all results: what comes later in a turn says whether the agent saw it fail.
@@ -139,37 +170,44 @@ def effects_of(
     return tuple(_answered(effect, answers.get(effect.call_id)) for effect in calls.values())
 
 
-def must_hold_back(actions: Iterable[Action], known: Iterable[Effect]) -> Effect | None:
-    """Return the known effect that a call's actions may repeat, None when it may run.
+def must_hold_back(
+    will_happen: Foreseen,
+    known: Iterable[Effect],
+    *,
+    actions: Iterable[Action],
+    is_repeatable: bool,
+) -> Effect | None:
+    """Return the known effect because of which a call must not run, None when it may run.
 
-    One that nobody has spoken of comes before one that a person said was done.
+    A repetition is never let through. While an effect is in doubt, neither is any call that is not
+    known to be repeatable. An effect that no person has settled comes before a settled one.
     """
-    asked = tuple(actions)
-    return next(
-        (
-            effect
-            for effect in that_hold(known)
-            if any(done.may_be(meant) for done in effect.actions for meant in asked)
-        ),
-        None,
+    asked, words, known = tuple(actions), _words(will_happen), tuple(known)
+    holding = sorted((each for each in known if each.holds), key=lambda e: e.settled is not None)
+    for effect in holding:
+        is_same = not effect.actions and bool(words & _words(effect.will_happen))
+        if is_same or any(done.may_be(meant) for done in effect.actions for meant in asked):
+            return effect
+    # A person lets this very call be made, whatever else is in doubt.
+    is_allowed = any(
+        each.settled in {Settlement.AGAIN, Settlement.NOT_DONE}
+        and words == _words(each.will_happen)
+        for each in known
     )
-
-
-def that_hold(known: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Return the effects that nothing may repeat, those that nobody has spoken of first."""
-    found = (each for each in known if each.actions and each.state in DOUBTFUL)
-    # `again` is a person's leave to do this very action once more (ADR 87).
-    left = (each for each in found if each.settled is not Settlement.AGAIN)
-    return tuple(sorted(left, key=lambda each: each.settled is not None))
+    if is_allowed or (is_repeatable and not asked):
+        return None
+    return next((each for each in holding if each.settled is None), None)
 
 
 def held(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Return what a turn that was cut off did beyond this machine, and nobody has spoken of."""
-    return tuple(
-        effect
-        for effect in effects
-        if effect.actions and effect.state in DOUBTFUL and effect.settled is None
-    )
+    """Return the effects of an interrupted turn that hold back others and are not settled."""
+    return tuple(each for each in effects if each.settled is None and each.holds)
+
+
+def _words(will_happen: Foreseen) -> frozenset[str]:
+    """Return the text by which two calls that are not understood are the same."""
+    lines = [" ".join(line.split()) for line, _ in will_happen.lines]
+    return frozenset(lines or [f"{will_happen.title} {will_happen.arguments}"])
 
 
 def settled(effects: Iterable[Effect], said: Mapping[str, Settlement]) -> tuple[Effect, ...]:
@@ -216,14 +254,6 @@ def intended_call(part: types.Part) -> types.ToolCallPart | None:
     return types.ToolCallPart(call_id=call_id, title=title, tool_kind=kind, arguments=arguments)
 
 
-def _run_by(part: types.Part) -> Iterator[Action]:
-    """Yield what a note of an intent says that its call runs without saying so."""
-    raw = part.raw if isinstance(part, types.UnknownPart) else None
-    runs = raw.get("runs") if isinstance(raw, Mapping) else None
-    for line in runs if isinstance(runs, Sequence) and not isinstance(runs, str) else ():
-        yield from actions_of_call("", {"command": line})
-
-
 def _settled(effect: Effect, said: Settlement | None) -> Effect:
     if said is None:
         return effect
@@ -233,7 +263,9 @@ def _settled(effect: Effect, said: Settlement | None) -> Effect:
 
 
 def _repeats(effect: Effect, earlier: Effect) -> bool:
-    return all(any(done.may_be(each) for done in effect.actions) for each in earlier.actions)
+    return bool(earlier.actions) and all(
+        any(done.may_be(each) for done in effect.actions) for each in earlier.actions
+    )
 
 
 def _failed_unseen(messages: Sequence[types.Message]) -> set[str]:
@@ -254,28 +286,56 @@ def _failed_unseen(messages: Sequence[types.Message]) -> set[str]:
 
 def _may_change(call: types.ToolCallPart, patterns: Sequence[str]) -> bool:
     """Whether a call may change something: a kind is the agent's word, a command is not."""
-    is_harmless = call.tool_kind in KINDS_WITHOUT_EFFECT
-    return not is_harmless or bool(actions_of_call("", call.arguments, patterns))
+    if call.tool_kind not in QUIET or actions_of_call("", call.arguments, patterns):
+        return True
+    is_command = bool(commands_of(call.arguments))
+    return is_command and foreseen([_as_told(call)]).changed_if_repeatable() is None
 
 
-def _intent(seq: int, part: types.ToolCallPart, patterns: Sequence[str]) -> Effect:
+def _as_told(call: types.ToolCallPart) -> Told:
+    return Told(
+        title=call.title,
+        tool_kind=call.tool_kind,
+        arguments=call.arguments,
+        locations=call.locations,
+    )
+
+
+def _intent(
+    message: types.Message,
+    part: types.ToolCallPart,
+    before: Effect | None,
+    patterns: Sequence[str],
+) -> Effect:
+    # Each telling counts: the one before a call and the one after it may say different halves.
+    actions = (
+        *(before.actions if before else ()),
+        *actions_of_call(part.title, part.arguments, patterns),
+    )
     return Effect(
-        seq=seq,
+        seq=message.seq,
         call_id=part.call_id,
         tool_kind=part.tool_kind,
         title=part.title or part.tool_kind,
         state=EffectState.INTENT,
-        actions=actions_of_call(part.title, part.arguments, patterns),
+        actions=tuple(dict.fromkeys(actions)),
+        turn_id=message.turn_id,
+        tellings=(*(before.tellings if before else ()), part),
     )
 
 
 def _received(effect: Effect, part: types.ToolResultPart) -> Effect:
-    return structs.replace(effect, state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN))
+    return structs.replace(
+        effect,
+        state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
+        is_delegation=part.child_conversation_id is not None,
+    )
 
 
 def _answered(effect: Effect, answer: str | None) -> Effect:
     """What was asked for and not allowed has not been done, whatever its result says."""
     if answer is None:
         return effect
-    state = effect.state if answer.startswith("allow") else EffectState.FAILED
-    return structs.replace(effect, state=state, was_asked=True)
+    if answer.startswith("allow"):
+        return structs.replace(effect, was_asked=True)
+    return structs.replace(effect, state=EffectState.FAILED, was_asked=True, was_refused=True)

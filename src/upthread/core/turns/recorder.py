@@ -10,7 +10,7 @@ session when it speaks again. A depth counter runs beside all this and only tell
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import structs
@@ -183,18 +183,15 @@ class Recorder:
         part: ToolCallPart,
         *,
         at_ms: int,
-        runs: Sequence[str] = (),
     ) -> None:
-        """Record an outward action before it is allowed, synced with the drain that follows.
-
-        `runs` are commands that it runs without saying so.
+        """Record a call that counts before it is allowed, synced with the drain that follows.
 
         Does nothing for a session nobody knows; the request's answer is quarantined then.
         """
         self._sheet.now_ms = at_ms
         stream = self._streams.get(upstream_session_id)
         if stream is not None:
-            stream.intend(part, runs)
+            stream.intend(part)
 
     def drain(self) -> tuple[Write, ...]:
         """Return what is ready to be written, in order, once."""

@@ -6,7 +6,7 @@ stream an event belongs to is the recorder's question (core/turns/recorder.py), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from upthread.core import types
@@ -213,18 +213,11 @@ class Stream:
         self._closed.discard(event.call_id)
         self._is_reply_broken = True
 
-    def intend(self, part: types.ToolCallPart, runs: Sequence[str] = ()) -> None:
-        """Record a call before it is allowed, synced, as what it will do.
-
-        `runs` are commands that it runs without saying so, as lines of shell.
-        """
+    def intend(self, part: types.ToolCallPart) -> None:
+        """Record a call before it is allowed, synced, as what it will do."""
         self.has_called = True
         call = self._calls.setdefault(part.call_id, OpenCall(part=part))
         self.close_text()
-        # The call first: the note with what it runs refers to it.
-        if runs and not call.is_recorded:
-            call.part = part
-            self._record_call(call, durability=types.Durability.SYNCED)
         if call.is_recorded:  # a synced write of its own covers the one that was not
             note = types.UnknownPart(
                 kind=INTENT,
@@ -233,7 +226,6 @@ class Stream:
                     "title": part.title,
                     "tool_kind": part.tool_kind,
                     "arguments": part.arguments,
-                    **({"runs": [*runs]} if runs else {}),
                 },
             )
             self._append(types.Speaker.ASSISTANT, note, durability=types.Durability.SYNCED)

@@ -46,6 +46,12 @@ UNDECIDABLE: Final = "undecidable"
 """Why a turn is parked when nobody can tell whether its prompt arrived."""
 
 
+_AGENTS_OWN_ENDS: Final = frozenset(
+    {Outcome.OK, Outcome.AUTH, Outcome.BUSY, Outcome.CREDIT_EXHAUSTED, Outcome.RATE_LIMITED}
+)
+"""The outcomes that an agent reports itself, and after which its session knows all that it did."""
+
+
 class TurnState(StrEnum):
     """Where a turn stands."""
 
@@ -168,14 +174,20 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     @property
     def was_left_open(self) -> bool:
-        """Whether nobody knows how it ended: cut off, or given up for another prompt after that.
+        """Whether the turn has no end of the agent's own, however it was stopped.
 
-        Of one that was read back, whoever asks next may not know that it was ever done.
+        For example killed, cancelled, timed out, or given up for another prompt. Also true of a
+        turn that was read back, because the next prompt may not know that it was ever done.
         """
-        # What it did is held back like that of one cut off (ADR 88).
+        # Whatever it did is held back, like that of an interrupted turn (ADR 88).
         if self.intended is not None and READ_BACK in self.intended.reasons:
             return True
-        return self.ended is None or self.ended.outcome in {Outcome.UNKNOWN, Outcome.PROCESS_DIED}
+        return self.ended is None or self.ended.outcome not in _AGENTS_OWN_ENDS
+
+    @property
+    def clears_doubt(self) -> bool:
+        """Whether its agent ended it and no call was held: earlier actions may be repeated then."""
+        return not self.was_left_open and not (self.ended and self.ended.calls_held)
 
     @property
     def was_unheard(self) -> bool:

@@ -1,27 +1,29 @@
-"""The gate: where an agent asks before it acts, and what stands there beside the permissions.
+"""The gate: answers an agent that asks before it acts, and holds back what may be done twice.
 
-What the role may not do is refused, and the agent goes on without it; it does not matter whether
-it would have asked. An outward action is kept, synced, before it is allowed. In a turn that is gone
-on with, one that was done already, or may have been, is held back: the turn parks for a person, who
-decides. Once they have said that it was done, it is refused, and the agent goes on without it.
+A call that the role may not make is refused, and the agent continues without it, whether or not it
+would have asked. A call that is outward, or not known to be repeatable, is recorded, synced, before
+it runs. While an action of the workstream is in doubt, only repeatable calls run; for any other one
+the turn parks for a person. After the person said that the action was done, its repetition is
+refused, and the agent continues without it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
 from upthread.agents.base import CallAnswer, PermissionAnswer, PermissionRequest
-from upthread.boundary import files
 from upthread.core.events import TurnParked
-from upthread.core.outward.actions import Action
-from upthread.core.outward.hidden_repeats import Read, run_by, why_may_repeat
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.shell.expected_call import Foreseen, foreseen
-from upthread.core.turns.effects import Effect, Settlement, must_hold_back, that_hold
+from upthread.core.turns.effects import (
+    TITLE_CHARACTERS_MAX,
+    Effect,
+    Settlement,
+    must_hold_back,
+)
 from upthread.core.turns.turn import HELD_BACK
 from upthread.runtime.permissions.policy import NOBODY, PermissionPolicy
 
@@ -31,7 +33,7 @@ ANSWERED_BY_UPTHREAD = "upthread: done already, or may have been"
 NEEDS_PERMISSION = "permission"
 
 _HELD_BACK = "this may have been done already; it is held back until a person has looked"
-_MAY_REPEAT = "may repeat `{}`"
+_IN_DOUBT = "`{}` may do it again, and is held until a person has settled `{}`"
 _WAS_DONE = "a person has looked: this was done already; do not do it again, and go on"
 _NOT_THE_ROLES = "the role's file does not allow this ({}); do not try it again"
 _SAID_NO = "this was not permitted; do not try it again"
@@ -41,16 +43,12 @@ _ALLOW, _REJECT = "allow", "reject"
 _OPTIONS = ((_ALLOW, "allow_once"), (_REJECT, "reject_once"))
 """What a person is offered of a call that the agent does not ask about."""
 
-FILE_BYTES_MAX: Final = 256 * 1024
-"""How much of a file is read: no script that somebody wrote by hand is longer."""
-
 
 class Gate:
     """Answers an agent's requests during one turn; `parked` says what no rule could answer.
 
     Known effects are as they were recorded, so a request is compared as it would be: without what
-    `redactor` takes for a secret. `look` gives a reader of the files that a call may run, anew for
-    each call: what they mention may have it held as well.
+    `redactor` takes for a secret. `calls_held` counts the calls that did not run because of them.
     """
 
     def __init__(
@@ -59,13 +57,12 @@ class Gate:
         *,
         outward_patterns: Sequence[str],
         redactor: Redactor | None = None,
-        look: Callable[[], Read] = lambda: lambda _path: None,
     ) -> None:
         self.parked: TurnParked | None = None
+        self.calls_held = 0
         self._policy = policy
         self._patterns = tuple(outward_patterns)
         self._redactor = redactor
-        self._look = look
         self._known: tuple[Effect, ...] = ()
         self._keep: Keep | None = None
         self._kept: set[str] = set()
@@ -82,24 +79,23 @@ class Gate:
     async def hold(self, request: PermissionRequest) -> CallAnswer | None:
         """Return what is answered of a call that is about to run, None to let it run.
 
-        An outward one is kept, synced, before it does: also where the agent never asks.
+        One that counts is kept, synced, before it does: also where the agent never asks.
         """
         word, limit = self._policy.limited(request)
         # First: what the role may never do is no question to a person, done before or not.
         if word == "deny":
             why = _NOT_THE_ROLES.format(limit)
             return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
-        actions, effect, why = self._judged(request)
+        effect, counts = self._judged(request)
         # Refused, and not parked: a person has looked already, and the agent can go on without it.
         if effect is not None and effect.settled is Settlement.DONE:
-            said = "; ".join(filter(None, [why, _WAS_DONE]))
-            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=said, ends_turn=False)
+            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_WAS_DONE, ends_turn=False)
         if effect is not None:
-            self._park_held_back(effect, why)
+            self._park_held_back(effect, request)
             return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_HELD_BACK)
         answer = await self._asked(request) if word == "ask" else None
-        if answer is None or answer.runs:
-            await self._keep_outward(request, actions)
+        if counts and (answer is None or answer.runs):
+            await self._keep_once(request)
         return answer
 
     async def _asked(self, request: PermissionRequest) -> CallAnswer:
@@ -117,20 +113,20 @@ class Gate:
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; None cancels the turn, which then parks."""
-        actions, effect, why = self._judged(request)
+        effect, counts = self._judged(request)
         if effect is not None:
             is_refused = effect.settled is Settlement.DONE
             option_id = _option(request, "reject_once") if is_refused else None
             # Nobody has settled it, or the agent offers
-            # no refusal: it can only be stopped (ADR 87).
+            # no refusal: it can only be stopped (ADR 136).
             if option_id is None:
-                self._park_held_back(effect, why)
+                self._park_held_back(effect, request)
             return PermissionAnswer(option_id=option_id, answered_by=ANSWERED_BY_UPTHREAD)
         answer = await self._policy_for(request).answer(request)
         if answer.answered_by == NOBODY:
             self._park_unallowed(request)
-        else:
-            await self._keep_outward(request, actions)
+        elif counts:
+            await self._keep_once(request)
         return answer
 
     def _policy_for(self, request: PermissionRequest) -> PermissionPolicy:
@@ -144,48 +140,35 @@ class Gate:
 
         return structs.replace(self._policy, ask_person=as_before)
 
-    def _park_held_back(self, effect: Effect, why: str) -> None:
-        self.parked = TurnParked(reason=HELD_BACK, detail=why or effect.in_words)
+    def _park_held_back(self, effect: Effect, request: PermissionRequest) -> None:
+        asked = " ".join(self._as_recorded(request).title.split())
+        held = _IN_DOUBT.format(asked[:TITLE_CHARACTERS_MAX], effect.title_in_words)
+        is_same = asked == effect.title_in_words
+        detail = effect.in_words if is_same else f"{held} ({effect.outcome_in_words})"
+        self.parked = TurnParked(reason=HELD_BACK, detail=detail)
 
     def _park_unallowed(self, request: PermissionRequest) -> None:
         detail = f"{request.title} ({request.tool_kind}): nobody was there to allow it"
         self.parked = TurnParked(reason=NEEDS_PERMISSION, detail=detail)
 
-    def _judged(self, request: PermissionRequest) -> tuple[tuple[Action, ...], Effect | None, str]:
-        """Return a call's actions, the effect it may repeat, and in words why, empty if plainly."""
+    def _judged(self, request: PermissionRequest) -> tuple[Effect | None, bool]:
+        """Return the effect because of which a call must not run, and whether the call counts."""
         will_happen = self._as_recorded(request)
         actions = will_happen.actions(self._patterns)
-        effect = must_hold_back(actions, self._known)
-        if effect is not None:
-            return actions, effect, ""
-        # Words that repeat nothing may still run what does: a script, a task (ADR 90).
-        effect, why = self._looked_into(request.foreseen)
-        return actions, effect, why
+        is_repeatable = self._is_repeatable(request)
+        effect = must_hold_back(
+            will_happen, self._known, actions=actions, is_repeatable=is_repeatable
+        )
+        self.calls_held += effect is not None
+        return effect, bool(actions) or not is_repeatable
 
-    def _looked_into(self, will_happen: Foreseen) -> tuple[Effect | None, str]:
-        """Return what a call may repeat by something that its words do not tell."""
-        read = self._look()
-        for effect in that_hold(self._known):
-            for line, directory in will_happen.lines:
-                if why := why_may_repeat(line, effect.actions, read, directory):
-                    said = f"{_MAY_REPEAT.format(effect.title_in_words)}: {why}"
-                    return effect, self._redactor.redact(said) if self._redactor else said
-        return None, ""
-
-    async def _keep_outward(self, request: PermissionRequest, actions: Sequence[Action]) -> None:
-        # What says by its words what it does needs no look into files (ADR 90).
-        runs = () if actions else self._run_by(request.foreseen)
-        if actions or runs:
-            await self._keep_once(structs.replace(request, runs=runs))
-
-    def _run_by(self, will_happen: Foreseen) -> tuple[str, ...]:
-        """Return the outward commands that a call runs without saying so."""
-        read = self._look()
-        found = (each for line, where in will_happen.lines for each in run_by(line, read, where))
-        return tuple(dict.fromkeys(found))
+    def _is_repeatable(self, request: PermissionRequest) -> bool:
+        """Return whether a call may run twice, and changes files of the tree alone."""
+        places = request.foreseen.changed_if_repeatable(request.tool)
+        return places is not None and not self._policy.leads_out(places)
 
     async def _keep_once(self, request: PermissionRequest) -> None:
-        """Keep an intent, but for a call that is about to run and was asked about, or will be."""
+        """Keep an intent. A call that is held and asked about as well is kept once."""
         # Without an id two calls cannot be told apart: each is kept.
         if self._keep is None or (request.call_id and request.call_id in self._kept):
             return
@@ -209,32 +192,3 @@ class Gate:
 
 def _option(request: PermissionRequest, kind: str) -> str | None:
     return next((option_id for option_id, offered in request.options if offered == kind), None)
-
-
-# --- what a held call may run ------------------------------------------------------------------
-
-
-def reader_in(directory: str) -> Callable[[str], str | None]:
-    """Return a reader of text by its path from a directory, wherever its links lead.
-
-    It gives an empty text for a file of no text, None for what is no ordinary file. Each file is
-    read once.
-    """
-    kept: dict[str, str | None] = {}
-
-    def read(path: str) -> str | None:
-        whole = os.path.normpath(os.path.join(directory, os.path.expanduser(path)))  # noqa: PTH118, PTH111
-        if whole not in kept:
-            kept[whole] = _text_of(whole)
-        return kept[whole]
-
-    return read
-
-
-def _text_of(path: str) -> str | None:
-    try:
-        # Wherever it lies: what is read can only have a call be held, and lets none pass (ADR 90).
-        content = files.read_start(path, FILE_BYTES_MAX)
-    except (OSError, ValueError):  # ValueError: a name that no file can have
-        return None
-    return "" if b"\0" in content else content.decode("utf-8", "replace")

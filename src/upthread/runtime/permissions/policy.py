@@ -108,9 +108,14 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True):
     def _reaches_out(self, request: PermissionRequest) -> bool:
         """Return whether something is changed that is no file of the tree's. Looks at links."""
         will_happen = request.foreseen
-        if self.tree is None or not will_happen.kinds & CHANGING:
-            return False
-        return any(files.is_beyond(self.tree, place) for place in places_of(will_happen))
+        is_changing = self.tree is not None and bool(will_happen.kinds & CHANGING)
+        return is_changing and self.leads_out(places_of(will_happen))
+
+    def leads_out(self, places: Sequence[str]) -> bool:
+        """Return whether a path is not in the tree, or is git's own. Without a tree each one is."""
+        if self.tree is None:
+            return bool(places)
+        return any(files.is_beyond(self.tree, place) for place in places)
 
 
 def _option_of(request: PermissionRequest, kinds: Sequence[str]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from functools import cache
 from itertools import takewhile
@@ -16,18 +15,13 @@ from upthread.core.turns import turn as turns
 from upthread.core.types import (
     Conversation,
     ConversationId,
-    ErasedPart,
-    Message,
     ProjectId,
-    ToolCallPart,
     TurnId,
 )
 from upthread.runtime.lease import conversation_lease
 from upthread.runtime.record.turn_views import (
-    hooks_inputs,
     totals_of,
     views_newest_first,
-    was_read_back,
 )
 from upthread.runtime.system import is_dead
 from upthread.store.base import Store
@@ -58,63 +52,6 @@ class RecordedEffect(Struct, frozen=True, kw_only=True):
 
         found = (look_of(action) for action in self.effect.actions)
         return tuple(dict.fromkeys(filter(None, found)))
-
-
-class Unseen(Struct, frozen=True, kw_only=True):
-    """What of conversations is not on record, so that nobody says that nothing was done.
-
-    `turns` were delegated inside of `agents`, whose own stores did not tell what they did, and no
-    call of theirs is on record; `calls` are on record without what they were.
-    """
-
-    turns: int = 0
-    agents: tuple[str, ...] = ()
-    calls: int = 0
-
-    @property
-    def in_words(self) -> str:
-        """Why what was done is not all known; empty where it is."""
-        told: list[str] = []
-        if self.turns:
-            number = "one turn was" if self.turns == 1 else f"{self.turns} turns were"
-            agents = ", ".join(self.agents)
-            told.append(
-                f"{number} delegated inside {agents}, of which no call is on record here: "
-                "the agent's own session has them"
-            )
-        if self.calls:
-            number = "one call is" if self.calls == 1 else f"{self.calls} calls are"
-            told.append(f"of {number} no more on record than the outline")
-        return "; ".join(told)
-
-
-def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
-    """Return what of conversations is not on record. Blocking."""
-    found = Counter[str]()
-    calls = 0
-    for conversation in conversations:
-        kept = _calls_by_turn(store.messages(conversation.conversation_id))
-        calls += sum(outlines for _, outlines in kept.values())
-        for turn in store.turns(conversation.conversation_id):
-            inputs = hooks_inputs(turns.fold(store.turn_events(turn.turn_id)))
-            # A turn of ours has each of its calls on record; so has one that was read back.
-            if inputs is None or was_read_back(inputs):
-                continue
-            if not any(kept.get(turn.turn_id, ())):
-                found[str(inputs.get("agent") or "an agent")] += 1
-    return Unseen(turns=found.total(), agents=tuple(sorted(found)), calls=calls)
-
-
-def _calls_by_turn(messages: Sequence[Message]) -> dict[TurnId, tuple[int, int]]:
-    """Return how many calls each turn has on record, whole and as outlines."""
-    kept: dict[TurnId, tuple[int, int]] = {}
-    for message in messages:
-        whole, outlines = kept.get(message.turn_id, (0, 0))
-        for part in message.parts:
-            whole += isinstance(part, ToolCallPart)
-            outlines += isinstance(part, ErasedPart) and part.kind == "tool_call"
-        kept[message.turn_id] = (whole, outlines)
-    return kept
 
 
 def recorded_effects(
@@ -163,6 +100,13 @@ def effects_in_doubt(
     def failed(owner: ConversationId) -> set[TurnId | None]:
         return set(totals_of(store, owner).failed)
 
+    @cache
+    def interrupted(turn_id: TurnId, conversation: Conversation) -> bool:
+        view = turns.fold(store.turn_events(turn_id))
+        # A turn that is under way is not interrupted.
+        is_over = view.ended is not None or not _is_at_work(store, conversation)
+        return view.was_left_open and is_over
+
     for conversation in store.conversations(project_id, workstream):
         # A sub-agent's turns have the ids of its parent's, which are read from there, once.
         if not failed(_owner(conversation)) - {apart_from}:
@@ -172,7 +116,10 @@ def effects_in_doubt(
 
         done = _settled(store, conversation, outward_patterns, lambda turn: turn != apart_from)
         found += [
-            RecordedEffect(conversation=conversation, effect=effect) for effect in in_doubt(done)
+            RecordedEffect(conversation=conversation, effect=effect)
+            for effect in in_doubt(done)
+            # In a turn that its agent ended, a call that is not understood puts nothing in doubt.
+            if effect.actions or interrupted(effect.turn_id, conversation)
         ]
     return tuple(found)
 
@@ -238,9 +185,9 @@ def _left_open(
 def _open_at_its_end(store: Store, owner: ConversationId) -> frozenset[TurnId | None]:
     """Return the turns after the last of which it is known how it ended."""
     newest_first = views_newest_first(store, owner)
-    # Up to the last that came to its end: there its agent has said what was done (ADR 87).
-    left = takewhile(lambda each: each[1].was_left_open, newest_first)
-    return frozenset(turn_id for turn_id, _ in left)
+    # Up to the last that its agent ended, with nothing held: there it has said what was done.
+    left = takewhile(lambda each: not each[1].clears_doubt, newest_first)
+    return frozenset(turn_id for turn_id, view in left if view.was_left_open)
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:

@@ -42,6 +42,7 @@ from upthread.core.runs.pipeline import (
     settles,
 )
 from upthread.core.runs.verdicts import final_approval, holds
+from upthread.core.turns.turn import HELD_BACK
 from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
@@ -53,6 +54,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
+from upthread.runtime.record.effects import RecordedEffect, effects_held
 from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
@@ -333,8 +335,33 @@ class Runs:
         tell = request.prepare_step(
             self._step_request(live, request, command, await self._hosts(live, request))
         )
+        role = command.step.role
+        in_doubt = await self._system.in_thread(lambda: self._in_doubt(tell))
+        # Sent again, the step would do it again where its agent asks nobody.
+        if in_doubt is not None:
+            parked = RunParked(reason=HELD_BACK, detail=in_doubt.effect.in_words, role=role)
+            await self._commit(live, request, parked)
+            return
         turn = self._turns.tell(self._limited(live, tell))
-        await self._take_turn(live, request, command.step.role, turn)
+        await self._take_turn(live, request, role, turn)
+
+    def _in_doubt(self, tell: TellRequest) -> RecordedEffect | None:
+        """Return what a role's stopped turn did and no person has settled. Blocking."""
+        claim = tell.claim
+        held = effects_held(
+            self._store,
+            claim.project_id,
+            claim.address.workstream,
+            outward_patterns=tell.outward_patterns,
+        )
+        role = claim.address.role
+        # A sub-agent's calls may be those of this role.
+        own = (
+            each
+            for each in held
+            if each.conversation.key.role == role or each.conversation.parent_conversation_id
+        )
+        return next(own, None)
 
     def _limited(self, live: LiveRun, tell: TellRequest) -> TellRequest:
         """Return a turn that counts what the run has spent over all its processes."""

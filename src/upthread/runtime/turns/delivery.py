@@ -49,7 +49,7 @@ DRAIN_S: Final = 5.0
 """How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Answer(Struct, kw_only=True):
     """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
 
     result: PromptResult

@@ -18,6 +18,7 @@ from upthread.core.commands import EndLink, Write
 from upthread.core.decision.rollover import (
     LOST,
     ROLLOVER,
+    SENDS_AGAIN,
     PoisonSigns,
     Recovery,
     detectors_with,
@@ -28,7 +29,7 @@ from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnP
 from upthread.core.lazy_dataclass import replace
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.turn import UNDECIDABLE, TurnCommand
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, UpstreamError
 from upthread.runtime.system import System
@@ -38,6 +39,7 @@ from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice, TurnResult
 from upthread.runtime.turns.recovery import Recoverer, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
+from upthread.runtime.turns.turn_history import effects_of_turn
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
@@ -263,6 +265,10 @@ class Driver:
             await live.log.commit(parked_event(live, because), writes=answer.writes)
             return False
         recovery = recovery_of(result.outcome, may_send=live.log.view.may_send)
+        if recovery in SENDS_AGAIN and await live.read(
+            lambda store: self._parks_in_doubt(store, live, result, answer)
+        ):
+            return False
         match recovery:
             case Recovery.NONE:
                 await live.read(lambda _: self._end_answered(live, result, answer))
@@ -276,6 +282,25 @@ class Driver:
             case _:
                 assert_never(recovery)
         return recovery is Recovery.RETRY_ONCE
+
+    def _parks_in_doubt(
+        self, store: Store, live: LiveTurn, result: PromptResult, answer: Answer
+    ) -> bool:
+        """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
+        live.log.commit_here(writes=answer.writes)
+        live.messages.advance_past(answer.writes)
+        answer.writes = ()
+        # Loads what judges commands, which most turns that fail have loaded anyway.
+        from upthread.core.turns.effects import held  # noqa: PLC0415
+
+        effect = next(iter(held(effects_of_turn(store, live))), None)
+        if effect is None:
+            return False
+        why = ROLLOVER[result.outcome].says
+        detail = f"{why}, and sending again may repeat `{effect.title_in_words}`"
+        because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
+        live.log.commit_here(parked_event(live, because))
+        return True
 
     def _end_answered(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
         """Commit the end of a turn that has its answer. Blocking."""

@@ -11,7 +11,6 @@ view as the store has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
@@ -47,7 +46,7 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.runtime.cost import Account
-from upthread.runtime.permissions.gate import Gate, reader_in
+from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
@@ -74,7 +73,6 @@ class LiveTurn:
             request.permissions,
             outward_patterns=request.outward_patterns,
             redactor=request.redactor,
-            look=partial(reader_in, request.open.working_directory),
         )
         self.account = Account()
         self.taken_at_ms = system.now_ms()

@@ -108,7 +108,6 @@ class Recording:
                 locations=request.locations,
             ),
             at_ms=self._system.now_ms(),
-            runs=request.runs,
         )
         self._take_in(self._recorder.drain())
         await self._commit()

@@ -16,7 +16,7 @@ from msgspec import structs
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
-from upthread.core.turns.effects import Effect, in_doubt
+from upthread.core.turns.effects import Effect, held
 from upthread.core.turns.prompt import continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
@@ -39,6 +39,7 @@ from upthread.runtime.turns.turn_history import (
     earlier_texts,
     effects_of_turn,
     know_children,
+    left_open_before,
     prior_of,
     recorded_children,
     recorder_of_rest,
@@ -122,7 +123,8 @@ class Recoverer:
         It did not ask the last time. What only the agent's history knows is put on record first.
         """
         live.log.commit_here(writes=tail_writes(store, live, found, now_ms=self._system.now_ms()))
-        done = in_doubt((*doubts(store, live), *effects_of_turn(store, live)))
+        before = (*doubts(store, live), *left_open_before(store, live))
+        done = held((*before, *effects_of_turn(store, live)))
         unheld = next((effect for effect in done if not effect.was_asked), None)
         if unheld is None:
             return False

@@ -144,10 +144,22 @@ def recorded_children(store: Store, conversation: Conversation) -> tuple[Recorde
 
 
 def effects_of_turn(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
-    """Return what this turn is known to have done, or to have meant to do."""
-    messages = live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
-    effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
-    return settled(effects, settlements_in(store.acts(live.conversation.conversation_id)))
+    """Return what this turn and its sub-agents did, or intended to do."""
+    own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
+    found = [(live.conversation.conversation_id, own)]
+    for child in recorded_children(store, live.conversation):
+        messages = store.messages(child.conversation_id)
+        own = tuple(each for each in messages if each.turn_id == live.log.turn_id)
+        found += [(child.conversation_id, own)] if own else []
+    patterns = live.request.outward_patterns
+    return tuple(
+        effect
+        for conversation_id, messages in found
+        for effect in settled(
+            effects_of(messages, outward_patterns=patterns),
+            settlements_in(store.acts(conversation_id)),
+        )
+    )
 
 
 def left_open_before(store: Store, live: LiveTurn) -> tuple[Effect, ...]:

@@ -110,7 +110,7 @@ class Turns:
             return live
         turn_id, view = live.claim.last
         if view.ended is not None:
-            if view.ended.outcome is Outcome.CANCELLED and view.sent:
+            if view.was_left_open and view.sent:
                 live.log.take_up(turn_id, view)
                 await live.read(lambda store: self._catch_up(store, live))
             return live

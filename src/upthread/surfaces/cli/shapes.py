@@ -27,7 +27,8 @@ from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 if TYPE_CHECKING:
     from upthread.client import Why
     from upthread.core.decision.read_coverage import Reading
-    from upthread.runtime.record.effects import RecordedEffect, Unseen
+    from upthread.runtime.record.effects import RecordedEffect
+    from upthread.runtime.record.turn_views import Unseen
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 

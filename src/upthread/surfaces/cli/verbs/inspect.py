@@ -26,7 +26,8 @@ from upthread.surfaces.cli.verbs.state_lines import (
 
 if TYPE_CHECKING:
     from upthread.client import Project
-    from upthread.runtime.record.effects import RecordedEffect, Unseen
+    from upthread.runtime.record.effects import RecordedEffect
+    from upthread.runtime.record.turn_views import Unseen
 
 
 def show(call: Call, what: str) -> int:

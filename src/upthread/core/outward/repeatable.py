@@ -1,0 +1,474 @@
+"""Which lines of shell can run twice without harm: reading, building, testing, local changes. Pure.
+
+While an action is in doubt, a call runs only if it is known to be repeatable. A list of dangerous
+commands is never complete, so the tables here list the safe ones. For example `git commit`,
+`pytest` and `make test` are repeatable; a script, code in another language, `make deploy` and any
+program that is not in a table are not understood. Hooks of git, and what a test itself does, are
+not seen.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from upthread.core.lazy_regex import regex
+from upthread.core.outward.nested_commands import ASSIGNED, SHELLS, Word, name_of, without_wrapper
+from upthread.core.outward.shell_commands import source_of, tree_of, word_of, words_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Judge: TypeAlias = Callable[[Sequence[Word]], Iterable[Word]]
+"""Returns the paths that a program's words change; raises where the words are not understood."""
+
+SHELLS_WITHIN_MAX: Final = 4
+
+
+class _NotUnderstoodError(Exception):
+    """The line holds something that no table has."""
+
+
+@lru_cache(maxsize=1024)
+def places_changed(line: str) -> tuple[str, ...] | None:
+    """Return the paths that a line enters or changes, None if it is not known to be repeatable.
+
+    A path is relative to the directory where the line runs. The caller checks that each one lies in
+    the working tree.
+    """
+    walk = _Walk()
+    try:
+        walk.line(line, "", SHELLS_WITHIN_MAX)
+    except _NotUnderstoodError:
+        return None
+    return tuple(dict.fromkeys(walk.places))
+
+
+class _Walk:
+    """Goes through the tree of one line; `places` are the paths that it enters or changes."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+
+    def line(self, line: str, where: str, depth: int) -> None:
+        root = tree_of(line)
+        if root is None or not root.named_children or not depth:
+            raise _NotUnderstoodError
+        self._visit(root, where, depth)
+
+    def _visit(self, node: Node, where: str, depth: int) -> str:
+        """Check one node and all below; returns the directory that the shell is in afterwards."""
+        # A function may have the name of a program of the tables.
+        _require(node.type != "function_definition")
+        inside = where
+        for child in node.named_children:
+            inside = self._visit(child, inside, depth)
+        if node.type == "command":
+            return self._command(words_of(node), where, depth)
+        if node.type == "file_redirect":
+            self._redirect(node, where)
+        elif node.type == "variable_assignment":
+            _require(_is_harmless_variable(source_of(node)))
+        return where if node.type in _OWN_SHELLS else inside
+
+    def _redirect(self, node: Node, where: str) -> None:
+        named = [each for each in node.named_children if each.type != "file_descriptor"]
+        # To the grammar, words of the command that follow belong to the redirection.
+        to = word_of(named[0]) if len(named) == 1 else None
+        is_copy = any(each.type in {">&", "<&"} for each in node.children)
+        # `/dev/tcp/HOST/PORT` is a connection.
+        _require(to is not None, to in _DEVICES or not (to or "").startswith("/dev/"))
+        if not (to in _DEVICES or (is_copy and to and to.isdigit())):
+            is_read = any(each.type == "<" for each in node.children)
+            self._keep([] if is_read else [to], where)
+
+    def _keep(self, places: Iterable[Word], where: str) -> None:
+        for place in places:
+            _require(place is not None)
+            said = place or ""
+            self.places.append(said if said[:1] == "~" else posixpath.join(where, said))
+
+    def _command(self, words: tuple[Word, ...], where: str, depth: int) -> str:
+        words = _unwrapped(words)
+        name = _program(words[0])
+        if name in SHELLS:
+            _require(len(words) == len(("sh", "-c", "LINE")) and words[1] in {"-c", "-lc"})
+            _require(words[2] is not None)
+            self.line(words[2] or "", where, depth - 1)
+            return where
+        if not (name and words[1:] in _ONLY_TELLING):
+            self._keep(_PROGRAMS.get(name, _nothing)(words[1:]), where)
+        return posixpath.join(where, words[1] or "") if name == "cd" else where
+
+
+_OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
+"""Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
+_DEVICES: Final = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
+_ONLY_TELLING: Final = frozenset({("--help",), ("--version",), ("-V",)})
+
+
+def _require(*conditions: object) -> None:
+    if not all(conditions):
+        raise _NotUnderstoodError
+
+
+# --- the program that a command runs --------------------------------------------------------------
+
+_FOREIGN: Final = {
+    *("builtin", "coproc", "dbus-run-session", "doas", "exec", "flock", "ltrace", "parallel"),
+    *("script", "ssh-agent", "strace", "sudo", "watch"),
+}
+"""Wrappers that do more than to run a command, or run it as somebody else."""
+_HARMFUL_VARIABLE: Final = regex(
+    r"PATH|(LD|DYLD|GIT)_.*|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
+    r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
+    r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS"
+)
+_OF_PROJECT: Final = regex(
+    r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
+)
+_OF_SYSTEM: Final = regex(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)")
+_STARTERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("uv", "pdm", "pipenv", "poetry", "rye"), "run"),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bundle"), "exec"),
+    **dict.fromkeys(("npx", "bunx", "uvx"), ""),
+}
+"""Programs that start another one, and after which verb."""
+_PYTHON: Final = regex(r"python[\d.]*")
+_STARTERS_FLAGS: Final = frozenset({"--frozen", "--locked", "--no-sync", "--yes", "-y", "-q", "--"})
+
+
+def _is_harmless_variable(assignment: str) -> bool:
+    return _HARMFUL_VARIABLE.fullmatch(assignment.partition("=")[0].rstrip("+")) is None
+
+
+def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words from the program on that is run at last, which is one of the tables."""
+    if words[:2] == ("command", "-v"):
+        return ("which", *words[2:])
+    inner = without_wrapper(words)
+    before = [word or "" for word in words[: len(words) - len(inner)]]
+    _require(bool(inner) and _FOREIGN.isdisjoint(map(name_of, before)))
+    for word in before:
+        _require(not word.startswith(("-S", "-C", "--chdir", "--split")))
+        _require(not ASSIGNED.match(word) or _is_harmless_variable(word))
+    # What `xargs` adds may be options.
+    _require("xargs" not in map(name_of, before) or inner[0] in READING_ANYTHING)
+    name = _program(inner[0])
+    verbs = _STARTERS.get(name)
+    if verbs is not None and (not verbs or inner[1:2] == (verbs,)):
+        rest = inner[2 if verbs else 1 :]
+        flags = len([*takewhile(lambda word: word in _STARTERS_FLAGS, rest)])
+        return _unwrapped(rest[flags:])
+    if _PYTHON.fullmatch(name) and inner[1:2] == ("-m",):
+        _require(inner[2:3] != () and inner[2] in _MODULES)
+        return inner[2:]
+    return inner
+
+
+def _program(word: Word) -> str:
+    """Return the name of a program in no directory, or in one that programs are installed in."""
+    if word is None or "/" not in word:
+        return word or ""
+    found = _OF_SYSTEM.fullmatch(word) or _OF_PROJECT.fullmatch(word)
+    return next(filter(None, found.groups()), "") if found else ""
+
+
+# --- judges ---------------------------------------------------------------------------------------
+
+
+def _nothing(_words: Sequence[Word]) -> Iterable[Word]:
+    raise _NotUnderstoodError
+
+
+def without(*options: str) -> Callable[[Sequence[str]], bool]:
+    """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
+    letters = {each[1] for each in options if len(each) == len("-x")}
+    names = [each for each in options if each.startswith("--")]
+
+    def harmless(words: Sequence[str]) -> bool:
+        for word in words:
+            name = word.partition("=")[0]
+            if name.startswith("--"):
+                # Long options may be cut short where they are told apart: `--out` writes, too.
+                if len(name) > len("--") and any(each.startswith(name) for each in names):
+                    return False
+            elif name.startswith("-") and letters & set(word):
+                return False
+        return True
+
+    return harmless
+
+
+def _prints_lines(words: Sequence[str]) -> bool:
+    """`sed -n 1,80p FILE`: any other script may write a file or run a program."""
+    if len(words) < len(("-n", "1p")) or words[0] != "-n" or not _PRINTED.fullmatch(words[1]):
+        return False
+    return not any(word.startswith("-") for word in words[2:])
+
+
+def _finds(words: Sequence[str]) -> bool:
+    acting = ("-delete", "-exec", "-execdir", "-fls", "-fprint", "-ok")
+    return not any(word.startswith(acting) for word in words)
+
+
+_PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+"""What `sed -n` may be given: to print lines."""
+READING_ANYTHING: Final = frozenset(
+    "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr true "
+    "wc".split()
+)
+READERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+    **dict.fromkeys(READING_ANYTHING, lambda _words: True),
+    "find": _finds,
+    "rg": without("-z", "--hostname-bin", "--pre", "--search-zip"),
+    "sed": _prints_lines,
+    "sort": without("-o", "-T", "--compress-program", "--output", "--temporary-directory"),
+}
+"""The programs that only read, and with which words."""
+
+
+def _as(harmless: Callable[[Sequence[str]], bool]) -> Judge:
+    def judge(words: Sequence[Word]) -> Iterable[Word]:
+        _require(None not in words and harmless([word or "" for word in words]))
+        return ()
+
+    return judge
+
+
+_EDITS: Final = regex(
+    r"(?:(?:\d+|\$|/[^/]*/)(?:,(?:\d+|\$|/[^/]*/))?)?"
+    r"(?:[dp]|s(?P<mark>[^\w\s\\])(?:(?!(?P=mark)).)*(?P=mark)(?:(?!(?P=mark)).)*(?P=mark)[gpI\d]*)"
+)
+
+
+def _sed(words: Sequence[Word]) -> Iterable[Word]:
+    """`sed SCRIPT FILE…` and `sed -i SCRIPT FILE…` with a script that only replaces text."""
+    options = [word for word in words if word and word.startswith("-")]
+    script, *files = [word for word in words if not (word and word.startswith("-"))] or [None]
+    _require(not {*options} - {"-i", "-n", "-E", "-r", "-e", "-i.bak", "-ne", "-En", "-nE"})
+    _require(bool(_EDITS.fullmatch(script or "")) or bool(_PRINTED.fullmatch(script or "")))
+    return files if {"-i", "-i.bak"} & {*options} else ()
+
+
+def _operands(words: Sequence[Word]) -> list[Word]:
+    return [word for word in words if word is None or not word.startswith("-")]
+
+
+def _changes(words: Sequence[Word]) -> Iterable[Word]:
+    """All operands are paths that change: `rm`, `mkdir`, `mv`. Modes and owners do no harm."""
+    _require(not any(word and word.startswith(("-t", "--target")) for word in words))
+    return _operands(words)
+
+
+def _enters(words: Sequence[Word]) -> Iterable[Word]:
+    _require(len(words) == 1 and words[0] not in {"", "-"})
+    return words
+
+
+def _compiles(words: Sequence[Word]) -> Iterable[Word]:
+    """A compiler or a checker: what follows `-o` is written."""
+    return _after("-o", words)
+
+
+_TARGETS: Final = """
+all assemble bench build check checks clean compile cov coverage doc docs e2e fmt format integration
+lint package py spec test tests type typecheck types unit validate verify
+""".split()
+_TARGET: Final = regex(rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})\d*(?:[:_./-]\w+)*")
+_TELLING: Final = regex(
+    r"deploy|live|migrat|notif|prod|publish|push|release|remote|seed|send|ship|upload",
+    re.IGNORECASE,
+)
+_RUNNERS_FLAG: Final = regex(
+    r"-[jkBsirq]?\d*|--(?:jobs|keep-going|silent|quiet|no-print-directory|parallel)(?:=\d+)?"
+    r"|-[Ce]|-D[\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
+)
+
+
+def _is_target(word: Word) -> bool:
+    return bool(word and _TARGET.fullmatch(word.lstrip(":")) and not _TELLING.search(word))
+
+
+def _runs_targets(words: Sequence[Word]) -> Iterable[Word]:
+    """A task runner: each of its operands is a target of the table; `-C` leads to a directory."""
+    left = [word for before, word in zip([None, *words], words, strict=False) if before != "-C"]
+    operands = [word for word in _operands(left) if not (word and _NUMBER.fullmatch(word))]
+    _require(operands, *map(_is_target, operands))
+    _require(*(_RUNNERS_FLAG.fullmatch(w) for w in left if w and w.startswith("-")))
+    return _after("-C", words)
+
+
+_NUMBER: Final = regex(r"(?:\w+=)?\d*")
+"""`4` of `-j 4`, and `V=1`."""
+
+
+def _packages(words: Sequence[Word]) -> Iterable[Word]:
+    """The npm family: a script of the table, or a list."""
+    operands = [word for word in words if word not in {"-s", "--silent", "run", "run-script"}]
+    verb = operands[0] if operands else None
+    is_list = verb in {"ls", "list", "outdated", "view", "info", "why", "t"} and verb == words[0]
+    _require(is_list or _is_target(verb))
+    return ()
+
+
+def _verbs(table: str, acting: str = "") -> Judge:
+    """A program with verbs: those of the table, of one word or two, and without acting options."""
+    known = {tuple(each.split()) for each in table.split(",")}
+    bad = tuple(acting.split())
+
+    def judge(words: Sequence[Word]) -> Iterable[Word]:
+        values = [at + 1 for at, word in enumerate(words) if word in _TAKING]
+        said = [word or "" for at, word in enumerate(words) if at not in values]
+        verbs = tuple(word for word in said if word[:1] not in {"-", "+"})
+        _require(verbs[:1] in known or verbs[:2] in known)
+        _require(not any(bad and word.startswith(bad) for word in said))
+        return ()
+
+    return judge
+
+
+_TAKING: Final = frozenset({"-n", "--namespace", "--context", "-R", "--repo"})
+
+
+def _awk(words: Sequence[Word]) -> Iterable[Word]:
+    """An awk without a program file, and with a program that starts none and writes no file."""
+    _require(not any(word is None or _AWK_ACTS.search(word) for word in words))
+    return ()
+
+
+_AWK_ACTS: Final = regex(r"system|getline|[|>@]|^-(?!F|v)")
+
+
+def _cmake(words: Sequence[Word]) -> Iterable[Word]:
+    acting = ("-P", "-E", "-C", "--install", "--workflow", "--open")
+    _require(not any(word is None or word == "--" or word.startswith(acting) for word in words))
+    _require(all(map(_is_target, (*_after("--target", words), *_after("-t", words)))))
+    return _after("-B", words)
+
+
+def _after(option: str, words: Sequence[Word]) -> list[Word]:
+    """Return the word after each place where an option stands."""
+    return [after for word, after in pairwise(words) if word == option]
+
+
+# --- git ------------------------------------------------------------------------------------------
+
+_GIT_READS: Final = {
+    *"""
+    blame cat-file check-ignore count-objects describe diff diff-index diff-tree for-each-ref grep
+    help log ls-files ls-remote ls-tree merge-base name-rev range-diff reflog rev-list rev-parse
+    shortlog show show-ref status var version whatchanged
+    """.split()
+}
+_GIT_CHANGES: Final = {
+    *"add am apply branch checkout cherry-pick clean commit fetch init merge mv pull rebase".split(),
+    *"reset restore revert rm stash switch tag".split(),
+}
+_GIT_SENDS_NOTHING: Final = without(
+    *("--exec", "--upload-pack", "--output", "--ext-diff", "--open-files-in-pager", "-O")
+)
+_GIT_SECOND: Final[Mapping[Word, frozenset[str]]] = {
+    "config": frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"}),
+    "remote": frozenset({"", "-v", "--verbose", "get-url", "show"}),
+    "submodule": frozenset({"", "status"}),
+    "worktree": frozenset({"list", "prune"}),
+}
+_MESSAGES: Final = frozenset({"-m", "-am", "--message"})
+
+
+def _git(words: Sequence[Word]) -> Iterable[Word]:
+    """A verb of git's own that sends nothing; git takes no alias for such a verb."""
+    places: list[Word] = []
+    while words and words[0] in {"-C", "--no-pager", "-P"}:
+        skipped = len(("-C", "DIRECTORY")) if words[0] == "-C" else 1
+        places += words[1:skipped]
+        words = words[skipped:]
+    verb, *rest = words or [None]
+    if verb in _GIT_SECOND:
+        _require((rest[0] if rest else "") in _GIT_SECOND[verb])
+        return places
+    _require(verb in _GIT_READS or verb in _GIT_CHANGES)
+    # A message may be put together by the line; another unknown word may be an option.
+    said = [
+        word for before, word in zip(["", *rest], rest, strict=False) if before not in _MESSAGES
+    ]
+    _require(None not in said and _GIT_SENDS_NOTHING([word or "" for word in said]))
+    # `rebase -x` runs a command, and so does an address such as `ext::COMMAND`.
+    _require(not any(word and word.startswith("-x") for word in said if verb == "rebase"))
+    _require(verb in _GIT_READS - {"ls-remote"} or not any("::" in (word or "") for word in said))
+    return places
+
+
+# --- the tables -----------------------------------------------------------------------------------
+
+
+def _named(*tables: tuple[str, Judge]) -> Mapping[str, Judge]:
+    return {name: judge for names, judge in tables for name in names.split()}
+
+
+_CHECKERS: Final = """
+autopep8 bandit basedpyright biome black c++ cc clang clang++ clang-format clang-tidy eslint flake8
+g++ gcc gofmt golangci-lint hadolint isort javac jest ld markdownlint mocha mypy phpstan phpunit
+prettier pylint pyright pytest rspec rubocop ruff rustc rustfmt shellcheck shfmt stylelint tsc
+vitest yamllint compileall py_compile unittest
+"""
+_MODULES: Final = {*_CHECKERS.split(), "coverage", "json.tool", "pip"}
+_READING_MORE: Final = """
+: [ break column comm continue date df diff du exit expr false file fold free id jq json.tool md5sum
+nproc paste printenv printf ps read realpath readlink seq set sha256sum shasum shift shopt sleep
+strings test tree type uname uniq uptime wait which whoami xxd
+"""
+_PROGRAMS: Final = _named(
+    (f"{' '.join(READING_ANYTHING)} {_READING_MORE}", lambda _words: ()),
+    *((name, _as(READERS[name])) for name in ("find", "rg", "sort")),
+    ("sed", _sed),
+    ("awk gawk mawk", _awk),
+    ("chmod mkdir mv rm rmdir tee touch truncate", _changes),
+    ("cp", lambda words: [*_changes(words)][-1:]),
+    ("cd", _enters),
+    (_CHECKERS, _compiles),
+    ("git", _git),
+    ("gmake gradle gradlew inv invoke just make mvn mvnw ninja nox rake task tox", _runs_targets),
+    ("npm pnpm yarn bun", _packages),
+    ("cmake", _cmake),
+    ("ctest", _as(without("-S", "-D", "-T", "-M", "--script", "--build-and-test", "--dashboard"))),
+    ("coverage", _verbs("report,html,xml,json,combine")),
+    ("bazel", _verbs("build,test,query,info", "--run_under --workspace_status_command")),
+    (
+        "cargo",
+        _verbs("build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest", "--config"),
+    ),
+    (
+        "go",
+        _verbs(
+            "build,test,vet,fmt,list,mod tidy,mod download,mod graph,mod verify,version,doc",
+            "-exec -toolexec -vettool",
+        ),
+    ),
+    (
+        "dotnet",
+        _verbs(
+            "build,test,format,restore,clean,list", "-t: /t: -p:Deploy /p:Deploy -target /target"
+        ),
+    ),
+    ("swift", _verbs("build,test")),
+    ("mix", _verbs("test,compile,format")),
+    ("pip pip3", _verbs("list,show,freeze,check")),
+    ("uv", _verbs("pip list,pip show,pip freeze,pip check,tree")),
+    ("poetry", _verbs("show,check")),
+    (
+        "gh glab",
+        _verbs(
+            "pr view,pr list,pr status,pr checks,pr diff,issue view,issue list,issue status"
+            ",run view,run list,release list,release view,repo view,auth status"
+        ),
+    ),
+    ("kubectl oc", _verbs("get,describe,logs,version,top,explain,cluster-info")),
+    ("docker podman", _verbs("ps,images,logs,inspect,version,info,compose ps,compose logs")),
+)
+"""The programs that are repeatable, and what judges their words."""

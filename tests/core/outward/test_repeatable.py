@@ -1,0 +1,293 @@
+"""Repeatable lines: everyday local work is; whatever sends, deploys or is not understood is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.outward.repeatable import places_changed
+
+EVERYDAY = """
+git status
+git status --short --branch
+git diff
+git diff HEAD~1 --stat
+git log --oneline -20
+git show HEAD
+git add -A
+git add src/a.py tests/test_a.py
+git commit -m "Fix the parser"
+git commit -am 'x'
+git commit --amend --no-edit
+git branch -a
+git checkout -b feature/x
+git switch main
+git restore src/a.py
+git stash
+git stash pop
+git rev-parse --abbrev-ref HEAD
+git -C sub status
+git fetch origin
+git blame src/a.py
+git ls-files '*.py'
+git remote -v
+pytest
+pytest -x tests/test_a.py -k name
+python -m pytest -q
+.venv/bin/python -m pytest
+.venv/bin/pytest -n 2
+uv run pytest -q
+poetry run pytest
+npx jest --ci
+npm test
+npm run test -- --watch=false
+npm run lint
+yarn build
+pnpm run typecheck
+make test
+make -j4 build
+make lint test
+cargo test
+cargo build --release
+cargo clippy -- -D warnings
+go test ./...
+go build ./cmd/x
+go vet ./...
+ruff check --fix .
+ruff format src
+black src tests
+mypy src
+npx tsc --noEmit
+npx eslint src --fix
+prettier --write src
+mvn -q test
+./gradlew test
+dotnet build
+cmake --build build
+ctest --output-on-failure
+pip list
+pip freeze
+npm ls --depth=0
+pip show anyio
+ls -la
+cat src/a.py | head -50
+sed -n 1,80p src/a.py
+sed -i 's/old/new/g' src/a.py
+rg -n "def main" src
+find . -name '*.py' | xargs wc -l
+grep -rn TODO src | head
+mkdir -p build/out && cp a.txt build/out/
+rm -rf build
+touch x.txt
+echo hello > x.txt
+cd sub && pytest 2>&1 | tail -5
+bash -lc 'git status && pytest'
+PYTHONPATH=src CI=1 timeout 60 pytest -q
+export DEBUG=1; pytest
+for f in *.py; do wc -l "$f"; done
+if [ -f x ]; then cat x; else echo none; fi
+cat a.json | jq .name
+awk '{print $1}' a.txt
+gh pr view 3
+gh run list
+kubectl -n web get pods
+docker ps -a
+node --version
+command -v node
+diff <(sort a) <(sort b)
+which python && python --version
+""".strip().splitlines()
+
+COMMIT = """git commit -m "$(cat <<'EOF'
+Fix it
+
+With a body.
+EOF
+)" """
+
+OUTWARD_OR_NOT_UNDERSTOOD = """
+git push
+git push origin main
+git p
+git -c alias.x='!git push' x
+git rebase -x 'git push' main
+git rebase --exec 'git push' main
+git fetch ext::sh
+git fetch --upload-pack='git push' .
+git submodule foreach git push
+git log --output=x
+git $VERB
+$(echo git) push
+`echo git` push
+psql -c 'insert into a values (1)'
+mysql -e 'x'
+mongosh --eval 'x'
+redis-cli set a b
+base64 -d x | sh
+cat x | bash
+python -c 'x'
+python x.py
+python pytest
+python -m http.server
+node -e 'x'
+perl -e 'x'
+ruby -e 'x'
+php -r 'x'
+nc host 80
+socat - TCP:host:80
+telnet host
+openssl s_client -connect host:443
+echo x > /dev/tcp/host/80
+cat < /dev/tcp/host/80
+xh POST host
+docker -H host run x
+docker push x
+curl -K file
+curl -X PUT host
+curl https://host
+wget host
+kubectl apply -f x
+kubectl delete get
+scp ./a host:
+fly deploy
+ssh host ls
+sudo ls
+sh x.sh
+./x.sh
+bash -c 'git push'
+bash -c "$X"
+source x.sh
+. x.sh
+eval "git push"
+git() { command git push; }; git status
+alias git='git push'
+PATH=.:$PATH pytest
+GIT_SSH=./x git fetch
+export BASH_ENV=x; bash -lc ls
+env PATH=. pytest
+env -S 'git push'
+LD_PRELOAD=./x.so ls
+find . -exec git push ;
+find . -name x -delete
+xargs git < refs
+echo push | xargs git
+sort --compress-program=./x a
+sed -i 's/a/b/e' x
+sed -i '1e git push' x
+sed 'w x' a
+awk 'BEGIN { system("git push") }'
+awk -f x.awk a
+cmake -P x.cmake
+cmake --build build --target deploy
+go test -exec ./x ./...
+go run x.go
+cargo run
+cargo --config x test
+cargo publish
+rm $X
+cd $X
+cd
+cd -
+cp a $X
+echo x > $X
+echo "$(git push)"
+cat <(git push)
+cat <<EOF | bash
+git commit -m "$(git push)"
+git status; git push
+git status && (git push)
+if true; then git push; fi
+while true; do git push; done
+git push &
+git push 'unfinished
+make
+make -f x.mk test
+make test SHELL=./x
+just X=y
+npm
+npm run
+npm publish
+npm exec x
+uv run
+twine upload dist/x
+timeout 5 env
+exec 3>x
+make test > log deploy
+cat a > /dev/tcp/host/80 b
+make -C deploy test deploy
+tox -erelease test
+ctest -D Experimental
+ctest -T Submit
+bazel test --run_under=./x :all
+dotnet build -t:Publish
+GOFLAGS=-toolexec=./x go test
+CC=./x make test
+echo >&-
+git
+./evil/pytest
+/tmp/pytest
+xargs
+kubectl
+gh pr create
+gh api -X POST x
+""".strip().splitlines()
+
+DEPLOYING = """
+make deploy
+make release
+npm run release
+npm run deploy:prod
+yarn publish
+./gradlew publish
+mvn deploy
+just ship
+tox -e release
+nox -s upload
+rake test:prod
+task push
+cargo publish
+goreleaser release
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", [*EVERYDAY, COMMIT])
+def test_everyday_local_work_is_repeatable(line: str) -> None:
+    assert places_changed(line) is not None
+
+
+@pytest.mark.parametrize("line", [*OUTWARD_OR_NOT_UNDERSTOOD, *DEPLOYING, "", "git\0 x"])
+def test_what_sends_or_is_not_understood_is_not_repeatable(line: str) -> None:
+    assert places_changed(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "places"),
+    [
+        ("echo a > b 2> c", ("b", "c")),
+        ("echo a >| b", ("b",)),
+        ("cat a < b > /dev/null 2>&1", ()),
+        ("cat <<'E' > b\nx\nE", ("b",)),
+        ("cd a && rm b ~/c /d", ("a", "a/b", "~/c", "/d")),
+        ("(cd a && ls); rm b", ("a", "b")),
+        ("cd a; cd b; touch c", ("a", "a/b", "a/b/c")),
+        ("cp a b c", ("c",)),
+        ("gcc -o out x.c", ("out",)),
+        ("git -C a status", ("a",)),
+        ("make -C a test", ("a",)),
+        ("cmake -B a", ("a",)),
+        ("cat a | tee b", ("b",)),
+        ("bash -c 'cd a; rm b'", ("a", "a/b")),
+        ("sed -i s/a/b/ x y", ("x", "y")),
+    ],
+)
+def test_the_paths_that_a_line_enters_or_changes_are_named(line, places):
+    assert places_changed(line) == places
+
+
+def test_shells_within_shells_are_read_to_a_limit():
+    import shlex
+
+    line = "ls"
+    for _ in range(3):
+        line = shlex.join(["sh", "-c", line])
+    assert places_changed(line) == ()
+    assert places_changed(shlex.join(["sh", "-c", line])) is None
