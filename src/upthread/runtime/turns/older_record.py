@@ -58,10 +58,6 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
-def _is_read(_agent: str) -> bool:
-    return False
-
-
 def _no_stamp(_agent: str, _session: UpstreamSessionId) -> str:
     return ""
 
@@ -78,7 +74,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     there is none.
     """
 
-    is_read: Callable[[str], bool] = _is_read
+    is_read: Callable[[str], bool] = lambda _agent: False
     stamp: Callable[[str, UpstreamSessionId], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
 
