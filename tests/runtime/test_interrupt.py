@@ -17,6 +17,7 @@ from upthread.agents.rehearsal.sessions import SessionStore
 from upthread.agents.rehearsal.turn import text_chunk
 from upthread.core.types import Outcome, ToolResultPart
 from upthread.runtime.system import System
+from upthread.runtime.turns.delivery import DRAIN_S, heard_out
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 
@@ -170,6 +171,20 @@ async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["slow", "next"]
+
+
+async def test_a_second_cancel_ends_an_agent_that_does_not_hear_the_first_at_once() -> None:
+    import asyncio
+
+    async def is_deaf() -> None:
+        await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(heard_out(anyio.sleep_forever, is_deaf))
+    for _ in range(2):
+        await asyncio.sleep(0.05)
+        task.cancel()
+    done, _ = await asyncio.wait([task], timeout=DRAIN_S / 2)
+    assert done == {task}
 
 
 def forget_prompts(world: World) -> None:

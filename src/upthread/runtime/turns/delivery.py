@@ -151,7 +151,7 @@ class Sender:
         try:
             async with task_group() as tasks:
                 tasks.start_soon(recording.keep_flushing)
-                await _drained(ask, partial(connection.cancel, session))
+                await heard_out(ask, partial(connection.cancel, session))
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             # The agent came to its own end before the cancel reached it: that is how it ended.
@@ -265,7 +265,7 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
     return replace(message, parts=(*message.parts, *parts)), (write,)
 
 
-async def _drained(
+async def heard_out(
     prompt: Callable[[], Awaitable[None]], cancel: Callable[[], Awaitable[None]]
 ) -> None:
     """Prompt; for a caller that is cancelled, cancel the prompt and take what the agent still says.
@@ -286,10 +286,12 @@ async def _drained(
         try:
             await is_over.wait()
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(DRAIN_S, shield=True):
-                await cancel()
-                await is_over.wait()
-            kept.cancel()
+            try:
+                with anyio.move_on_after(DRAIN_S, shield=True):
+                    await cancel()
+                    await is_over.wait()
+            finally:
+                kept.cancel()  # also for a caller that is cancelled once more
             raise
 
 
