@@ -132,8 +132,7 @@ class Sender:
         began_s = anyio.current_time()
 
         async def ask() -> None:
-            now_ms = self._system.now_ms()
-            results.append(await _prompt(live, connection, text, now_ms=now_ms))
+            results.append(await _prompt(live, connection, text, now_ms=self._system.now_ms()))
 
         def answer() -> Answer:
             writes = recording.close()

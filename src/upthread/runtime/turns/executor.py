@@ -172,10 +172,9 @@ class Driver:
 
         The agent has ended by now, and its own store has the rest.
         """
-        if live.recording:
+        if live.recording and live.recorder:
             live.log.make_with_next(live.recording.examined)
             live.log.commit_here(writes=live.recording.close(is_whole=False))
-            assert live.recorder is not None, "made with its recording"
             live.messages.advance_to(live.recorder.next_seq)
         # What it took was spent, though no agent tells a sum for a prompt it did not end.
         live.account.note_cut_off()

@@ -140,8 +140,8 @@ class Turns:
     def _catch_up(self, store: Store, live: LiveTurn) -> None:
         """Record what an agent did that outlived its cancelled turn. Blocking."""
         ended, attached, link = live.log.view.ended, live.log.view.attached, live.link
-        assert ended is not None, "only of a turn that has ended"
-        if not (link and attached and attached.upstream_session_id == link.upstream_session_id):
+        session = attached.upstream_session_id if attached else None
+        if ended is None or link is None or session != link.upstream_session_id:
             return  # another session has taken its place
         try:
             stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
