@@ -7,6 +7,8 @@ again with what is then known. Once a session is attached, the turn's listener i
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities
@@ -25,6 +27,7 @@ from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.older_record import has_answered
 from upthread.runtime.turns.progress import Notice, TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
 from upthread.store.base import Store
@@ -140,12 +143,16 @@ def decided_again(live: LiveTurn) -> TurnIntended:
 
 async def _is_empty(live: LiveTurn, connection: AgentConnection) -> bool:
     """Whether the agent says that its session holds no prompt, where no store can be asked."""
-    link = live.link
-    is_read = link is not None and live.request.own_sessions.is_read(link.agent)
-    can_tell = connection.capabilities.can_load and not is_read and not _is_banked(live)
-    if link is None or live.claim.prompts.answered or not can_tell:
+    link, last, own = live.link, live.claim.last, live.request.own_sessions
+    if link is None or own.is_read(link.agent) or _is_banked(live):
         return False
-    return not has_prompt(await connection.load_session(link.upstream_session_id))
+    if await live.read(lambda store: has_answered(store, link, last[1] if last else None)):
+        return False
+    # One that cannot load it may be able to resume it.
+    with suppress(UpstreamError):
+        if connection.capabilities.can_load:
+            return not has_prompt(await connection.load_session(link.upstream_session_id))
+    return False
 
 
 def _is_banked(live: LiveTurn) -> bool:

@@ -7,7 +7,6 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
@@ -150,7 +149,7 @@ class Sender:
         try:
             async with task_group() as tasks:
                 tasks.start_soon(recording.keep_flushing)
-                await heard_out(ask, partial(connection.cancel, session))
+                await heard_out(ask, lambda: connection.cancel(session))
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             # The agent came to its own end before the cancel reached it: that is how it ended.

@@ -98,7 +98,7 @@ def look(
     if link is None or not own.is_read(link.agent):
         return NOTHING_LACKED
     session = link.upstream_session_id
-    is_proven = _has_answered(store, link, last)
+    is_proven = has_answered(store, link, last)
     try:
         stamp = own.stamp(link.agent, session)
         if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
@@ -115,7 +115,7 @@ def look(
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
 
 
-def _has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
+def has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
     """Return whether anything that the session said is on record."""
     # Most often, and without a look at any message.
     if last is not None and last.ended is not None and last.ended.outcome is Outcome.OK:
