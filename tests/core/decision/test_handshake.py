@@ -21,12 +21,11 @@ from upthread.core.decision.handshake import (
     decide,
     in_words,
     is_known,
-    opening_decision,
 )
 from upthread.core.decision.model import AgentLimit
 from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.decision.rollover import LOST, ROLLOVER
-from upthread.core.decision.rules import RELAYED
+from upthread.core.decision.rules import DECIDED_FOR, RELAYED
 from upthread.core.lazy_dataclass import field_names
 from upthread.core.types import ConversationId, Outcome
 
@@ -262,8 +261,8 @@ def test_only_a_session_that_is_gone_for_certain_is_given_up(outcome: Outcome):
 
 
 def test_what_a_session_was_opened_for_says_what_was_decided():
-    found = [opening_decision(each) for each in ("asked", "none_yet", "adopted")]
-    assert found == [START_FRESH, FIRST, ""]
+    found = [DECIDED_FOR.get(each) for each in ("asked", "none_yet", "adopted")]
+    assert found == [START_FRESH, FIRST, None]
 
 
 def test_every_input_is_drawn_here_and_comes_back_from_the_record():

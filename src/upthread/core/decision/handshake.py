@@ -70,9 +70,6 @@ _SAYS: Final = {
 """What is said of a reason: of an outcome that a link ended for, and of each rule."""
 
 
-_DECIDED: Final = {rule.reason: rule.decision for rule in RULES}
-
-
 def decide(inputs: HandshakeInputs) -> Decision:
     """Return the decision, its reasons (the deciding one first) and its inputs."""
     # All of them and not the first alone: the further ones are told as reasons.
@@ -98,11 +95,6 @@ def in_words(reason: str) -> str:
     if reason in _SAYS:
         return _SAYS[reason]
     return OTHER_REASONS.get(reason, reason.replace("_", " "))
-
-
-def opening_decision(reason: str) -> str:
-    """Return what was decided for a reason that a link was opened for, empty for an unknown one."""
-    return _DECIDED.get(reason, "")
 
 
 def is_known(reason: str) -> bool:

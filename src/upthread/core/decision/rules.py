@@ -318,3 +318,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
 )
 """In order of priority. The docs' table is generated from here."""
+
+DECIDED_FOR: Final = {rule.reason: rule.decision for rule in RULES}
+"""What is decided for each reason, for example of a link that was opened for one."""

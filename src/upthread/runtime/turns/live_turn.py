@@ -19,15 +19,9 @@ from upthread.agents.base import OpenRequest
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
-from upthread.core.decision.handshake import (
-    FIRST,
-    RESUME_WITH_REPLAY,
-    START_FRESH,
-    HandshakeInputs,
-    opening_decision,
-)
-from upthread.core.decision.model import freshness_in
-from upthread.core.decision.rules import SESSION_EMPTY
+from upthread.core.decision.model import HandshakeInputs, freshness_in
+from upthread.core.decision.rules import DECIDED_FOR, SESSION_EMPTY
+from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import NOTHING_SAID
@@ -167,7 +161,7 @@ class LiveTurn:
         decision = self.log.intended.decision
         if self.log.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
             # What the empty session was to be told is due again, with what was said since.
-            is_fresh = opening_decision(self.claim.link.opened_because) == START_FRESH
+            is_fresh = DECIDED_FOR.get(self.claim.link.opened_because) == START_FRESH
             return START_FRESH if is_fresh else RESUME_WITH_REPLAY
         # A crash between its making and its first prompt leaves such a session behind.
         is_blank = self.holds_claimed_link and not self.claim.prompts.has_any
