@@ -337,9 +337,8 @@ class Runs:
         await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
 
     async def _run_step(self, live: LiveRun, request: RunRequest, command: RunStep) -> None:
-        tell = request.prepare_step(
-            self._step_request(live, request, command, await self._hosts(live, request))
-        )
+        hosts = await self._hosts(live, request)
+        tell = request.prepare_step(self._step_request(live, request, command, hosts))
         # Sent again, the step would do it again where its agent asks nobody.
         if parked := await self._system.in_thread(lambda: parked_in_doubt(self._store, tell)):
             await self._commit(live, request, parked)
@@ -371,9 +370,8 @@ class Runs:
     ) -> None:
         step = live.view.pipeline.steps[live.view.pipeline.index_of(command.role)]
         again = pipelines.run_step(live.view, step)
-        tell = request.prepare_step(
-            self._step_request(live, request, again, await self._hosts(live, request))
-        )
+        hosts = await self._hosts(live, request)
+        tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
         elsewhere = await self._system.in_thread(lambda: ended_elsewhere(self._store, turn_id))
