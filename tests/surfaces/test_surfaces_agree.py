@@ -121,10 +121,10 @@ def in_text(text: str, label: str) -> tuple[str, str]:
 def in_markdown(text: str, before: str) -> tuple[str, str]:
     """The same in an audit, where it stands behind these words; strangers' are in a code span."""
     found = re.search(
-        rf"{before}(\w+): (.+?)(, `{DETAIL}`)?(; since [^.\n]+)?\.?$", text, re.MULTILINE
+        rf"{before}(\w+): (.+?)(?:, `([^`\n]+)`)?(; since [^.\n]+)?\.?$", text, re.MULTILINE
     )
     assert found, text
-    return found[1], f"{found[2]}: {DETAIL}" if found[3] else found[2]
+    return found[1], f"{found[2]}: {found[3]}" if found[3] else found[2]
 
 
 def in_table(text: str, name: str) -> str:

@@ -2,8 +2,8 @@ from typing import get_args
 
 import pytest
 
+from upthread.core.decision.cache import state_of_cache
 from upthread.core.decision.price import CacheState
-from upthread.core.decision.words import state_of_cache
 
 
 @pytest.mark.parametrize(

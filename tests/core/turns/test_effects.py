@@ -228,6 +228,11 @@ def test_a_tool_that_is_no_command_is_the_same_by_its_title_and_arguments():
         assert (same is not None) is is_same
 
 
+def test_an_edit_does_not_count_whatever_file_it_is_of():
+    (effect,) = effects_of([message(1, ToolCallPart(call_id="a", title="x", tool_kind="edit"))])
+    assert not effect.counts
+
+
 def test_a_delegation_does_not_count_because_its_sub_agents_calls_do():
     task = ToolCallPart(call_id="a", title="look", tool_kind="other")
     child = ToolResultPart(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias, cast
 
 from upthread.core.agents import AGENTS, Cache
-from upthread.core.decision.words import state_of_cache
+from upthread.core.decision.cache import state_of_cache
 from upthread.core.lazy_dataclass import dataclass
 
 CacheState: TypeAlias = Literal["warm", "cold", "unknown"]

@@ -220,15 +220,3 @@ def ordinal(number: int) -> str:
     if number % 100 in {11, 12, 13}:
         return f"{number}th"
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
-
-
-def state_of_cache(idle_s: float | None, *, warm_s: int, cold_s: int) -> str:
-    """Return `warm`, `cold`, or `unknown` between them and where nobody knows how long it idled.
-
-    Until `warm_s` it is there; after `cold_s` it is gone.
-    """
-    if idle_s is None or idle_s < 0:  # a clock that was set back tells nothing
-        return "unknown"
-    if idle_s > cold_s:
-        return "cold"
-    return "warm" if idle_s <= warm_s else "unknown"

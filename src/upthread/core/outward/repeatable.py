@@ -219,8 +219,8 @@ def _finds(words: Sequence[str]) -> bool:
 _PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 """What `sed -n` may be given: to print lines."""
 READING_ANYTHING: Final = frozenset(
-    "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr true "
-    "wc".split()
+    "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr wc"
+    " true".split()
 )
 READERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
     **dict.fromkeys(READING_ANYTHING, lambda _words: True),
@@ -366,8 +366,8 @@ _GIT_READS: Final = {
     """.split()
 }
 _GIT_CHANGES: Final = {
-    *"add am apply branch checkout cherry-pick clean commit fetch init merge mv pull rebase".split(),
-    *"reset restore revert rm stash switch tag".split(),
+    *"add am apply branch checkout cherry-pick clean commit fetch init merge mv pull".split(),
+    *"rebase reset restore revert rm stash switch tag".split(),
 }
 _GIT_SENDS_NOTHING: Final = without(
     *("--exec", "--upload-pack", "--output", "--ext-diff", "--open-files-in-pager", "-O")
@@ -452,9 +452,7 @@ _PROGRAMS: Final = _named(
     ),
     (
         "dotnet",
-        _verbs(
-            "build,test,format,restore,clean,list", "-t: /t: -p:Deploy /p:Deploy -target /target"
-        ),
+        _verbs("build,test,format,restore,clean,list", "-t /t -p:Deploy /p:Deploy -target"),
     ),
     ("swift", _verbs("build,test")),
     ("mix", _verbs("test,compile,format")),

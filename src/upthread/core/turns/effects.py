@@ -18,6 +18,7 @@ from upthread.core import types
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, commands_of
 from upthread.core.outward.shell_commands import commands_written
+from upthread.core.shell.call_commands import CHANGING
 from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
 
 _GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
@@ -94,7 +95,9 @@ class Effect(Struct, frozen=True, kw_only=True):
         """Whether doing it twice may do harm: it is outward, or not known to be repeatable."""
         if self.actions or self.is_delegation:
             return bool(self.actions)
-        return self.will_happen.changed_if_repeatable() is None
+        # An edit stays on this machine, also where its agent did not say of which file.
+        is_edit = self.will_happen.kinds <= QUIET | CHANGING
+        return not is_edit and self.will_happen.changed_if_repeatable() is None
 
     @property
     def holds(self) -> bool:

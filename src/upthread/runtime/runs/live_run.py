@@ -8,13 +8,17 @@ from msgspec import Struct, field
 
 from upthread.core.actors import Actor
 from upthread.core.commands import Write
-from upthread.core.events import TurnEnded, TurnParked
+from upthread.core.events import RunParked, TurnEnded, TurnParked
 from upthread.core.runs.pipeline import Pipeline, RunView
 from upthread.core.turns.prompt import Task
+from upthread.core.turns.turn import HELD_BACK
+from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import Fence, ProjectId, RunId, TurnId
 from upthread.runtime.options import RunOptions
+from upthread.runtime.record.effects import effects_held
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import SILENT, Listener, Notice
+from upthread.store.base import Store
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -92,3 +96,31 @@ class LiveRun:
         self.view = view
         self.fences = fences
         self.steps_done = 0
+
+
+def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
+    """Return why a step is not sent: its role's stopped turn did what no person has settled.
+
+    None for a step that may be sent. Blocking.
+    """
+    claim = tell.claim
+    found = effects_held(
+        store,
+        claim.project_id,
+        claim.address.workstream,
+        outward_patterns=tell.outward_patterns,
+    )
+    role = claim.address.role
+    for each in found:
+        # A sub-agent's calls may be those of this role.
+        if each.conversation.key.role == role or each.conversation.parent_conversation_id:
+            return RunParked(reason=HELD_BACK, detail=each.effect.in_words, role=role)
+    return None
+
+
+def ended_elsewhere(store: Store, turn_id: TurnId) -> TurnEnded | None:
+    """Return how a step's turn ended outside of the run, None while it has not. Blocking.
+
+    Another prompt took its place, or a person went on with it by hand.
+    """
+    return fold_turn(store.turn_events(turn_id)).ended

@@ -42,8 +42,6 @@ from upthread.core.runs.pipeline import (
     settles,
 )
 from upthread.core.runs.verdicts import final_approval, holds
-from upthread.core.turns.turn import HELD_BACK
-from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
     Fence,
@@ -54,11 +52,18 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.record.effects import RecordedEffect, effects_held
 from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
-from upthread.runtime.runs.live_run import Answer, LiveRun, RunRequest, StepRequest, Transition
+from upthread.runtime.runs.live_run import (
+    Answer,
+    LiveRun,
+    RunRequest,
+    StepRequest,
+    Transition,
+    ended_elsewhere,
+    parked_in_doubt,
+)
 from upthread.runtime.runs.steps import digest_of, step_ended, step_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
@@ -332,36 +337,14 @@ class Runs:
         await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
 
     async def _run_step(self, live: LiveRun, request: RunRequest, command: RunStep) -> None:
-        tell = request.prepare_step(
-            self._step_request(live, request, command, await self._hosts(live, request))
-        )
-        role = command.step.role
-        in_doubt = await self._system.in_thread(lambda: self._in_doubt(tell))
+        hosts = await self._hosts(live, request)
+        tell = request.prepare_step(self._step_request(live, request, command, hosts))
         # Sent again, the step would do it again where its agent asks nobody.
-        if in_doubt is not None:
-            parked = RunParked(reason=HELD_BACK, detail=in_doubt.effect.in_words, role=role)
+        if parked := await self._system.in_thread(lambda: parked_in_doubt(self._store, tell)):
             await self._commit(live, request, parked)
             return
         turn = self._turns.tell(self._limited(live, tell))
-        await self._take_turn(live, request, role, turn)
-
-    def _in_doubt(self, tell: TellRequest) -> RecordedEffect | None:
-        """Return what a role's stopped turn did and no person has settled. Blocking."""
-        claim = tell.claim
-        held = effects_held(
-            self._store,
-            claim.project_id,
-            claim.address.workstream,
-            outward_patterns=tell.outward_patterns,
-        )
-        role = claim.address.role
-        # A sub-agent's calls may be those of this role.
-        own = (
-            each
-            for each in held
-            if each.conversation.key.role == role or each.conversation.parent_conversation_id
-        )
-        return next(own, None)
+        await self._take_turn(live, request, command.step.role, turn)
 
     def _limited(self, live: LiveRun, tell: TellRequest) -> TellRequest:
         """Return a turn that counts what the run has spent over all its processes."""
@@ -387,25 +370,17 @@ class Runs:
     ) -> None:
         step = live.view.pipeline.steps[live.view.pipeline.index_of(command.role)]
         again = pipelines.run_step(live.view, step)
-        tell = request.prepare_step(
-            self._step_request(live, request, again, await self._hosts(live, request))
-        )
+        hosts = await self._hosts(live, request)
+        tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
+        elsewhere = await self._system.in_thread(lambda: ended_elsewhere(self._store, turn_id))
         if elsewhere is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
         turn = self._turns.go_on(self._limited(live, tell), turn_id)
         await self._take_turn(live, request, command.role, turn)
-
-    def _ended_elsewhere(self, turn_id: TurnId) -> TurnEnded | None:
-        """Return how a step's turn ended outside of the run, None while it has not.
-
-        Another prompt took its place, or a person went on with it by hand.
-        """
-        return fold_turn(self._store.turn_events(turn_id)).ended
 
     async def _after_turn(
         self, live: LiveRun, request: RunRequest, role: str, result: TurnResult

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import time
 
-from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE, START_FRESH, state_of_cache
+from upthread.core.decision.cache import state_of_cache
+from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.workstreams import callers_in
 from upthread.runtime.bindings.examined_files import has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
