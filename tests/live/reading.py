@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-BY_A_VARIABLE = "f={}; cat $f"
-"""Its file is known; what else a variable may have held is not, and that is said of the line."""
 WAYS = (
     *("cat {}", "cat -n {}", "head -20 {}", "head -n 5 {}", "tail -n +1 {}", "tail -c 99 {}"),
     *("sed -n '1,80p' {}", "sed -n 1p {}", "sed 's/a/b/' {}", "sed -n -e 1p {}", "nl -ba {}"),
@@ -13,11 +11,8 @@ WAYS = (
     *("bash -c 'cat {}'", 'sh -c "head -3 {}"', "env A=b cat {}", "cat {} | head -2", "(cat {})"),
     *("cd . && cat {}", "true; cat {}", "cat {} 2>/dev/null", "timeout 9 cat {}", "fold -w 9 {}"),
     *("cat './{}'", 'x=$(cat {}) && echo "$x"', "paste {}", "diff {} {}"),
-    BY_A_VARIABLE,
 )
 NOT_READ = ("ls -l {}", "touch -r {} {}.ref", "test -f {} && echo yes", "echo {}", "stat {}")
 """Lines that name a file and show nothing of what is in it."""
-NOT_TOLD = ("find . -name {} -exec cat '{{}}' +", "ls {} | xargs cat")
+NOT_TOLD = ("find . -name {} -exec cat '{{}}' +", "ls {} | xargs cat", "f={}; cat $f")
 """Lines that read a file of which their words do not tell."""
-NOT_WHOLLY_TOLD = (BY_A_VARIABLE, *NOT_TOLD)
-"""Lines that are counted among those of which the reading is not known."""

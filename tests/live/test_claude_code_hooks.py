@@ -10,7 +10,7 @@ import pytest
 from tests.live.asked import tokens_in
 from tests.live.claude_code import call, command
 from tests.live.hooked import HookedClaude
-from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
+from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
 from tests.support import trusting
 from tests.support.decisions_told import decisions_told
 from tests.support.sets import EXTENDED, SOAK
@@ -68,7 +68,7 @@ def test_a_file_that_a_sub_agent_read_with_commands_is_stale_once_it_has_changed
     stale = set(why["now"]["stale_files"])
     assert [way for way, file in read.items() if file not in stale] == []
     assert stale.difference(read.values()) == set()
-    known = {"files": len(read), "commands_not_known": len(NOT_WHOLLY_TOLD)}
+    known = {"files": len(read), "commands_not_known": len(NOT_TOLD)}
     assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import last_request
-from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
+from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
 from tests.support.sets import spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -37,7 +37,7 @@ def test_a_file_that_was_read_in_any_of_forty_ways_is_stale_once_it_has_changed(
     read = dict(zip(WAYS, files, strict=False))
     assert [way for way, file in read.items() if file not in stale] == []
     assert stale.difference(read.values()) == set()
-    known = {"files": len(WAYS), "commands_not_known": len(NOT_WHOLLY_TOLD)}
+    known = {"files": len(WAYS), "commands_not_known": len(NOT_TOLD)}
     assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 

@@ -30,7 +30,7 @@ SETTINGS = ("prompt_timeout_s", "resume_tokens_max", "depth_max", "relays_max")
 """Names with an underscore that a person writes into upthread.toml, and so has to read."""
 
 CODE = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+")
-ID = re.compile(r"\b(?:ses|con|trn|run|prj)_[A-Za-z0-9-]+")
+ID = re.compile(r"\b(?:ses|con|trn|run|prj|eff)_[A-Za-z0-9-]+")
 
 
 def codes_in(text: str) -> set[str]:

@@ -269,7 +269,7 @@ def test_what_sends_or_is_not_understood_is_not_repeatable(line: str) -> None:
         ("cd a && rm b ~/c /d", ("a", "a/b", "~/c", "/d")),
         ("(cd a && ls); rm b", ("a", "b")),
         ("cd a; cd b; touch c", ("a", "a/b", "a/b/c")),
-        ("cp a b c", ("c",)),
+        ("cp a b c; uniq d e; tree -o f", ("c", "e", "f")),
         ("gcc -o out x.c", ("out",)),
         ("git -C a status", ("a",)),
         ("make -C a test", ("a",)),

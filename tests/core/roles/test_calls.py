@@ -35,6 +35,8 @@ def test_each_command_of_a_line_is_compared_by_itself(line: str, words: tuple[st
 HIDING = [
     *("echo git push | sh", "bash -s < x", "alias gp='git push'; gp", "echo push | xargs git"),
     *("env -S 'git push'", "git -c alias.p=push p", "flock l -c 'git push'", "busybox sh -c ls"),
+    *("V=push; git $V a", 'p() { git "$@"; }; p push', 'set -- push; git "$@"', "git ${X:-push}"),
+    *("bash -c 'git \"$@\"' _ push", "for b in push; do git $b; done", "read a <<<push; git $a"),
 ]
 
 

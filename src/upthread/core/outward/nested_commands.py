@@ -17,11 +17,10 @@ Word: TypeAlias = str | None
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 
-MAKES: Final = frozenset({"gmake", "just", "make"})
 PACKAGERS: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
 TASK_RUNNERS: Final = (
-    MAKES
-    | PACKAGERS
+    PACKAGERS
+    | {"gmake", "just", "make"}
     | {"ant", "bundle", "cap", "composer", "fab", "gradle", "grunt", "gulp", "inv", "invoke"}
     | {"mage", "mise", "mix", "moon", "mvn", "ninja", "nox", "nx", "rake", "task", "tox", "turbo"}
     | {"act", "deno", "lefthook", "nix", "pre-commit"}

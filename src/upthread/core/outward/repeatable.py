@@ -271,7 +271,7 @@ def _enters(words: Sequence[Word]) -> Iterable[Word]:
 
 
 def _compiles(words: Sequence[Word]) -> Iterable[Word]:
-    """A compiler or a checker: what follows `-o` is written."""
+    """A compiler, a checker or `tree`: the word after `-o` is a file that is written."""
     return _after("-o", words)
 
 
@@ -421,7 +421,7 @@ _MODULES: Final = {*_CHECKERS.split(), "coverage", "json.tool", "pip"}
 _READING_MORE: Final = """
 : [ break column comm continue date df diff du exit expr false file fold free id jq json.tool md5sum
 nproc paste printenv printf ps read realpath readlink seq set sha256sum shasum shift shopt sleep
-strings test tree type uname uniq uptime wait which whoami xxd
+strings test type uname uptime wait which whoami
 """
 _PROGRAMS: Final = _named(
     (f"{' '.join(READING_ANYTHING)} {_READING_MORE}", lambda _words: ()),
@@ -429,9 +429,9 @@ _PROGRAMS: Final = _named(
     ("sed", _sed),
     ("awk gawk mawk", _awk),
     ("chmod mkdir mv rm rmdir tee touch truncate", _changes),
-    ("cp", lambda words: [*_changes(words)][-1:]),
+    ("cp uniq", lambda words: [*_changes(words)][-1:]),
     ("cd", _enters),
-    (_CHECKERS, _compiles),
+    (f"{_CHECKERS} tree", _compiles),
     ("git", _git),
     ("gmake gradle gradlew inv invoke just make mvn mvnw ninja nox rake task tox", _runs_targets),
     ("npm pnpm yarn bun", _packages),

@@ -44,6 +44,10 @@ _NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 """The arguments that name what such a tool is called with."""
 
 _SHELL: Final = regex(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
+_NAMING_WORDS: Final = regex(
+    r"(?<![-\w.])\w+\+?=|\b(?:set\s+--|for|function|mapfile|read\w*)\s|\(\)|\$\{\w+:?[-=]|sh\s+-\w*c"
+)
+"""A part of a line that gives a variable or a positional parameter its value."""
 _UNKNOWN: Final = "?"
 """What stands for a word that only running the line would tell."""
 
@@ -78,8 +82,10 @@ def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith
         places = tuple(place for line in lines for place in files_read(line))
         return CalledWith(places=places, only_reads=True)
     commands = [words for line in lines for words in _commands(line)]
-    # Of a program that only running the line would tell, any pattern may fit.
-    if any(words[0] is None or _hides(words) for words in commands):
+    # Any pattern may fit a program that only running the line would tell, and after `V=push;` any
+    # word may be one that the line itself made.
+    end = None if any(map(_NAMING_WORDS.search, lines)) else 1
+    if any(None in words[:end] or _hides(words) for words in commands):
         return CalledWith()
     return CalledWith(words=tuple(dict.fromkeys(map(_text, commands))))
 

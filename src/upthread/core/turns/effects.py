@@ -142,8 +142,8 @@ class Effect(Struct, frozen=True, kw_only=True):
 
     def with_outcome(self, status: str) -> str:
         """Return the line with what somebody else knows came of it, where we do not."""
-        known = status if self.state in UNKNOWN else str(self.state)
-        return f"{self.title_in_words}: {OUTCOME_UNKNOWN if known in UNKNOWN else known}"
+        is_known_there = self.state in UNKNOWN and status not in UNKNOWN
+        return f"{self.title_in_words}: {status if is_known_there else self.outcome_in_words}"
 
 
 def effects_of(

@@ -12,7 +12,6 @@ from upthread.core.events import RunParked, TurnEnded, TurnParked
 from upthread.core.runs.pipeline import Pipeline, RunView
 from upthread.core.turns.prompt import Task
 from upthread.core.turns.turn import HELD_BACK
-from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import Fence, ProjectId, RunId, TurnId
 from upthread.runtime.options import RunOptions
 from upthread.runtime.record.effects import effects_held
@@ -116,11 +115,3 @@ def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
         if each.conversation.key.role == role or each.conversation.parent_conversation_id:
             return RunParked(reason=HELD_BACK, detail=each.effect.in_words, role=role)
     return None
-
-
-def ended_elsewhere(store: Store, turn_id: TurnId) -> TurnEnded | None:
-    """Return how a step's turn ended outside of the run, None while it has not. Blocking.
-
-    Another prompt took its place, or a person went on with it by hand.
-    """
-    return fold_turn(store.turn_events(turn_id)).ended

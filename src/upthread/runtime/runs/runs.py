@@ -42,6 +42,7 @@ from upthread.core.runs.pipeline import (
     settles,
 )
 from upthread.core.runs.verdicts import final_approval, holds
+from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
     Fence,
@@ -61,7 +62,6 @@ from upthread.runtime.runs.live_run import (
     RunRequest,
     StepRequest,
     Transition,
-    ended_elsewhere,
     parked_in_doubt,
 )
 from upthread.runtime.runs.steps import digest_of, step_ended, step_of
@@ -374,8 +374,8 @@ class Runs:
         tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        elsewhere = await self._system.in_thread(lambda: ended_elsewhere(self._store, turn_id))
-        if elsewhere is not None:
+        events = await self._system.in_thread(lambda: self._store.turn_events(turn_id))
+        if (elsewhere := fold_turn(events).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
