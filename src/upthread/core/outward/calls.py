@@ -98,18 +98,18 @@ def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
     # A title in words, such as `Create a file`, is no tool of a server.
     if not _TOOL.fullmatch(tool) or not _SENDING.search(spoken):
         return ()
-    return (Action(family=tool, target=(_digest(arguments),)),)
+    return (Action(family=tool, words=(_digest(arguments),)),)
 
 
 def _by_words(title: str, arguments: JsonValue, lines: Sequence[str]) -> Action:
     if not lines:
         meant = _digest(arguments) if isinstance(arguments, Mapping) and arguments else title
-        return Action(family="configured", target=(meant,))
+        return Action(family="configured", words=(meant,))
     words = [
         *(word for line in lines for each in commands_in(line) for word in each.words),
     ]
     told = " ".join(word or "?" for word in words if word not in QUIET)
-    return Action(family="configured", target=(told,))
+    return Action(family="configured", words=(told,))
 
 
 def _digest(arguments: JsonValue) -> str | None:
