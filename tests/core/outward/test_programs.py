@@ -50,7 +50,7 @@ WAYS_TO_SAY_PUSH = (
 )
 AROUND = (
     *("{}", "sh -c '{}'", 'bash -lc "{}"', "cd . && {}", "({})", "{} 2>&1 | tail -3", "true; {}"),
-    *("{} || true", "if true; then {}; fi", "bash <<'EOF'\n{}\nEOF", 'echo "$({})"', "{} &"),
+    *("{} || true", "if true; then {}; fi", 'echo "$({})"', "{} &"),
     *("eval {}", "set -e\n{}\n", "f() {{ {}; }}; f", "sh -c \"sh -c '{}'\"", "! {}"),
 )
 SAID_IN_THE_LINE = r"""
@@ -64,7 +64,6 @@ git lfs push origin main
 env -i PATH=$PATH git push origin main
 sh -c "git push origin $B"
 REMOTE=origin BRANCH=main; git push "$REMOTE" "$BRANCH"
-cat <<'EOF' | bash; git push origin main; EOF
 echo main | xargs -n1 git push origin
 find . -maxdepth 0 -exec git push origin main \;
 git rebase --exec 'git push origin main' HEAD~1
@@ -78,7 +77,6 @@ for b in main; do git push origin $b; done
 while read b; do git push origin $b; done <<< main
 x=$(git push origin main 2>&1); echo $x
 cat <(git push origin main)
-bash <<< 'git push'
 $'git' push
 """
 PUT_TOGETHER = r"""
@@ -97,6 +95,9 @@ git -c alias.z='push origin main' z
 git -c alias.z='!git push origin main' z
 shopt -s expand_aliases; alias gp='git push'; gp origin main
 printf 'git push origin %s\n' main | bash
+bash <<'EOF'; git push origin main; EOF
+cat <<'EOF' | bash; git push origin main; EOF
+bash <<< 'git push'
 echo -e "cd .\ngit push origin main" | sh
 echo 'git push origin main' | bash | cat
 echo 'git push origin main' | sudo bash -s
@@ -331,7 +332,7 @@ npx -y
 python -m
 ./deploy.sh --dry-run
 make --just-print deploy
-just -l deploy
+just --list deploy
 make -n deploy
 twine check dist/*
 twine upload --help

@@ -15,14 +15,7 @@ from typing import Final, TypeAlias
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
-from upthread.core.outward.nested_commands import (
-    DRY_RUNS,
-    PACKAGERS,
-    SHELLS,
-    TASK_RUNNERS,
-    Word,
-    name_of,
-)
+from upthread.core.outward.nested_commands import SHELLS, Word, name_of
 from upthread.core.outward.shell_commands import ShellCommand
 
 Read: TypeAlias = Callable[["Line"], tuple[Action, ...]]
@@ -63,18 +56,19 @@ class Line:
         """Return the word of the first of these options that is there."""
         return next((self.options[name] for name in names if name in self.options), None)
 
-    def action(self, family: str, words: Sequence[Word], *, place: Word = None) -> Action:
+    def action(self, family: str, words: Sequence[Word]) -> Action:
         """Return what it does, with what its options say of that, in the directory where it runs.
 
         A word that the shell makes others of is not known.
         """
         told = [value for name, value in self.options.items() if value and name not in _DESCRIBING]
         known = [None if word and _PATTERN.search(word) else word for word in (*words, *told)]
-        return Action(family=family, words=tuple(known), place=place or self.directory)
+        return Action(family=family, words=tuple(known), place=self.directory)
 
 
 DRY: Final = frozenset(
-    {"--dry-run", "-n", "--dryrun", "--check", "--diff", "--help", "-h", "--list-only", "--sql"}
+    {"--dry-run", "-n", "--dryrun", "--check", "--diff", "--help", "-h", "--list", "--list-only"}
+    | {"--just-print", "--recon", "--sql"}
 )
 _DESCRIBING: Final = frozenset(
     """
@@ -253,11 +247,10 @@ def _at_service(line: Line, verb_end: int) -> tuple[Action, ...]:
     done, about = line.operands[:verb_end], line.operands[verb_end:]
     if {"pr", "mr"} & {*done}:
         # A pull request is that of its branch: under another title it would be the same one.
-        line.options = {n: v for n, v in line.options.items() if n not in {"-t", "--title"}}
-    place = line.options.pop("--repo", None) or line.options.pop("-R", None)
-    family = " ".join((line.name, *(word or "?" for word in done)))
-    action = line.action(family, about)
-    return (Action(family=family, words=action.words, place=place),)
+        line.options |= dict.fromkeys(("-t", "--title"), "")
+    repositories = [line.options.pop(name, None) for name in ("--repo", "-R")]
+    line.directory = next(filter(None, repositories), None)
+    return (line.action(" ".join((line.name, *(word or "?" for word in done))), about),)
 
 
 # --- git ------------------------------------------------------------------------------------------
@@ -267,8 +260,7 @@ _EVERY_REF: Final = frozenset({"--all", "--mirror", "--branches"})
 
 def _git(line: Line) -> tuple[Action, ...]:
     """`git`: a push is what it pushes and where; a dry run is none, nor is what asks for help."""
-    verb, *rest = [*line.operands, "", ""]
-    rest = [word for word in rest if word != ""]
+    verb, *rest = line.operands or [None]
     place = line.option("-C", "--work-tree", "--git-dir") or line.directory
     if verb in {"subtree", "lfs"} and rest[:1] == ["push"]:
         verb, rest = "push", rest[1:]
@@ -285,25 +277,20 @@ def _git(line: Line) -> tuple[Action, ...]:
     # Git's configuration says what goes then: it may be any ref.
     if not refs or line.has(*_EVERY_REF):
         refs = [None]
-    is_deleted = line.has("--delete", "-d")
-    return tuple(_push(remote, ref, place, is_deleted=is_deleted) for ref in refs)
+    # What a remote at an address is called only git knows.
+    if remote and re.search(r"[/:@\\]", remote):
+        remote = None
+    return tuple(_push(remote, ref, place, line) for ref in refs)
 
 
-def _push(remote: Word, ref: Word, place: Word, *, is_deleted: bool) -> Action:
+def _push(remote: Word, ref: Word, place: Word, line: Line) -> Action:
     # `+main` and `a:main` reach the same ref as `main` does.
     source, has_to, to = (ref or "").lstrip("+").rpartition(":")
     named = to.removeprefix("refs/heads/")
-    if "*" in named or (has_to and not named and not source):  # a pattern, all that have the name
-        named = ""
-    else:
-        is_deleted = is_deleted or bool(has_to and not source)
-    # What a remote at an address is called only git knows.
-    is_named = remote and not re.search(r"[/:@\\]", remote)
-    return Action(
-        family="delete of a ref" if is_deleted else "push",
-        words=(remote if is_named else None, None if named in {"", "HEAD", "@"} else named),
-        place=place,
-    )
+    is_any = "*" in named or named in {"", "HEAD", "@"}
+    is_deleted = line.has("--delete", "-d") or (has_to and not source and not is_any)
+    family = "delete of a ref" if is_deleted else "push"
+    return Action(family=family, words=(remote, None if is_any else named), place=place)
 
 
 # --- HTTP -----------------------------------------------------------------------------------------
@@ -416,12 +403,14 @@ def _ssh(line: Line) -> tuple[Action, ...]:
 _TELLING_NAME: Final = regex(
     r"(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)", re.IGNORECASE
 )
-_RUNNERS: Final = (
-    TASK_RUNNERS
-    | SHELLS
-    | {"gradle", "mvn", "rails", "php", "node", "python", "python3", "ruby", "perl", "tsx"}
-    | {"ts-node", "manage.py"}
-)
+_RUNNERS: Final = SHELLS | {
+    *"""
+    act ant bun bundle cap composer deno fab gmake gradle grunt gulp inv invoke just lefthook mage
+    make manage.py mise mix moon mvn ninja nix node nox npm nx perl php pnpm pre-commit python
+    python3 rails rake ruby task tox ts-node tsx turbo yarn
+    """.split()
+}
+"""Programs that run a script, or what a project calls a task, by its name."""
 
 
 def _by_name(line: Line) -> tuple[Action, ...]:
@@ -429,8 +418,7 @@ def _by_name(line: Line) -> tuple[Action, ...]:
     words = line.operands if line.name in _RUNNERS else [line.name, *line.operands]
     named = words[:3] if line.name in _RUNNERS else words[:1]
     told = next((word for word in named if word and _TELLING_NAME.search(word)), None)
-    only_tells = line.name in TASK_RUNNERS - PACKAGERS and line.has(*DRY_RUNS)
-    if told is None or line.has(*DRY) or only_tells:
+    if told is None or line.has(*DRY):
         return ()
     return (line.action(f"script {name_of(told)}", words[words.index(told) + 1 :]),)
 

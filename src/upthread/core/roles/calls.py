@@ -105,11 +105,8 @@ def _text(words: Sequence[Word]) -> str:
 
 def _is_shell(words: Sequence[Word]) -> bool:
     """`bash -lc LINE` is the line, whose commands are all there beside it."""
-    match words:
-        case (str(program), "-c" | "-lc", str()):
-            return _SHELL.fullmatch(program) is not None
-        case _:
-            return False
+    is_line = len(words) == len(("sh", "-c", "LINE")) and words[1] in {"-c", "-lc"} and words[2]
+    return bool(is_line and _SHELL.fullmatch(words[0] or ""))
 
 
 def _named(will_happen: Foreseen, names: Sequence[str]) -> Iterator[str]:
