@@ -167,16 +167,6 @@ def _by_word(fields: Mapping[str, object], key: str, source: str) -> RoleLimits:
 # --- OpenCode's ----------------------------------------------------------------------------------
 
 
-def _mode(value: object, source: str) -> RoleLimits:
-    """As OpenCode's own sub-agents: they give no work away, and keep no list of it."""
-    if value not in ("primary", "subagent", "all"):
-        raise _malformed(source, "mode", "is none", "write primary, subagent or all")
-    if value != "subagent":
-        return NO_LIMITS
-    rules = tuple(ToolRule(tool=name, word="deny") for name in ("task", "todowrite"))
-    return RoleLimits(lists=(rules,), said=("mode: subagent, so no task and no todowrite",))
-
-
 def _permission(value: object, source: str) -> RoleLimits:
     key = "permission"
     if isinstance(value, str):

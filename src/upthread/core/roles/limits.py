@@ -225,9 +225,9 @@ def _judged(rules: RuleList, subject: str, called_with: Sequence[str]) -> Rule:
 
 
 def _last_word(rules: Sequence[ToolRule], called_with: str) -> Rule:
-    return next(
-        (each.word for each in reversed(rules) if _fits(each.pattern, called_with)), "allow"
-    )
+    fitting = (rule.word for rule in reversed(rules) if _fits(rule.pattern, called_with))
+    nothing: Rule = "allow"
+    return next(fitting, nothing)
 
 
 def _strictest(rules: Sequence[ToolRule]) -> Rule:

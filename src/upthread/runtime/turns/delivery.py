@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
@@ -28,7 +28,7 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice
-from upthread.runtime.turns.recorder import Recording
+from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
     doubts,
@@ -46,16 +46,6 @@ NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 
 DRAIN_S: Final = 5.0
 """How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
-
-
-class Answer(Struct, kw_only=True):
-    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
-
-    result: PromptResult
-    writes: tuple[Write, ...]
-    prompt_characters: int
-    duration_s: float
-    late_events: int
 
 
 class _Beforehand(NamedTuple):

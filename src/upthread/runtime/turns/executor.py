@@ -34,9 +34,10 @@ from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import attach_as_decided, decided_again
-from upthread.runtime.turns.delivery import Answer, Sender
+from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import Recoverer, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.runtime.turns.turn_history import effects_of_turn

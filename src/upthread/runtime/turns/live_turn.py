@@ -11,7 +11,7 @@ view as the store has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -45,11 +45,8 @@ from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.recorder import Recording
+from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
-
-if TYPE_CHECKING:
-    from upthread.runtime.turns.delivery import Answer
 
 Result = TypeVar("Result")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import anyio
+from msgspec import Struct
 
-from upthread.agents.base import PermissionRequest
+from upthread.agents.base import PermissionRequest, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.names import shown
@@ -27,6 +28,16 @@ from upthread.store.base import Store
 BATCH_WRITES_MAX = 64
 FLUSH_EVERY_S = 0.5
 """Text that is still running is recorded at least this often."""
+
+
+class Answer(Struct, kw_only=True):
+    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
+
+    result: PromptResult
+    writes: tuple[Write, ...]
+    prompt_characters: int
+    duration_s: float
+    late_events: int
 
 
 class Recording:

@@ -30,9 +30,10 @@ from upthread.runtime.turns.attach import (
     attached_event,
     notify_started,
 )
-from upthread.runtime.turns.delivery import Answer, Sender, sent_event
+from upthread.runtime.turns.delivery import Sender, sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import as_recorded
+from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
