@@ -181,10 +181,13 @@ def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> 
     # A session that was made now is nobody's; two conversations in one session would answer with
     # each other's words, and an agent that names another's lies (ADR 63).
     owner = store.link_owner(live.conversation.key.project_id, session)
-    if owner is not None:
-        raise held_elsewhere(session, "a new session", owner.key.address)
     because = live.log.intended.reasons[0]
     was_empty = because == SESSION_EMPTY
+    if was_empty and session == live.current_session:  # the agent gave its empty one once more
+        live.log.commit_here(event)
+        return
+    if owner is not None:
+        raise held_elsewhere(session, "a new session", owner.key.address)
     link = Link(
         conversation_id=conversation_id,
         seq=len(store.links(conversation_id)) + 1,
