@@ -61,7 +61,10 @@ def test_what_may_have_been_done_is_listed_and_not_done_again_before_somebody_lo
     assert "(look first: upthread effects w)" in said
     assert "--continue" not in said
     waiting = up("effects", "w", "--json").json["waiting"]
-    assert waiting == {"w/auditor": "Run sh deploy.sh: outcome unknown"}
+    held = "Run sh deploy.sh: outcome unknown"
+    addresses = ("w/auditor", "w/planner")
+    assert sorted(each["address"] for each in waiting) == [*addresses]
+    assert {each["detail"] for each in waiting} == {held}
     assert "w/auditor waits: " in up("effects", "w").out
     assert deployments(up) == 1
 

@@ -37,11 +37,11 @@ def show(call: Call, workstream: str) -> int:
 
     found, roles = call.with_project(use)
     output = call.output
-    waiting = {
-        role.conversation.key.address: role.last_turn.parked.detail
+    waiting = [
+        {"address": role.conversation.key.address, "detail": role.last_turn.parked.detail}
         for role in roles
         if role.last_turn and role.last_turn.parked and role.last_turn.parked.reason == HELD_BACK
-    }
+    ]
     if output.is_json:
         is_in_doubt = {
             key: [shapes.effect(each) for each in found if each.effect.is_in_doubt is is_unknown]
@@ -58,8 +58,8 @@ def show(call: Call, workstream: str) -> int:
     for each in found:
         for look in each.looks:
             output.command(f"see what is there of {each.effect_id}: ", look)
-    for address, held in waiting.items():
-        output.line(f"{one_line(address)} waits: {one_line(held)}", "yellow")
+    for each in waiting:
+        output.line(f"{one_line(each['address'])} waits: {one_line(each['detail'])}", "yellow")
     output.line("look whether each was done; until you say something, nobody does it again:")
     for said in Settlement:
         output.command("  ", quoted("upthread", "effects", workstream, said, found[0].effect_id))
