@@ -11,7 +11,7 @@ import time
 import pytest
 from tests.live.agents import ADDRESS, WAYS
 from tests.live.shell import PATIENCE_S, Shell, wait_until
-from tests.support.sets import SOAK, spread
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -29,8 +29,15 @@ def stop(running: subprocess.Popen[str], number: int) -> None:
     assert running.returncode == 128 + number, out
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("number", spread(SIGNALS, name=lambda number: number.name))
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        pytest.param("claude-code", signal.SIGINT),
+        pytest.param("codex", signal.SIGTERM, marks=EXTENDED),
+        pytest.param("opencode", signal.SIGHUP, marks=EXTENDED),
+        *(pytest.param(name, each, marks=SOAK) for name in NAMES for each in SIGNALS),
+    ],
+)
 def test_what_a_cancelled_agent_did_is_on_record(name: str, number: int, shell: Shell, model):
     made = shell.project / "made"
     model.answer_next(WAYS[name].command(f"echo x > {made}; sleep 60"))
