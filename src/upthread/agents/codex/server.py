@@ -128,7 +128,10 @@ class Threads:
 
     async def new(self) -> UpstreamSessionId:
         """Make a thread and have it written down, which takes a name."""
-        session = self._named("thread/start", await self._asked("thread/start", self._place))
+        # Without `cwd` it works where its server was started, which is here. With it, Codex writes
+        # into the person's own settings that the directory is trusted (0.171.0), and then runs its
+        # MCP servers, also without upthread.
+        session = self._named("thread/start", await self._asked("thread/start", {}))
         await self._name(session, self._title or FIRST_NAME)
         return session
 
