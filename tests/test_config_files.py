@@ -131,6 +131,27 @@ def test_a_roles_limits_count_at_once_and_its_model_with_consent(clone):
     assert (after.instructions, after.limits.model) == ("You are ours.", "opus")
 
 
+def test_each_agent_is_told_its_own_file_and_held_to_the_limits_of_all(clone):
+    role_file(clone).write_text(LIMITED)
+    other = clone / ".opencode" / "agent" / "planner.md"
+    other.parent.mkdir(parents=True)
+    other.write_text("---\nname: planner\npermission:\n  webfetch: deny\n---\nYou are theirs.\n")
+    found = settings(clone)
+    for agent, told, model in (
+        ("claude-code", "You are ours.", "opus"),
+        ("claude-code-acp", "You are ours.", "opus"),
+        ("opencode", "You are theirs.", ""),
+        ("codex", "You are theirs.", ""),
+    ):
+        role = found.role("planner", agent)
+        assert (role.instructions, role.limits.model) == (told, model), agent
+        assert set(role.limits.said) == {
+            "tools: Read, Grep, and no others",
+            "permission.webfetch: deny",
+        }
+    assert len(found.alike["planner"]) == 3
+
+
 def test_a_model_is_agreed_to_also_where_a_role_may_only_read(clone):
     role_file(clone).write_text(LIMITED)
     home = clone.parent / "home"

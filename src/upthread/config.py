@@ -12,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -60,7 +60,14 @@ Value = TypeVar("Value")
 
 PROJECT_FILE = "upthread.toml"
 _DEFAULTS = Path(__file__).parent / "defaults"
-ROLE_FOLDERS = (".claude/agents", ".opencode/agent", ".opencode/agents", "agents", ".codex/agents")
+ROLE_FOLDERS: Final[Mapping[str, str]] = {
+    ".claude/agents": "claude-code",
+    ".opencode/agent": "opencode",
+    ".opencode/agents": "opencode",
+    "agents": "",
+    ".codex/agents": "codex",
+}
+"""Where role files are, and whose. An agent gets its own file, else the last of these."""
 FILE_BYTES_MAX = 1024 * 1024
 FOLDER_NAMES_MAX = 5_000
 """Of a folder of roles; one with more is no folder of roles."""
@@ -71,9 +78,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
     models whose agent does not tell it.
-    `roles` are what upthread sends; `native_roles` what the agents themselves find in the files,
-    which hooks go by. `role_faults` are why a role cannot be used, by the name it would have: its
-    file could not be read, or nobody agreed to it yet.
+    `roles` are what upthread sends, and `agents_roles` what it sends to one agent in their place,
+    by the agent's name; `native_roles` what the agents themselves find, which hooks go by.
+    `role_faults` are why a role cannot be used, by the name it would have: its file could not be
+    read, or nobody agreed to it yet.
     `pending` is what the repository, known by `repository`, says and does not count.
     `stamps` tell of each path that was looked into, before it was, by what it is known to have
     changed since; empty for what was not there.
@@ -100,6 +108,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     pending: tuple[Pending, ...] = ()
     stamps: Mapping[str, str] = field(default_factory=dict[str, str])
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
+    agents_roles: Mapping[str, Mapping[str, Role]] = field(
+        default_factory=dict[str, Mapping[str, Role]]
+    )
     native_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
     agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
@@ -131,14 +142,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def alike(self) -> Mapping[str, frozenset[str]]:
         """By role the digests of its configuration as upthread sends it, and as agents find it."""
-        both = self.roles.keys() & self.native_roles.keys()
+        every = (self.roles, self.native_roles, *self.agents_roles.values())
         return {
-            name: frozenset({self.roles[name].configuration, self.native_roles[name].configuration})
-            for name in both
+            name: frozenset(roles[name].configuration for roles in every if name in roles)
+            for name in self.roles
         }
 
-    def role(self, name: str) -> Role:
-        """Return a role; raises ConfigError if its file is broken, NotFoundError if it has none."""
+    def role(self, name: str, agent: str = "") -> Role:
+        """Return a role, as the files of an agent have it where they do.
+
+        Raises ConfigError if its file is broken, NotFoundError if it has none.
+        """
         if name in self.role_faults:
             raise self.role_faults[name]
         if name not in self.roles:
@@ -148,7 +162,9 @@ class Settings(Struct, frozen=True, kw_only=True):
                 hint=f"known roles: {known}; or add [roles.{name}] to {PROJECT_FILE}",
                 role=name,
             )
-        return self.roles[name]
+        # `claude-code-acp` is Claude Code as well.
+        own = (roles for of, roles in self.agents_roles.items() if agent.startswith(of))
+        return next((roles[name] for roles in own if name in roles), self.roles[name])
 
 
 def load_settings(
@@ -197,6 +213,7 @@ def load_settings(
         repository=consents.repository,
         pending=consents.pending,
         roles=roles.sent,
+        agents_roles=roles.of_agents,
         native_roles=roles.native,
         role_faults=roles.faults,
         agents=_agents(files),
@@ -300,10 +317,15 @@ def _file(path: Path, *, tree: Path | None = None) -> Iterator[tuple[str, Config
 
 
 class _Roles(Struct, frozen=True):
-    """The roles as upthread sends them, as the agents find them, and those nobody can use."""
+    """The roles as upthread sends them, as the agents find them, and those nobody can use.
+
+    `of_agents` are by agent those of its own files; `limits` are what all files of a name limit.
+    """
 
     sent: dict[str, Role]
     native: dict[str, Role]
+    of_agents: dict[str, dict[str, Role]]
+    limits: dict[str, list[RoleLimits]]
     faults: dict[str, ConfigError]
 
 
@@ -314,12 +336,17 @@ def _roles_of(
     consents: Consents,
 ) -> _Roles:
     shipped = _shipped_roles()
-    found = _Roles(sent=dict(shipped), native=dict(shipped), faults={})
+    found = _Roles(sent=dict(shipped), native=dict(shipped), of_agents={}, limits={}, faults={})
     _add_role_files(found, working_directory, [each for _, each in own], consents)
-    for roles in (found.sent, found.native):
-        for _, config in (*own, *theirs):
-            for name, overlay in config.roles.items():
+    for roles in (found.sent, *found.of_agents.values()):
+        _limit_all(roles, found.limits)
+    for _, config in (*own, *theirs):
+        for name, overlay in config.roles.items():
+            for roles in (found.sent, found.native):
                 roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
+            for roles in found.of_agents.values():
+                if name in roles:
+                    roles[name] = overlaid(roles[name], overlay)
     consents.tell_instead(lambda item: _stand_in(found, item))
     return found
 
@@ -341,7 +368,7 @@ def _add_role_files(
     """What is judged is the text that was read, and it is what is sent: no file is read twice."""
     hidden: dict[str, ConfigError] = {}
     is_reading = may_only_read(own_leaves(own))
-    for folder in ROLE_FOLDERS:
+    for folder, agent in ROLE_FOLDERS.items():
         try:
             paths = _role_files(working_directory, folder)
         except ConfigError as error:
@@ -359,21 +386,30 @@ def _add_role_files(
             item = role_file_item(name, text, role=role.name)
             # A model costs something, whatever may be done with it.
             is_asked = not is_reading or bool(role.limits.model)
-            if is_asked and not consents.cover(item):
+            is_agreed = not is_asked or consents.cover(item)
+            if not is_agreed:
                 role = without_model(role)
-                if not is_reading:
-                    _limit(found, role.name, role.limits)
-                    continue
+            found.limits.setdefault(role.name, []).append(role.limits)
+            if not is_agreed and not is_reading:
+                continue
             found.sent[role.name] = role
+            if agent:
+                found.of_agents.setdefault(agent, {})[role.name] = role
             hidden.pop(role.name, None)
     found.faults.update({name: e for name, e in hidden.items() if name not in found.faults})
 
 
-def _limit(found: _Roles, name: str, limits: RoleLimits) -> None:
-    """Hold what stands in for a role nobody agreed to: its limits tighten, and so count at once."""
-    if name in found.sent:
-        stands = found.sent[name]
-        found.sent[name] = structs.replace(stands, limits=joined((stands.limits, limits)))
+def _limit_all(roles: dict[str, Role], limits: Mapping[str, Sequence[RoleLimits]]) -> None:
+    """Hold each role to the limits of all files of its name, also of those nobody agreed to.
+
+    They tighten, and so count at once. The model is that of the file which is sent.
+    """
+    for name in roles.keys() & limits.keys():
+        own = roles[name].limits
+        others = [each for each in limits[name] if each.held != own.held]
+        held = joined((*others, own))
+        model = {"model": own.model, "model_of": own.model_of}
+        roles[name] = structs.replace(roles[name], limits=structs.replace(held, **model))
 
 
 def _stand_in(found: _Roles, item: Item) -> str:

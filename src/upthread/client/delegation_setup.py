@@ -197,7 +197,7 @@ class Preparing:
         agent: str,
     ) -> TellRequest:
         """Return the request for one delegation. Blocking."""
-        role = self._settings.role(address.role)
+        role = self._settings.role(address.role, agent)
         place = self.place_of(address.workstream)
         options = self._open_options(agent, self._policy.of_role(role.name), place)
         claim = ClaimRequest(

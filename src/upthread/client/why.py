@@ -108,6 +108,7 @@ class Whys:
         role = self._settings.role(view.conversation.key.role)
         current = view.link.agent if view.link else None
         agent = agent or role.agent or current or self._settings.agent or ""
+        role = self._settings.role(role.name, agent)
         lacked = self._lacked(view)
         known = replace(
             self._known(view, role, agent),

@@ -90,9 +90,14 @@ class RoleLimits(Struct, frozen=True, kw_only=True):
     not_given: tuple[str, ...] = ()
 
     @property
+    def held(self) -> tuple[tuple[RuleList, ...], Sandbox, bool]:
+        """What may be refused for them."""
+        return self.lists, self.sandbox, self.asks_nobody
+
+    @property
     def are_any(self) -> bool:
         """Whether anything may be refused for them."""
-        return bool(self.lists or self.sandbox or self.asks_nobody)
+        return any(self.held)
 
     def model_for(self, agent: str) -> str:
         """Return the model by an agent's own name for it, empty where its own setting holds."""
