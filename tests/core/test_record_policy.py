@@ -255,32 +255,23 @@ def test_one_look_sees_a_secret_in_any_part(part):
     assert not stays_as_it_is([recorded(*PLAIN), recorded(part)], REDACTOR)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        happened(TurnEnded(outcome=Outcome.OK, report=REPORT)),
-        happened(TurnEnded(outcome=Outcome.OK, report=None, detail=SECRET)),
-        moved(RunResumed(because="plain")),
-    ],
-)
-def test_one_look_sees_a_secret_in_an_event_and_leaves_what_it_does_not_know(write):
-    assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
+NAMED = {"password": "plain"}
+"""A member whose name may make it a secret."""
+
+LEFT = {
+    "a secret in a report": happened(TurnEnded(outcome=Outcome.OK, report=REPORT)),
+    "a secret in a detail": happened(TurnEnded(outcome=Outcome.OK, report=None, detail=SECRET)),
+    "what it does not know": moved(RunResumed(because="plain")),
+    "a member of arguments": recorded(
+        ToolCallPart(call_id="c1", title="t", tool_kind="other", arguments=NAMED)
+    ),
+    "a member of the unknown": recorded(UnknownPart(kind="plan", raw=[NAMED])),
+    "a member of a report": happened(TurnEnded(outcome=Outcome.OK, report=NAMED)),
+}
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        recorded(
-            ToolCallPart(
-                call_id="c1", title="t", tool_kind="other", arguments={"password": "plain"}
-            )
-        ),
-        recorded(UnknownPart(kind="plan", raw=[{"password": "plain"}])),
-        happened(TurnEnded(outcome=Outcome.OK, report={"password": "plain"})),
-    ],
-    ids=["arguments", "unknown", "report"],
-)
-def test_one_look_leaves_a_member_whose_name_may_make_it_a_secret(write):
+@pytest.mark.parametrize("write", LEFT.values(), ids=LEFT)
+def test_one_look_leaves_a_secret_in_an_event_and_what_may_be_one(write):
     assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
 
 
