@@ -212,12 +212,8 @@ def test_nothing_a_report_says_forges_another_section(report: Report):
     )
     rendered = render("planner", evil)
     headings = [line for line in rendered.splitlines() if re.match(r"\s*#{1,2}(\s|$)", line)]
-    assert headings == [
-        "# Report of planner",
-        "## Decisions",
-        "## Findings",
-        "## Verdict: rejected",
-    ]
+    ours = ["# Report of planner", "## Decisions", "## Findings", "## Verdict: rejected"]
+    assert headings == ours
     assert "\n====" not in rendered
 
 
