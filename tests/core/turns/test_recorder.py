@@ -315,10 +315,7 @@ def test_what_a_child_says_never_reaches_the_parent():
             TextPart(text="I ask. "),
             ToolCallPart(call_id="c1", title="Task", tool_kind="other", arguments={"n": "c1"}),
             ToolResultPart(
-                call_id="c1",
-                status="completed",
-                text="result of c1",
-                child_conversation_id=CON_A,
+                call_id="c1", status="completed", text="result of c1", child_conversation_id=CON_A
             ),
             ended_note(CON_A, "ok", tokens_used=42, title="Exploring"),
             TextPart(text="Thanks."),
