@@ -86,22 +86,13 @@ def initialize(request):
     if WORD == "not_acp":
         return answer(request, ["what?"])
     version = 99 if WORD == "other_version" else 1
-    capabilities = {
-        "loadSession": True,
-        "sessionCapabilities": {
-            "resume": {},
-            "list": None if WORD == "no_list" else {},
-            "fork": {},
-        },
+    sessions = {"resume": {}, "list": None if WORD == "no_list" else {}, "fork": {}}
+    told = {
+        "protocolVersion": version,
+        "agentCapabilities": {"loadSession": True, "sessionCapabilities": sessions},
+        "agentInfo": {"name": NAME, "version": "1.2.3"},
     }
-    return answer(
-        request,
-        {
-            "protocolVersion": version,
-            "agentCapabilities": capabilities,
-            "agentInfo": {"name": NAME, "version": "1.2.3"},
-        },
-    )
+    return answer(request, told)
 
 
 def attach(request):
@@ -128,16 +119,12 @@ def listed(request):
     answer(request, {"sessions": sessions, **more})
 
 
-def ask(session, **call):
+def ask(method, params):
+    """Ask the client, and wait for what it answers."""
     COUNTER["asked"] += 1
     number = COUNTER["asked"]
     ANSWERS[number] = threading.Event(), []
-    options = [
-        {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
-        {"optionId": "no", "name": "No", "kind": "reject_once"},
-    ]
-    params = {"sessionId": session, "toolCall": call, "options": options}
-    send({"id": number, "method": "session/request_permission", "params": params})
+    send({"id": number, "method": method, "params": params})
     ANSWERS[number][0].wait(30)
     return ANSWERS[number][1][0]
 
@@ -201,19 +188,19 @@ def leftover(request, session, words, text):
 def permission(request, session, words, text):
     update(session, sessionUpdate="tool_call", toolCallId="c1", title="rm", kind="execute")
     call = {"toolCallId": "c1", "title": "rm -r build", "kind": "execute", "rawInput": {"a": 1}}
-    said = ask(session, **call, locations=[{"path": "build"}])
+    options = [
+        {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "no", "name": "No", "kind": "reject_once"},
+    ]
+    asked = {"toolCall": {**call, "locations": [{"path": "build"}]}, "options": options}
+    said = ask("session/request_permission", {"sessionId": session, **asked})
     say(session, json.dumps(said))
     stop(request)
 
 
 def foreign(request, session, words, text):
-    COUNTER["asked"] += 1
-    number = COUNTER["asked"]
-    ANSWERS[number] = threading.Event(), []
     params = {"sessionId": session, **json.loads(" ".join(words[1:]))}
-    send({"id": number, "method": words[0], "params": params})
-    ANSWERS[number][0].wait(30)
-    say(session, json.dumps(ANSWERS[number][1][0]))
+    say(session, json.dumps(ask(words[0], params)))
     stop(request)
 
 

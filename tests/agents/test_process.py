@@ -9,11 +9,7 @@ import pytest
 
 from upthread.agents import _process, _process_group
 from upthread.agents._guard import MARK_VARIABLE
-from upthread.agents._process import (
-    ChildStart,
-    child_environment,
-    started_child,
-)
+from upthread.agents._process import ChildStart, child_environment, started_child
 from upthread.agents._process_group import end_process_group, started_at_ticks
 from upthread.core.quotas import Limit
 from upthread.errors import ConfigError, QuotaExceededError
@@ -21,10 +17,11 @@ from upthread.errors import ConfigError, QuotaExceededError
 pytestmark = pytest.mark.anyio
 
 
-def python(code, tmp_path, **more):
+def python(code, tmp_path, stderr_path=None):
+    """A start of a program, without the stderr of anybody else."""
     command = (sys.executable, "-I", "-c", code)
     return ChildStart(
-        command=command, working_directory=str(tmp_path), stderr_path=None, redactor=None, **more
+        command=command, working_directory=str(tmp_path), stderr_path=stderr_path, redactor=None
     )
 
 
@@ -129,13 +126,8 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
     path.parent.mkdir(mode=0o700)
     path.write_text("of an earlier agent\n")
     path.chmod(0o644)
-    start = ChildStart(
-        command=(sys.executable, "-I", "-c", "import sys; sys.stderr.write('a' * 3000 + 'end\\n')"),
-        working_directory=str(tmp_path),
-        stderr_path=str(path),
-        redactor=None,
-    )
-    async with started_child(start) as child:
+    code = "import sys; sys.stderr.write('a' * 3000 + 'end\\n')"
+    async with started_child(python(code, tmp_path, stderr_path=str(path))) as child:
         await child.wait()
         tail = child.tail_of_stderr()
     assert tail.endswith("aaaend")
@@ -182,10 +174,7 @@ async def test_an_unsafe_place_for_stderr_starts_nothing(tmp_path, trap):
         log.chmod(0o777)
     else:
         path.mkdir()
-    start = ChildStart(
-        command=("cat",), working_directory="/", stderr_path=str(path), redactor=None
-    )
     with pytest.raises(ConfigError, match=r"stderr|log|link"):
-        async with started_child(start):
+        async with started_child(python("", tmp_path, stderr_path=str(path))):
             pass
     assert not (tmp_path / "elsewhere").exists()

@@ -1,15 +1,16 @@
 """How an agent's process ended, and what it said last, in the words an error has for a person."""
 
-import sys
-
 import pytest
+from tests.agents.test_process import python
 
-from upthread.agents._process import ChildStart, started_child
+from upthread.agents._process import started_child
 from upthread.agents._process_end import RunningAgent, how_it_ended
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 
 pytestmark = pytest.mark.anyio
+
+SILENT = "it wrote nothing to stderr"
 
 
 class Spoken(RunningAgent):
@@ -23,14 +24,7 @@ def agent(child, kind=RunningAgent):
 
 
 def running(tmp_path, code):
-    command = (sys.executable, "-I", "-c", code)
-    start = ChildStart(
-        command=command,
-        working_directory=str(tmp_path),
-        stderr_path=str(tmp_path / "stderr"),
-        redactor=None,
-    )
-    return started_child(start)
+    return started_child(python(code, tmp_path, stderr_path=str(tmp_path / "stderr")))
 
 
 def test_each_way_to_end_has_its_words():
@@ -44,7 +38,7 @@ async def test_an_agent_that_exited_is_told_with_its_code_and_pid(tmp_path):
     async with running(tmp_path, "raise SystemExit(7)") as child:
         error = await agent(child).died("session/prompt")
         assert str(error).startswith("the agent exited with code 7 during session/prompt")
-        assert (error.outcome, error.hint) == (Outcome.PROCESS_DIED, "it wrote nothing to stderr")
+        assert (error.outcome, error.hint) == (Outcome.PROCESS_DIED, SILENT)
         assert error.ids == {"pid": str(child.pid)}
 
 
@@ -52,13 +46,9 @@ async def test_an_agent_that_exited_is_told_with_its_code_and_pid(tmp_path):
 @pytest.mark.parametrize(
     ("code", "unreadable", "words"),
     [
-        ("", "", "it wrote nothing to stderr"),
+        ("", "", SILENT),
         ("import sys; sys.stderr.write('no licence')", "", "its stderr ends with: no licence"),
-        (
-            "",
-            "Hello!",
-            "it wrote nothing to stderr; its stdout held what is not JSON lines, first: Hello!",
-        ),
+        ("", "Hello!", f"{SILENT}; its stdout held what is not JSON lines, first: Hello!"),
     ],
 )
 async def test_what_it_said_last_is_in_the_words(tmp_path, code, unreadable, words):

@@ -55,7 +55,5 @@ def test_calls_and_results_are_found_as_the_tools_they_are_of(tmp_path):
     rollout.parent.mkdir(parents=True)
     rollout.write_bytes(compressed(line.encode()))
     hits = found(tmp_path, "ZEBRA")
-    assert sorted((agent, speaker) for agent, speaker, _ in hits) == [
-        ("claude-code", "tool"),
-        ("codex", "tool"),
-    ]
+    of = sorted((agent, speaker) for agent, speaker, _ in hits)
+    assert of == [("claude-code", "tool"), ("codex", "tool")]

@@ -56,9 +56,7 @@ def claude_code(home: Path) -> Store:
     main.write_text("")
     shutil.copy(RECORDED / "claude_code_agent.jsonl", transcript)
     shutil.copy(RECORDED / "claude_code_agent.meta.json", transcript.with_suffix(".meta.json"))
-    call = CutOffCall(
-        agent="claude-code", main_session="main-1", call_id="toolu_e8e66651531_0", session=""
-    )
+    call = CutOffCall(agent="claude-code", main_session="main-1", call_id="toolu_e8e66651531_0")
     made = ("Write /work/project/made.txt", "edit", "completed")
     return Store(call, transcript, made)
 
@@ -184,9 +182,7 @@ def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path: Pa
 @pytest.mark.parametrize("session", ["../../../../secret", "*", "a/b", ".", ""])
 def test_an_id_is_never_a_path(make, session: str, tmp_path: Path):
     call = make(tmp_path).call
-    hostile = CutOffCall(
-        agent=call.agent, main_session=call.main_session, call_id="", session=session
-    )
+    hostile = structs.replace(call, call_id="", session=session)
     assert read_stored({"HOME": str(tmp_path)}, hostile) is None
 
 

@@ -63,10 +63,8 @@ def test_a_change_is_told_with_the_text_that_was_agreed_to_last(tmp_path: Path) 
     asked = Consents(tmp_path, REPOSITORY)
     assert not asked.cover(item("three"))
     assert not asked.cover(item("no"))
-    assert [(each.was, each.is_declined) for each in asked.pending] == [
-        ("two", False),
-        ("two", True),
-    ]
+    pending = [(each.was, each.is_declined) for each in asked.pending]
+    assert pending == [("two", False), ("two", True)]
 
 
 def test_the_last_word_on_a_text_holds(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_what_the_environment_says_of_git_is_not_heard(root, canary, tmp_path, m
     before = find_repository(root), git_facts(root), tree_digest(root)
     other = make_repository(tmp_path / "other")
     program, traced = canary.command("environment"), tmp_path / "traced"
+    programs = ("GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_PAGER", "PAGER", "EDITOR")
     said = {
         "GIT_DIR": other / ".git",
         "GIT_WORK_TREE": other,
@@ -123,13 +124,8 @@ def test_what_the_environment_says_of_git_is_not_heard(root, canary, tmp_path, m
         "GIT_CONFIG_KEY_0": "core.fsmonitor",
         "GIT_CONFIG_VALUE_0": program,
         "GIT_CONFIG_PARAMETERS": f"'core.fsmonitor={program}'",
-        "GIT_EXTERNAL_DIFF": program,
-        "GIT_SSH_COMMAND": program,
-        "GIT_TRACE": traced,
-        "GIT_TRACE2_EVENT": traced,
-        "GIT_PAGER": program,
-        "PAGER": program,
-        "EDITOR": program,
+        **dict.fromkeys(("GIT_TRACE", "GIT_TRACE2_EVENT"), traced),
+        **dict.fromkeys(programs, program),
     }
     for name, value in said.items():
         monkeypatch.setenv(name, str(value))
@@ -151,42 +147,16 @@ def test_git_is_not_taken_from_the_repository(root, canary, tmp_path, monkeypatc
     assert canary.runs() == ()
 
 
-FILES = (
-    ".git/config",
-    ".git/config.worktree",
-    ".git/info/attributes",
-    ".git/info/exclude",
-    ".git/info/sparse-checkout",
-    ".git/objects/info/alternates",
-    ".git/HEAD",
-    ".git/commondir",
-    ".git/gitdir",
-    ".git/packed-refs",
-    ".git/shallow",
-    ".git/modules/sub/config",
-    ".git/worktrees/x/gitdir",
-    ".git/worktrees/x/commondir",
-    ".git/worktrees/x/HEAD",
-    ".git/worktrees/x/config.worktree",
-    ".git/hooks/post-checkout",
-    ".git/hooks/reference-transaction",
-    ".gitattributes",
-    ".gitmodules",
-    ".gitignore",
-    ".gitconfig",
-    ".lfsconfig",
-    "packages/HEAD",
-    "packages/config",
-    "packages/app/.git",
-    "packages/app/.gitattributes",
-    "sub/.git",
-    "sub/.git/config",
-    "git",
-    "git.py",
-    "upthread.py",
-    "subprocess.py",
-    "sitecustomize.py",
-)
+FILES = """
+    .git/config .git/config.worktree .git/info/attributes .git/info/exclude
+    .git/info/sparse-checkout .git/objects/info/alternates .git/HEAD .git/commondir .git/gitdir
+    .git/packed-refs .git/shallow .git/modules/sub/config .git/worktrees/x/gitdir
+    .git/worktrees/x/commondir .git/worktrees/x/HEAD .git/worktrees/x/config.worktree
+    .git/hooks/post-checkout .git/hooks/reference-transaction
+    .gitattributes .gitmodules .gitignore .gitconfig .lfsconfig
+    packages/HEAD packages/config packages/app/.git packages/app/.gitattributes
+    sub/.git sub/.git/config git git.py upthread.py subprocess.py sitecustomize.py
+""".split()
 """What an agent that may edit writes: files that git, Python and a shell read by themselves."""
 
 KEYS = (*PROGRAM_KEYS, "core.worktree", "core.hookspath", "include.path", "extensions.partialclone")

@@ -179,10 +179,7 @@ def test_several_logs_are_appended_to_together_or_not_at_all(record):
     other.append(new("before"))
     with pytest.raises(ConflictError):
         append_together(
-            (
-                Append(log=one, entries=new("a")),
-                Append(log=other, entries=new("b"), after=0),
-            )
+            (Append(log=one, entries=new("a")), Append(log=other, entries=new("b"), after=0))
         )
     assert values(one) == []
     assert append_together(

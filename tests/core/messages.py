@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.core.types import (
-    ConversationId,
-    Message,
-    Part,
-    Speaker,
-    TurnId,
-    UpstreamSessionId,
-)
+from upthread.core.types import ConversationId, Message, Part, Speaker, TurnId, UpstreamSessionId
 
 
 def stored(

@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from upthread.core.acts import (
-    ADOPTED,
-    FORKED,
-    LIMIT_PASSED,
-    acts_in,
-    settlement,
-    settlements_in,
-)
+from upthread.core.acts import ADOPTED, FORKED, LIMIT_PASSED, acts_in, settlement, settlements_in
 from upthread.core.commands import (
     EraseConversation,
     EraseRun,
@@ -44,6 +37,12 @@ from upthread.testing.store_conformance.samples import CONVERSATION, RUN, TURN
 NOW_MS = 99
 TOLD = OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=4)
 INTENDED = TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1)
+FORK = structs.replace(INTENDED, decision=FORKED)
+AGAIN = OpenConversation(conversation=samples.conversation(generation=2))
+ADOPTION = OpenLink(link=replace(samples.link(), opened_because=ADOPTED))
+EDITED = RecordBriefingEdit(conversation_id=CONVERSATION, seq=2, edit={}, recorded_at_ms=7)
+STARTED = RunStarted(specification="", pipeline={})
+ANSWERED = QuestionAnswered(question_id="q1", text="yes")
 
 
 def event_of_turn(event):
@@ -68,36 +67,15 @@ def acts(*writes: Write, owners: Any = None) -> Any:
     ("writes", "found"),
     [
         ((TOLD, event_of_turn(INTENDED)), (CONVERSATION, "told", TURN, 4)),
-        (
-            (TOLD, event_of_turn(structs.replace(INTENDED, decision=FORKED))),
-            (CONVERSATION, "forked", TURN, 4),
-        ),
+        ((TOLD, event_of_turn(FORK)), (CONVERSATION, "forked", TURN, 4)),
         ((event_of_turn(RecoveryStarted(holder="x")),), (CONVERSATION, "went_on", TURN, 5)),
-        (
-            (OpenConversation(conversation=samples.conversation(generation=2)),),
-            (CONVERSATION, "reset", "", 2_000),
-        ),
-        (
-            (OpenLink(link=replace(samples.link(), opened_because=ADOPTED)),),
-            (CONVERSATION, "adopted", "ses_a", 3_000),
-        ),
-        (
-            (RecordBriefingEdit(conversation_id=CONVERSATION, seq=2, edit={}, recorded_at_ms=7),),
-            (CONVERSATION, "edited", "2", 7),
-        ),
-        (
-            (EraseConversation(conversation_id=CONVERSATION),),
-            (CONVERSATION, "forgot", "", NOW_MS),
-        ),
+        ((AGAIN,), (CONVERSATION, "reset", "", 2_000)),
+        ((ADOPTION,), (CONVERSATION, "adopted", "ses_a", 3_000)),
+        ((EDITED,), (CONVERSATION, "edited", "2", 7)),
+        ((EraseConversation(conversation_id=CONVERSATION),), (CONVERSATION, "forgot", "", NOW_MS)),
         ((EraseRun(run_id=RUN, role="planner"),), (RUN, "forgot", "planner", NOW_MS)),
-        (
-            (event_of_run(RunStarted(specification="", pipeline={})),),
-            (RUN, "started", "", 6),
-        ),
-        (
-            (event_of_run(QuestionAnswered(question_id="q1", text="yes")),),
-            (RUN, "answered", "q1", 6),
-        ),
+        ((event_of_run(STARTED),), (RUN, "started", "", 6)),
+        ((event_of_run(ANSWERED),), (RUN, "answered", "q1", 6)),
         ((event_of_run(RunResumed(because="run again")),), (RUN, "resumed", "", 6)),
     ],
 )
@@ -122,9 +100,8 @@ def test_what_upthread_does_by_itself_is_nobodys_act(write):
 
 
 def test_a_turn_that_nobody_knows_has_no_act():
-    assert (
-        acts(event_of_turn(RecoveryStarted(holder="x")), owners={"trn_other": CONVERSATION}) == []
-    )
+    taken_up = event_of_turn(RecoveryStarted(holder="x"))
+    assert acts(taken_up, owners={"trn_other": CONVERSATION}) == []
 
 
 def test_what_a_person_says_of_an_action_is_an_act_whose_last_word_counts():

@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 
 from upthread.core import codec, events
 from upthread.core.actors import Actor, ActorKind
-from upthread.core.events import (
-    PromptSent,
-    Question,
-    RunEnded,
-    RunStarted,
-    TurnEnded,
-    Usage,
-)
+from upthread.core.events import PromptSent, Question, RunEnded, RunStarted, TurnEnded, Usage
 from upthread.core.types import (
     ContextPart,
     ConversationId,
@@ -47,6 +40,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
 )
+MAYBE = st.none() | TEXT
 PARTS = st.one_of(
     st.builds(TextPart, text=TEXT),
     st.builds(ContextPart, text=TEXT),
@@ -59,30 +53,16 @@ PARTS = st.one_of(
         arguments=JSON,
         locations=st.lists(TEXT, max_size=3).map(tuple),
     ),
-    st.builds(
-        ToolResultPart,
-        call_id=TEXT,
-        status=TEXT,
-        text=TEXT,
-        child_conversation_id=st.none() | TEXT,
-    ),
+    st.builds(ToolResultPart, call_id=TEXT, status=TEXT, text=TEXT, child_conversation_id=MAYBE),
     st.builds(FilePart, uri=TEXT, mime_type=TEXT),
     st.builds(UnknownPart, kind=TEXT, raw=JSON),
-    st.builds(ErasedPart, kind=TEXT, call_id=st.none() | TEXT),
+    st.builds(ErasedPart, kind=TEXT, call_id=MAYBE),
 )
 
 
 COUNT = st.none() | st.integers()
-USAGES = st.builds(
-    Usage,
-    requests=st.integers(),
-    read=COUNT,
-    written=COUNT,
-    cached=COUNT,
-    cache_written=COUNT,
-    first_read=COUNT,
-    first_cached=COUNT,
-)
+COUNTED = ("read", "written", "cached", "cache_written", "first_read", "first_cached")
+USAGES = st.builds(Usage, requests=st.integers(), **dict.fromkeys(COUNTED, COUNT))
 ACTORS = st.builds(Actor, kind=st.sampled_from(get_args(ActorKind)), name=TEXT)
 
 
@@ -98,11 +78,11 @@ def _events_of(alphabet):
     """A strategy for every event of an alphabet, from its fields' types."""
     shapes = {
         "str": TEXT,
-        "str | None": st.none() | TEXT,
+        "str | None": MAYBE,
         "UpstreamSessionId": TEXT,
-        "UpstreamSessionId | None": st.none() | TEXT,
+        "UpstreamSessionId | None": MAYBE,
         "int": st.integers(),
-        "int | None": st.none() | st.integers(),
+        "int | None": COUNT,
         "bool": st.booleans(),
         "JsonValue": JSON,
         "Outcome": st.sampled_from(Outcome),
@@ -196,15 +176,15 @@ class Measured:
     inner: Measured | None = None
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param(Measured(ratio=math.nan), id="a number that may be missing"),
-        pytest.param(Measured(points=(0.5, math.nan)), id="one of several"),
-        pytest.param(Measured(anything={"a": [math.nan]}), id="within JSON"),
-        pytest.param(Measured(inner=Measured(ratio=math.nan)), id="within another value"),
-    ],
-)
+NUMBERLESS = {
+    "a number that may be missing": Measured(ratio=math.nan),
+    "one of several": Measured(points=(0.5, math.nan)),
+    "within JSON": Measured(anything={"a": [math.nan]}),
+    "within another value": Measured(inner=Measured(ratio=math.nan)),
+}
+
+
+@pytest.mark.parametrize("value", NUMBERLESS.values(), ids=NUMBERLESS)
 def test_not_a_number_is_found_wherever_a_type_has_place_for_it(value):
     assert b"NaN" in codec.encode_json(value)
 
@@ -218,9 +198,8 @@ def test_an_integer_of_more_than_64_bits_is_stored_and_hides_no_number_that_is_n
 
 
 def test_words_with_a_type_of_their_own_are_words_beside_a_null_too():
-    assert codec.encode_json({"outcome": Outcome.OK, "detail": None}) == (
-        b'{"outcome":"ok","detail":null}'
-    )
+    told = codec.encode_json({"outcome": Outcome.OK, "detail": None})
+    assert told == b'{"outcome":"ok","detail":null}'
 
 
 def test_frozen_values_are_stored_as_what_they_hold():
@@ -244,12 +223,9 @@ def test_a_value_nested_too_deeply_is_refused_in_words():
 
 
 def test_a_part_of_a_later_version_is_unknown_and_kept():
-    assert codec.decode_part("hologram", None, b'{"x":1}') == UnknownPart(
-        kind="hologram", raw={"x": 1}
-    )
-    assert codec.decode_part("hologram", None, b"not json") == UnknownPart(
-        kind="hologram", raw="not json"
-    )
+    for content, raw in ((b'{"x":1}', {"x": 1}), (b"not json", "not json")):
+        unknown = UnknownPart(kind="hologram", raw=raw)
+        assert codec.decode_part("hologram", None, content) == unknown
 
 
 def test_an_unknown_part_never_comes_back_as_a_known_one():
@@ -294,22 +270,18 @@ def test_a_result_keeps_every_line_of_its_text(text):
 
 def test_a_field_of_a_later_version_is_passed_over():
     content = b'{"status":"completed","later":true}\ntext'
-    assert codec.decode_part("tool_result", "c", content) == ToolResultPart(
-        call_id="c", status="completed", text="text"
-    )
+    part = ToolResultPart(call_id="c", status="completed", text="text")
+    assert codec.decode_part("tool_result", "c", content) == part
     payload = b'{"prompt_seq":1,"prompts_before":2,"later":true}'
-    assert codec.decode_turn_event("prompt_sent", payload) == PromptSent(
-        prompt_seq=1, prompts_before=2
-    )
+    sent = PromptSent(prompt_seq=1, prompts_before=2)
+    assert codec.decode_turn_event("prompt_sent", payload) == sent
 
 
 def test_a_field_that_an_earlier_version_did_not_write_has_its_default():
-    assert codec.decode_run_event("run_ended", b'{"status":"approved"}') == RunEnded(
-        status="approved"
-    )
-    assert codec.decode_run_event(
-        "run_started", b'{"specification":"s","pipeline":[]}'
-    ) == RunStarted(specification="s", pipeline=[])
+    ended = codec.decode_run_event("run_ended", b'{"status":"approved"}')
+    assert ended == RunEnded(status="approved")
+    started = codec.decode_run_event("run_started", b'{"specification":"s","pipeline":[]}')
+    assert started == RunStarted(specification="s", pipeline=[])
 
 
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | TEXT, max_size=8).map(tuple))

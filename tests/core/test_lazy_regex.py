@@ -54,6 +54,3 @@ def test_every_expression_of_the_core_can_be_compiled():
     assert len(late) > 50
     for each in late:
         assert each.pattern == each._expression
-
-
-"""What loads nothing of ours, and what a framework looks at as the standard library's."""

@@ -34,9 +34,8 @@ def test_an_address_of_a_project_is_the_key_of_one_conversation():
 
 
 def test_an_address_is_split_at_the_last_slash():
-    assert parse_address("feature/login/planner") == Address(
-        workstream="feature/login", role="planner"
-    )
+    address = Address(workstream="feature/login", role="planner")
+    assert parse_address("feature/login/planner") == address
 
 
 def test_a_sibling_is_addressed_by_its_slot():
@@ -77,15 +76,8 @@ def test_a_workstream_is_one_name_however_it_was_composed(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "a\nb",
-        "a\0b",
-        "a\x1b[31mb",
-        "a\u202eb",
-        "a\u2028b",
-        "a\ud800b",
-        "\u200b",
-        "tab\there",
-        "x\x7f",
+        *("a\nb", "a\0b", "a\x1b[31mb", "a\u202eb", "a\u2028b", "a\ud800b", "\u200b"),
+        *("tab\there", "x\x7f"),
     ],
     ids=ascii,
 )

@@ -38,6 +38,10 @@ def update(call_id="c", **more):
     return ToolCallUpdated(upstream_session_id=SESSION, call_id=call_id, **more)
 
 
+def usage(**more):
+    return UsageReported(upstream_session_id=SESSION, **{"tokens_used": None, **more})
+
+
 @pytest.fixture
 def small(monkeypatch):
     """Make the limits small, so that a test can reach them."""
@@ -134,9 +138,7 @@ def test_every_limit_has_a_name_of_its_own():
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (b"[" * 129, "nesting"),
         (b'{"a":' * 129 + b"1" + b"}" * 129, "nesting"),
-        (b"[" + b"1," * 200_001, "values"),
         (b"[" + b"[]," * 200_001, "values"),
     ],
 )
@@ -169,9 +171,7 @@ def test_whole_numbers_of_64_bits_are_read(number):
     assert quotas.whole_number(str(number)) == number
 
 
-@pytest.mark.parametrize(
-    "digits", ["9" * 400, "9" * 5_000, str(2**64), str(-(2**63) - 1), "1" * 21]
-)
+@pytest.mark.parametrize("digits", ["9" * 400, str(2**64), str(-(2**63) - 1), "1" * 21])
 def test_longer_numbers_are_past_a_limit(digits):
     with pytest.raises(QuotaExceededError, match="a whole number"):
         quotas.whole_number(digits)
@@ -209,22 +209,15 @@ def test_what_is_said_in_a_turn_is_counted_together(kind):
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (PlanChanged(upstream_session_id=SESSION, entries=(("a", "b"),) * 11), "plan"),
-        (call(locations=("a",) * 11), "locations"),
-        (call("c" * 21), "ids"),
         (update("c" * 21), "ids"),
         (call(arguments={"a": "x" * 5_000}), "open calls"),
         (update(text="x" * 5_000), "open calls"),
-        (UsageReported(upstream_session_id=SESSION, tokens_used=11), "tokens"),
-        (UsageReported(upstream_session_id=SESSION, tokens_used=None, tokens_window=11), "tokens"),
-        (UsageReported(upstream_session_id=SESSION, tokens_used=-1), "tokens"),
-        (UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_read=11), "tokens"),
-        (UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_written=-1), "tokens"),
-        (UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_cached=11), "tokens"),
-        (
-            UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_cache_written=-1),
-            "tokens",
-        ),
+        (usage(tokens_used=11), "tokens"),
+        (usage(tokens_window=11), "tokens"),
+        (usage(tokens_read=11), "tokens"),
+        (usage(tokens_written=-1), "tokens"),
+        (usage(tokens_cached=11), "tokens"),
+        (usage(tokens_cache_written=-1), "tokens"),
         (TextReceived(upstream_session_id=UpstreamSessionId("s" * 21), text=""), "ids"),
     ],
 )

@@ -33,6 +33,7 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
+from upthread.core.lazy_dataclass import replace
 from upthread.core.record_policy import forgotten, kept, stays_as_it_is, strictest, without_text
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
@@ -83,17 +84,13 @@ PARTS = (
 REPORT = {"status": "done", "summary": SECRET, "verdict": {"result": "approved", "evidence": []}}
 OUTLINE = {"status": "done", "verdict": {"result": "approved"}}
 QUESTION = Question(question_id="q1", role="planner", text=SECRET)
+ASKED = QuestionsAsked(role="planner", questions=(QUESTION,))
+LOST = Outcome.MISSING
 
 EVENTS = (
-    (
-        AttachFailed(upstream_session_id=None, outcome=Outcome.MISSING, detail=SECRET),
-        {"detail": ""},
-    ),
+    (AttachFailed(upstream_session_id=None, outcome=LOST, detail=SECRET), {"detail": ""}),
     (TurnParked(reason="undecidable", detail=SECRET), {"detail": ""}),
-    (
-        QuestionsAsked(role="planner", questions=(QUESTION,)),
-        {"questions": (structs.replace(QUESTION, text=""),)},
-    ),
+    (ASKED, {"questions": (structs.replace(QUESTION, text=""),)}),
     (QuestionAnswered(question_id="q1", text=SECRET), {"text": ""}),
     (AnswerSuggested(question_id="q1", text=SECRET, by=Actor(kind="model")), {"text": ""}),
     (RunParked(reason="blocked", detail=SECRET), {"detail": ""}),
@@ -118,6 +115,17 @@ def recorded(*parts: Part):
 
 def happened(event):
     return commands.RecordTurnEvent(turn_id=TURN, seq=1, event=event, recorded_at_ms=1)
+
+
+def examined(session, *files: ExaminedFile):
+    return commands.RecordExamined(
+        conversation_id=OWN,
+        turn_id=TURN,
+        first_ordinal=0,
+        upstream_session_id=UpstreamSessionId(session),
+        files=files,
+        recorded_at_ms=1,
+    )
 
 
 def moved(event):
@@ -176,7 +184,7 @@ def given_by_an_agent():
     """Writes with everything short that an agent gives: ids, kinds, versions, codes."""
     session = UpstreamSessionId(SECRET)
     attached = SessionAttached(upstream_session_id=session, how="new", agent="acme")
-    failed = AttachFailed(upstream_session_id=session, outcome=Outcome.MISSING, detail="")
+    failed = AttachFailed(upstream_session_id=session, outcome=LOST, detail="")
     inputs = {"agent_version": SECRET}
     intended = TurnIntended(decision="resume", reasons=(), prompt_seq=1, inputs=inputs)
     return (
@@ -186,14 +194,7 @@ def given_by_an_agent():
         commands.EndLink(conversation_id=OWN, seq=1, ended_because=SECRET, ended_at_ms=1),
         commands.RecordAct(what="adopted", by_user="a", recorded_at_ms=1, detail=SECRET),
         commands.RecordAct(what="told", by_user=f"a (model: {SECRET})", recorded_at_ms=1),
-        commands.RecordExamined(
-            conversation_id=OWN,
-            turn_id=TURN,
-            first_ordinal=0,
-            upstream_session_id=session,
-            files=(),
-            recorded_at_ms=1,
-        ),
+        examined(session),
         commands.RecordQuarantine(
             turn_id=TURN, ordinal=0, reason=SECRET, raw=None, recorded_at_ms=1
         ),
@@ -255,32 +256,23 @@ def test_one_look_sees_a_secret_in_any_part(part):
     assert not stays_as_it_is([recorded(*PLAIN), recorded(part)], REDACTOR)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        happened(TurnEnded(outcome=Outcome.OK, report=REPORT)),
-        happened(TurnEnded(outcome=Outcome.OK, report=None, detail=SECRET)),
-        moved(RunResumed(because="plain")),
-    ],
-)
-def test_one_look_sees_a_secret_in_an_event_and_leaves_what_it_does_not_know(write):
-    assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
+NAMED = {"password": "plain"}
+"""A member whose name may make it a secret."""
+
+LEFT = {
+    "a secret in a report": happened(TurnEnded(outcome=Outcome.OK, report=REPORT)),
+    "a secret in a detail": happened(TurnEnded(outcome=Outcome.OK, report=None, detail=SECRET)),
+    "what it does not know": moved(RunResumed(because="plain")),
+    "a member of arguments": recorded(
+        ToolCallPart(call_id="c1", title="t", tool_kind="other", arguments=NAMED)
+    ),
+    "a member of the unknown": recorded(UnknownPart(kind="plan", raw=[NAMED])),
+    "a member of a report": happened(TurnEnded(outcome=Outcome.OK, report=NAMED)),
+}
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        recorded(
-            ToolCallPart(
-                call_id="c1", title="t", tool_kind="other", arguments={"password": "plain"}
-            )
-        ),
-        recorded(UnknownPart(kind="plan", raw=[{"password": "plain"}])),
-        happened(TurnEnded(outcome=Outcome.OK, report={"password": "plain"})),
-    ],
-    ids=["arguments", "unknown", "report"],
-)
-def test_one_look_leaves_a_member_whose_name_may_make_it_a_secret(write):
+@pytest.mark.parametrize("write", LEFT.values(), ids=LEFT)
+def test_one_look_leaves_a_secret_in_an_event_and_what_may_be_one(write):
     assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
 
 
@@ -438,7 +430,7 @@ def test_one_role_is_forgotten_with_the_answers_to_it():
     other = structs.replace(QUESTION, question_id="q2", role="auditor")
     events = (
         StepStarted(role="planner", turn_id=TURN),
-        QuestionsAsked(role="planner", questions=(QUESTION,)),
+        ASKED,
         QuestionsAsked(role="auditor", questions=(other,)),
         QuestionAnswered(question_id="q1", text=SECRET),
         QuestionAnswered(question_id="q2", text=SECRET),
@@ -465,20 +457,13 @@ def test_what_belongs_to_no_message_is_kept_likewise():
         recorded_at_ms=1,
         receipt={"id": 7, "token": SECRET},
     )
-    examined = commands.RecordExamined(
-        conversation_id=OWN,
-        turn_id=TURN,
-        first_ordinal=0,
-        upstream_session_id=UpstreamSessionId("ses"),
-        files=(ExaminedFile(path=SECRET, how="read", state="missing"),),
-        recorded_at_ms=1,
-    )
+    read = examined("ses", ExaminedFile(path=SECRET, how="read", state="missing"))
     edited = commands.RecordBriefingEdit(
         conversation_id=OWN, seq=1, edit={"note": SECRET}, recorded_at_ms=1
     )
-    assert kept(examined, "index", REDACTOR) == structs.replace(examined, files=())
+    assert kept(read, "index", REDACTOR) == structs.replace(read, files=())
     assert kept(edited, "index", REDACTOR) == structs.replace(edited, edit={})
-    for write in (quarantined, refused, once, examined, edited):
+    for write in (quarantined, refused, once, read, edited):
         assert SECRET not in repr(kept(write, "redacted", REDACTOR))
     assert kept(once, "index", REDACTOR).receipt["id"] == 7
 
@@ -486,11 +471,7 @@ def test_what_belongs_to_no_message_is_kept_likewise():
 def test_a_childs_role_is_an_agents_word_and_any_other_a_name():
     def opened(slot, role):
         key = ConversationKey(project_id=ProjectId("p"), workstream="w", role=role, slot=slot)
-        return commands.OpenConversation(
-            conversation=Conversation(
-                conversation_id=OWN, key=key, generation=1, base_name="Kael", opened_at_ms=1
-            )
-        )
+        return commands.OpenConversation(conversation=replace(CALLED, key=key, parent_call_id=None))
 
     child = kept(opened(CHILD_SLOT, SECRET), "redacted", REDACTOR)
     assert child.conversation.key.role == HIDDEN

@@ -283,10 +283,8 @@ def test_a_command_and_its_environment_are_agreed_to_together() -> None:
     agent = AgentSettings(command=("a", "b"), environment={"A": "1"}, inject="never")
     judged = judge((SHIPPED,), ConfigFile(agents={"mine": agent}))
     ((item, _),) = judged.items
-    assert (item.name, item.text) == (
-        "agents.mine",
-        'command = ["a", "b"]\nenvironment = {"A": "1"}',
-    )
+    said = 'command = ["a", "b"]\nenvironment = {"A": "1"}'
+    assert (item.name, item.text) == ("agents.mine", said)
     assert judged.file(()).agents == {"mine": AgentSettings(inject="never")}
     assert judged.file([item]).agents == {"mine": agent}
 
@@ -327,6 +325,10 @@ def test_where_a_key_of_the_database_is_no_repository_says() -> None:
     assert judged.file(()) == ConfigFile()
 
 
+def pending_setting(name: str, role: str = "") -> Pending:
+    return Pending(item=Item(kind="setting", name=name, text="", role=role))
+
+
 def test_what_is_ignored_is_named_on_one_line_with_the_cure() -> None:
     pending = [
         Pending(item=role_file_item(f"agents/{n}\n.md", "x", role="r"), instead="shipped is used")
@@ -336,23 +338,13 @@ def test_what_is_ignored_is_named_on_one_line_with_the_cure() -> None:
     assert "\n" not in told
     assert told.endswith("and 2 more; see upthread trust")
     assert "(shipped is used)" in told
-    assert (
-        ignored_notice([Pending(item=Item(kind="setting", name="keep", text=""))]).count("(") == 0
-    )
+    assert "(" not in ignored_notice([pending_setting("keep")])
     assert ignored_notice(()) == ""
 
 
 def test_what_concerns_a_verb_is_its_tables_and_its_roles() -> None:
-    found = [
-        Pending(item=Item(kind="setting", name="keep.content_days", text="")),
-        Pending(item=Item(kind="setting", name="permissions.edit", text="")),
-        Pending(
-            item=Item(kind="setting", name="roles.planner.instructions", text="", role="planner")
-        ),
-        Pending(item=role_file_item("agents/nurse.md", "", role="nurse")),
-    ]
-    concerned: Any = concerning(found, tables=("permissions",), roles=("planner",))
-    assert [each.item.name for each in concerned] == [
-        "permissions.edit",
-        "roles.planner.instructions",
-    ]
+    edit = pending_setting("permissions.edit")
+    told = pending_setting("roles.planner.instructions", role="planner")
+    nurse = Pending(item=role_file_item("agents/nurse.md", "", role="nurse"))
+    found = [pending_setting("keep.content_days"), edit, told, nurse]
+    assert [*concerning(found, tables=("permissions",), roles=("planner",))] == [edit, told]

@@ -37,9 +37,8 @@ def test_what_one_backend_holds_every_other_one_holds_as_well(way, tmp_path):
     first, second = source.make(tmp_path / "first.db"), target.make(tmp_path / "second.db")
     first.commit(everything())
     second.commit(recorded_in(first, PROJECT))
-    assert list(map(repr, recorded_in(second, PROJECT))) == list(
-        map(repr, recorded_in(first, PROJECT))
-    )
+    one, other = (list(map(repr, recorded_in(each, PROJECT))) for each in (first, second))
+    assert one == other
     first.close()
     second.close()
 

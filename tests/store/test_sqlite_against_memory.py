@@ -14,41 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.support.sets import SOAK
 from tests.support.thoroughness import IS_THOROUGH
 
-from upthread.core.commands import (
-    EndLink,
-    EnqueueTransition,
-    OpenConversation,
-    OpenLink,
-    OpenRun,
-    OpenTurn,
-    OpenWorkstream,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordOnce,
-    RecordParts,
-    RecordProject,
-    RecordQuarantine,
-    RecordRunEvent,
-    RecordTurnEvent,
-)
+from upthread.core import commands, types
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import PromptSent, QuestionAnswered, TurnEnded
-from upthread.core.types import (
-    Conversation,
-    ConversationKey,
-    Durability,
-    ErasedPart,
-    Fence,
-    Holder,
-    Link,
-    Outcome,
-    ProjectIdentity,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    UnknownPart,
-)
 from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.memory_store import MemoryStore
@@ -70,7 +38,7 @@ base_names, conversations = st.sampled_from(BASE_NAMES), st.sampled_from(CONVERS
 turns, runs = st.sampled_from(TURNS), st.sampled_from(RUNS)
 sessions, texts = st.sampled_from(SESSIONS), st.sampled_from(TEXTS)
 times = st.integers(0, 2)
-durabilities = st.sampled_from(Durability)
+durabilities = st.sampled_from(types.Durability)
 offsets = st.sampled_from([0, 0, 0, 0, 0, -1, 1])
 """Where a numbered write goes, seen from the next free place."""
 
@@ -80,10 +48,10 @@ values = st.recursive(
     max_leaves=4,
 )
 parts = st.one_of(
-    st.builds(TextPart, text=texts),
-    st.builds(ToolCallPart, call_id=texts, title=texts, tool_kind=texts, arguments=values),
-    st.builds(UnknownPart, kind=texts, raw=values),
-    st.builds(ErasedPart, kind=st.just("text")),
+    st.builds(types.TextPart, text=texts),
+    st.builds(types.ToolCallPart, call_id=texts, title=texts, tool_kind=texts, arguments=values),
+    st.builds(types.UnknownPart, kind=texts, raw=values),
+    st.builds(types.ErasedPart, kind=st.just("text")),
 )
 FIELDS = {
     "project_id": projects,
@@ -124,30 +92,21 @@ def built(kind, **instead):
     return st.builds(kind, **{name: FIELDS[name] for name in names if name in FIELDS} | instead)
 
 
-keys, holders, identities = map(built, (ConversationKey, Holder, ProjectIdentity))
+keys, holders, identities = map(built, (types.ConversationKey, types.Holder, types.ProjectIdentity))
 files = built(
     ExaminedFile,
     how=st.sampled_from(["read", "wrote", "ran"]),
     state=st.sampled_from(["hashed", "missing"]),
 )
 plain_writes = st.one_of(
-    built(RecordProject, identity=identities),
-    built(OpenConversation, conversation=built(Conversation, key=keys)),
-    built(EndLink, seq=st.integers(1, 2)),
-    built(OpenTurn, run_id=st.none() | runs),
-    built(RecordExamined, files=st.lists(files, max_size=2).map(tuple)),
-    *map(
-        built,
-        (
-            OpenWorkstream,
-            OpenRun,
-            EnqueueTransition,
-            RecordQuarantine,
-            RecordOnce,
-            RecordBriefingEdit,
-            RecordDecision,
-        ),
-    ),
+    built(commands.RecordProject, identity=identities),
+    built(commands.OpenConversation, conversation=built(types.Conversation, key=keys)),
+    built(commands.EndLink, seq=st.integers(1, 2)),
+    built(commands.OpenTurn, run_id=st.none() | runs),
+    built(commands.RecordExamined, files=st.lists(files, max_size=2).map(tuple)),
+    *map(built, (commands.OpenWorkstream, commands.OpenRun, commands.EnqueueTransition)),
+    *map(built, (commands.RecordQuarantine, commands.RecordOnce)),
+    *map(built, (commands.RecordBriefingEdit, commands.RecordDecision)),
 )
 
 
@@ -183,11 +142,9 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def open_something(self):
         """Begin with what most writes need, so that most of them succeed."""
         opened = [
-            Conversation(
+            types.Conversation(
                 conversation_id=name,
-                key=ConversationKey(
-                    project_id="prj_a", workstream="spec-42", role="planner", slot=slot
-                ),
+                key=key_of("prj_a", "spec-42", slot),
                 generation=generation,
                 base_name="Kael",
                 opened_at_ms=0,
@@ -195,12 +152,14 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
             for name, slot, generation in (("con_0", 1, 2), ("con_1", 1, 1), ("con_2", 2, 1))
         ]
         home = [
-            OpenWorkstream(
+            commands.OpenWorkstream(
                 project_id="prj_a", workstream="spec-42", base_name="Kael", opened_at_ms=0
             ),
-            *(OpenConversation(conversation=each) for each in opened),
-            OpenTurn(turn_id="trn_0", conversation_id="con_0", opened_at_ms=0),
-            OpenRun(run_id="run_0", project_id="prj_a", workstream="spec-42", opened_at_ms=0),
+            *(commands.OpenConversation(conversation=each) for each in opened),
+            commands.OpenTurn(turn_id="trn_0", conversation_id="con_0", opened_at_ms=0),
+            commands.OpenRun(
+                run_id="run_0", project_id="prj_a", workstream="spec-42", opened_at_ms=0
+            ),
         ]
         assert self.both(lambda store: store.commit(home)) is None
 
@@ -215,7 +174,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         offset=offsets,
         turn=turns,
         said=st.lists(st.lists(parts, max_size=3), min_size=1, max_size=3),
-        speaker=st.sampled_from(Speaker),
+        speaker=st.sampled_from(types.Speaker),
         upstream=st.none() | sessions,
         at_ms=times,
         durability=durabilities,
@@ -225,7 +184,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     ):
         first = self.model.message_count(owner) + 1 + offset
         batch = [
-            RecordParts(
+            commands.RecordParts(
                 conversation_id=owner,
                 seq=first + number,
                 first_ordinal=0,
@@ -246,7 +205,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         if not found:
             return
         last = found[0]
-        write = RecordParts(
+        write = commands.RecordParts(
             conversation_id=owner,
             seq=last.seq,
             first_ordinal=len(last.parts) + offset,
@@ -266,7 +225,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         ended=st.none() | texts,
     )
     def link(self, owner, offset, upstream, because, ended):
-        link = Link(
+        link = types.Link(
             conversation_id=owner,
             seq=len(self.model.links(owner)) + 1 + offset,
             upstream_session_id=upstream,
@@ -278,17 +237,17 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
             ended_because=ended,
             ended_at_ms=None if ended is None else 2,
         )
-        self.both(lambda store: store.commit([OpenLink(link=link)]))
+        self.both(lambda store: store.commit([commands.OpenLink(link=link)]))
 
     @rule(turn=turns, offset=offsets, report=values, durability=durabilities)
     def turn_event(self, turn, offset, report, durability):
         seq = len(self.model.turn_events(turn)) + 1 + offset
         event = (
-            TurnEnded(outcome=Outcome.OK, report=report)
+            TurnEnded(outcome=types.Outcome.OK, report=report)
             if report
             else PromptSent(prompt_seq=1, prompts_before=0)
         )
-        write = RecordTurnEvent(
+        write = commands.RecordTurnEvent(
             turn_id=turn, seq=seq, event=event, recorded_at_ms=1, durability=durability
         )
         self.both(lambda store: store.commit([write]))
@@ -297,9 +256,9 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def run_event(self, run, offset, text, due):
         seq = len(self.model.run_events(run)) + 1 + offset
         event = QuestionAnswered(question_id="q", text=text)
-        batch = [RecordRunEvent(run_id=run, seq=seq, event=event, recorded_at_ms=1)]
+        batch = [commands.RecordRunEvent(run_id=run, seq=seq, event=event, recorded_at_ms=1)]
         if due is not None:
-            batch.append(EnqueueTransition(run_id=run, run_seq=seq, due_at_ms=due))
+            batch.append(commands.EnqueueTransition(run_id=run, run_seq=seq, due_at_ms=due))
         self.both(lambda store: store.commit(batch))
 
     @rule(name=st.sampled_from(LEASES), holder=holders, has_seen=st.booleans())
@@ -313,11 +272,11 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         move=st.sampled_from(["heartbeat", "release_lease"]),
     )
     def move_lease(self, name, token, move):
-        self.both(lambda store: getattr(store, move)(Fence(name=name, token=token)))
+        self.both(lambda store: getattr(store, move)(types.Fence(name=name, token=token)))
 
     @rule(name=st.sampled_from(LEASES), token=st.integers(1, 4), write=plain_writes)
     def commit_fenced(self, name, token, write):
-        self.both(lambda store: store.commit([write], fences=[Fence(name=name, token=token)]))
+        self.both(lambda store: store.commit([write], fences=[types.Fence(name=name, token=token)]))
 
     @rule()
     def reopen(self):
@@ -334,7 +293,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def do_once(self, project, key, attempt, end, receipt):
         """A whole attempt, more often than single steps would make one."""
         for state in ("intent", end):
-            step = RecordOnce(
+            step = commands.RecordOnce(
                 project_id=project,
                 key=key,
                 attempt_id=attempt,
@@ -366,6 +325,12 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         assert all(self.store.verify(each) is None for each in CONVERSATIONS)
 
 
+def key_of(project, workstream, slot):
+    return types.ConversationKey(
+        project_id=project, workstream=workstream, role="planner", slot=slot
+    )
+
+
 def everything(store):
     """All a store can tell about the few names there are."""
     addresses = [(project, name) for project in PROJECTS for name in WORKSTREAMS]
@@ -374,14 +339,8 @@ def everything(store):
         [store.conversations(*each) for each in addresses],
         [store.workstream(*each) for each in addresses],
         [store.runs(*each) for each in addresses],
-        [
-            store.resolve(
-                ConversationKey(project_id=project, workstream=name, role="planner", slot=slot)
-            )
-            for project, name in addresses
-            for slot in (0, 1, 2)
-        ],
-        [store.projects(ProjectIdentity(path=text, root_commit="a")) for text in TEXTS],
+        [store.resolve(key_of(*each, slot)) for each in addresses for slot in (0, 1, 2)],
+        [store.projects(types.ProjectIdentity(path=text, root_commit="a")) for text in TEXTS],
         [store.link_owner(project, each) for project in PROJECTS for each in SESSIONS],
         [store.conversation(each) for each in CONVERSATIONS],
         [store.links(each) for each in CONVERSATIONS],

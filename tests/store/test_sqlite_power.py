@@ -103,13 +103,9 @@ def write_history(directory: Path) -> History:
 
 
 def roll_over(store, place):
-    last = len(store.links(place.conversation.conversation_id))
-    end = EndLink(
-        conversation_id=place.conversation.conversation_id,
-        seq=last,
-        ended_because="expired",
-        ended_at_ms=1,
-    )
+    owner = place.conversation.conversation_id
+    last = len(store.links(owner))
+    end = EndLink(conversation_id=owner, seq=last, ended_because="expired", ended_at_ms=1)
     place.link = link_of(place.conversation, last + 1)
     store.commit([end, OpenLink(link=place.link)])
 

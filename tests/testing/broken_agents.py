@@ -761,10 +761,7 @@ _PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
         "passes over an error of the caller": _swallows,
         "makes an error of the caller its own": _wraps,
     },
-    ("A10", "cancel"): {
-        "does nothing": _not_cancelled,
-        "refuses": _no_forced_end,
-    },
+    ("A10", "cancel"): {"does nothing": _not_cancelled, "refuses": _no_forced_end},
     ("A10", "result"): {
         "a cancelled prompt is a success": _outcome(Outcome.CANCELLED, Outcome.OK),
         "a cancelled prompt is a death": _outcome(Outcome.CANCELLED, Outcome.PROCESS_DIED),

@@ -20,14 +20,7 @@ from tests.support.shipped_stores import SQLITE
 
 from upthread.core import commands
 from upthread.core.codec import decode_run_event
-from upthread.core.types import (
-    CHILD_SLOT,
-    Fence,
-    Lease,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-)
+from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
 from upthread.store.sqlite import SqliteStore
@@ -606,10 +599,7 @@ _READS: Planted = {
         "lose the first": _first_lost,
     },
     ("S7", "turn_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
-    ("S7", "run_events"): {
-        "come newest first": _backwards,
-        "lose the newest": _last_lost,
-    },
+    ("S7", "run_events"): {"come newest first": _backwards, "lose the newest": _last_lost},
     ("S7", "run_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
     ("S7", "runs"): {
         "come newest first": _backwards,
@@ -660,10 +650,7 @@ _READS: Planted = {
         "is as it was at first": _cached,
     },
     ("S10", "resolve"): {"finds a child": _child_found},
-    ("S12", "link_owner"): {
-        "had it once": _cached,
-        "is nobody": _constant(None),
-    },
+    ("S12", "link_owner"): {"had it once": _cached, "is nobody": _constant(None)},
     ("S15", "pending_transitions"): {
         "come early": _asked(due_before_ms=2**50),
         "come a moment late": lambda real, due_before_ms: real(due_before_ms=due_before_ms - 1),
@@ -694,10 +681,7 @@ _READS: Planted = {
         "look back to the beginning": _everything_prior,
         "are in the order of time": _in_order_of("recorded_at_ms"),
     },
-    ("S23", "once"): {
-        "is not known": _constant(None),
-        "is as it was at first": _cached,
-    },
+    ("S23", "once"): {"is not known": _constant(None), "is as it was at first": _cached},
     ("S24", "examined"): {
         "come newest first": _backwards,
         "are of all sessions": _asked(upstream_session_id=None),
@@ -745,10 +729,7 @@ _READS: Planted = {
         "tells how many there are": _counting,
     },
     ("S29", "known_projects"): {"loses one": _last_lost},
-    ("S30", "acts"): {
-        "come newest first": _backwards,
-        "are none": _constant(()),
-    },
+    ("S30", "acts"): {"come newest first": _backwards, "are none": _constant(())},
     ("S30", "run_acts"): {"are none": _constant(())},
     ("S31", "projects"): {
         "forget whose a path is": _owner_forgotten,
@@ -864,10 +845,7 @@ _OTHERS: Planted = {
     ("S13", "heartbeat"): {"is not kept": _constant(None)},
     ("S13", "release_lease"): {"is not kept": _constant(None)},
     ("S7", "lease"): {"is as it was at first": _cached},
-    ("S14", "heartbeat"): {
-        "takes any token": _current,
-        "says nothing of an old token": _lenient,
-    },
+    ("S14", "heartbeat"): {"takes any token": _current, "says nothing of an old token": _lenient},
     ("S14", "release_lease"): {
         "takes any token": _current,
         "says nothing of an old token": _lenient,

@@ -87,11 +87,7 @@ CHAT_EXAMPLES = {
         [USER, calls(call("c1"), call("c2")), answer("c1"), USER, answer("c2")],
         [USER, calls(call("c1"), call("c2")), answer("c2"), answer("c1"), USER],
     ),
-    "each_answer_has_its_call": (
-        2,
-        [USER, REPLY, answer("c1")],
-        [USER, calls(call("c1")), answer("c1")],
-    ),
+    "each_answer_has_its_call": (2, [USER, REPLY, answer()], [USER, calls(call()), answer()]),
     "each_call_is_answered_once": (
         3,
         [USER, calls(call("c1")), answer("c1"), answer("c1")],
@@ -231,11 +227,7 @@ TOOLS = [{"name": "read"}]
 
 PROTOCOLS = {
     "chat": (CHAT_COMPLETIONS_RULES, CHAT_EXAMPLES, lambda said: {"messages": said}),
-    "messages": (
-        MESSAGES_RULES,
-        MESSAGES_EXAMPLES,
-        lambda said: {"messages": said, "tools": TOOLS},
-    ),
+    "messages": (MESSAGES_RULES, MESSAGES_EXAMPLES, lambda m: {"messages": m, "tools": TOOLS}),
     "responses": (RESPONSES_RULES, RESPONSES_EXAMPLES, lambda said: {"input": said}),
 }
 """The rules of a protocol, their examples, and how it sends a history."""
@@ -349,11 +341,7 @@ def test_only_models_that_the_guide_names_take_system_messages(model, takes):
 @pytest.mark.parametrize(
     ("protocol", "last", "broken"),
     [
-        (
-            "chat",
-            [calls(call(arguments='{"path": "a')), answer()],
-            "arguments_are_json_text",
-        ),
+        ("chat", [calls(call(arguments='{"path": "a')), answer()], "arguments_are_json_text"),
         ("chat", [calls(call())], "each_call_is_answered_next"),
         ("messages", [assistant(use())], "each_tool_use_is_answered_next"),
     ],

@@ -5,15 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.testing.plain_client import (
-    CHAT,
-    MESSAGES,
-    RESPONSES,
-    anthropic,
-    chat,
-    post,
-    responses,
-)
+from tests.testing.plain_client import CHAT, MESSAGES, RESPONSES, anthropic, chat, post, responses
 
 from upthread.testing.rehearsal_model import RehearsalModel
 

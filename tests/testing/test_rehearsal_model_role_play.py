@@ -46,14 +46,7 @@ def report_in(text):
     found = re.search(r"^```upthread\n(.*?)^```\Z", text, re.DOTALL | re.MULTILINE)
     assert found, text
     report = json.loads(found[1])
-    assert list(report) == [
-        "status",
-        "summary",
-        "questions",
-        "decisions",
-        "findings",
-        "verdict",
-    ]
+    assert list(report) == ["status", "summary", "questions", "decisions", "findings", "verdict"]
     return report
 
 

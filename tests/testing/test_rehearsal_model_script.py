@@ -47,16 +47,24 @@ def test_steps_are_one_model_call_each_also_through_tool_results(model):
     assert model.violations == []
 
 
-def test_steps_are_counted_over_tool_results_of_messages_too(model):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("<system-reminder>[[SAY no]]</system-reminder>", "done"),
+        ("Stop. [[SAY stopped]]", "stopped"),  # a new turn
+    ],
+)
+def test_steps_are_counted_over_tool_results_and_a_users_words_beside_one_are_a_new_turn(
+    model, words, said
+):
     body = anthropic('[[CALL read {"path": "a"}]] [[SAY done]]', tools=[{"name": "read"}])
     answer = post(model.base_url, MESSAGES, body).json
     result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ok"}
-    reminder = {"type": "text", "text": "<system-reminder>[[SAY no]]</system-reminder>"}
     body["messages"] += [
         {"role": "assistant", "content": answer["content"]},
-        {"role": "user", "content": [result, reminder]},
+        {"role": "user", "content": [result, {"type": "text", "text": words}]},
     ]
-    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "done"
+    assert anthropic_text(post(model.base_url, MESSAGES, body)) == said
 
 
 def test_a_script_for_a_child_travels_inside_the_arguments():
@@ -144,18 +152,6 @@ def test_a_system_message_between_others_is_no_message_of_the_user(model):
     body = anthropic("[[SAY done]]", model="claude-sonnet-5-5")
     body["messages"].append({"role": "system", "content": "[[SAY no]]"})
     assert anthropic_text(post(model.base_url, MESSAGES, body)) == "done"
-
-
-def test_user_words_joined_to_a_tool_result_are_a_new_turn(model):
-    body = anthropic('[[CALL read {"path": "a"}]]', tools=[{"name": "read"}])
-    answer = post(model.base_url, MESSAGES, body).json
-    result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ok"}
-    words = {"type": "text", "text": "Stop. [[SAY stopped]]"}
-    body["messages"] += [
-        {"role": "assistant", "content": answer["content"]},
-        {"role": "user", "content": [result, words]},
-    ]
-    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "stopped"
 
 
 @pytest.mark.parametrize(

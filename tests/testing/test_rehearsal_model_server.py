@@ -48,6 +48,12 @@ def raw_connection(model):
     return socket.create_connection((host, int(port)), timeout=10)
 
 
+def raw_request(text):
+    body = json.dumps(chat(text)).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
 def test_every_request_is_recorded_with_the_agents_session_and_without_its_key(model):
     headers = {"x-session-id": "ses_1", "x-parent-session-id": "ses_0", "authorization": "Bearer k"}
     post(model.base_url, CHAT, chat("hello"), headers=headers)
@@ -178,11 +184,9 @@ def test_tokens_are_counted(model):
 
 
 def test_a_connection_is_kept_for_further_requests(model):
-    body = json.dumps(chat("x")).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     with raw_connection(model) as connection:
         for _ in range(2):
-            connection.sendall(head + body)
+            connection.sendall(raw_request("x"))
             answer = connection.recv(65536)
             while b"HIST" not in answer:
                 answer += connection.recv(65536)
@@ -230,15 +234,13 @@ def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
 
 
 def test_a_client_that_goes_while_the_model_hangs_leaves_no_thread(model):
-    body = json.dumps(chat("[[HANG]]")).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     before = set(threading.enumerate())
 
     def added() -> set[threading.Thread]:
         return set(threading.enumerate()) - before
 
     with raw_connection(model) as connection:
-        connection.sendall(head + body)
+        connection.sendall(raw_request("[[HANG]]"))
         wait_until(lambda: model.requests)
         assert added()
     wait_until(lambda: not added())

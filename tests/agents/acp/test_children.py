@@ -39,10 +39,13 @@ def say(translator, session, text, **more):
     return tell(translator, session, "agent_message_chunk", content=content, **more)
 
 
-def call(translator, arguments, **more):
-    return tell(
-        translator, "s", "tool_call", toolCallId="c", title="task", rawInput=arguments, **more
-    )
+def call(translator, arguments):
+    return tell(translator, "s", "tool_call", toolCallId="c", title="task", rawInput=arguments)
+
+
+OF_PARENT = {"upstream_session_id": "s", "child_upstream_session_id": "ses_child"}
+STARTED = ChildStarted(**OF_PARENT, role="explore", call_id="c")
+ENDED = ChildEnded(**OF_PARENT)
 
 
 def test_a_child_id_starts_the_child_once_before_its_words():
@@ -83,24 +86,12 @@ def test_opencodes_task_names_its_child_at_the_end():
     arguments = {"subagent_type": "explore", "prompt": "look"}
     progress = {"toolCallId": "c", "status": "in_progress", "rawInput": arguments}
     tell(translator, "s", "tool_call_update", **progress)
-    done = tell(
-        translator,
-        "s",
-        "tool_call_update",
-        toolCallId="c",
-        status="completed",
-        rawOutput={"output": opencode_result(), "metadata": {"sessionId": "ses_child"}},
-    )
-    started, updated, ended = done
-    assert started == ChildStarted(
-        upstream_session_id="s",
-        child_upstream_session_id="ses_child",
-        role="explore",
-        call_id="c",
-    )
+    output = {"output": opencode_result(), "metadata": {"sessionId": "ses_child"}}
+    done = {"toolCallId": "c", "status": "completed", "rawOutput": output}
+    started, updated, ended = tell(translator, "s", "tool_call_update", **done)
+    assert (started, ended) == (STARTED, ENDED)
     assert isinstance(updated, ToolCallUpdated)
     assert updated.child_upstream_session_id == "ses_child"
-    assert ended == ChildEnded(upstream_session_id="s", child_upstream_session_id="ses_child")
 
 
 def end(translator, text, status="completed"):
@@ -158,17 +149,12 @@ def test_acp_announces_a_child_before_it_speaks_and_tells_its_end():
     translator = Translator()
     call(translator, {"subagent_type": "explore"})
     started, titled = announce(translator, title="Look around", state={"state": "running"})
-    assert started == ChildStarted(
-        upstream_session_id="s",
-        child_upstream_session_id="ses_child",
-        role="explore",
-        call_id="c",
-    )
+    assert started == STARTED
     assert (titled.upstream_session_id, titled.title) == ("ses_child", "Look around")
     (said,) = say(translator, "ses_child", "I look")
     assert said.upstream_session_id == "ses_child"
     (ended,) = announce(translator, state={"state": "idle", "stopReason": "end_turn"})
-    assert ended == ChildEnded(upstream_session_id="s", child_upstream_session_id="ses_child")
+    assert ended == ENDED
 
 
 def test_the_end_that_was_announced_is_not_told_again_by_the_call():
@@ -290,9 +276,8 @@ def test_the_children_of_a_child_are_read_for_its_new_calls_only():
     child = (asked("one"), called(old), asked("two"), called(new), said("done"))
     deep = (asked("deeper", DEEP), said("deep", DEEP))
     assert read(translator, {CHILD: child, DEEP: deep}) == [*child[2:], *deep]
-    assert children_called([called(new), called(new), called(old, status="in_progress")]) == {
-        new: 2
-    }
+    calls = [called(new), called(new), called(old, status="in_progress")]
+    assert children_called(calls) == {new: 2}
 
 
 def test_a_child_that_cannot_be_read_is_said_to_be_unread():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from tests.agents.test_process import python
 
-from upthread.agents._process import ChildStart, started_child
+from upthread.agents._process import started_child
 from upthread.agents.acp.peer import AgentWords, Peer, RpcError
 from upthread.agents.acp.quirks import NO_QUIRK
 from upthread.tasks import task_group
@@ -33,19 +33,11 @@ async def talking(program, tmp_path, *, on_request=None):
     async def refuse(method, _params):
         raise RpcError(-32601, "Method not found", {"method": method})
 
-    command = (sys.executable, "-I", "-c", HEAD + program)
-    start = ChildStart(
-        command=command, working_directory=str(tmp_path), stderr_path=None, redactor=None
-    )
+    start = python(HEAD + program, tmp_path)
     async with started_child(start) as child, task_group() as tasks:
         words = AgentWords(agent="agent", quirk=NO_QUIRK, now_ms=lambda: 0, home=tmp_path)
-        peer = Peer(
-            child,
-            words,
-            timeout_s=20,
-            on_notification=note,
-            on_request=on_request or refuse,
-        )
+        asked = on_request or refuse
+        peer = Peer(child, words, timeout_s=20, on_notification=note, on_request=asked)
         tasks.start_soon(peer.serve, tasks)
         yield peer, told
         tasks.cancel_scope.cancel()

@@ -42,10 +42,7 @@ def test_a_hook_loads_nothing_else_with_it():
 def test_a_tool_that_takes_a_file_is_of_that_kind_to_the_adapter_and_to_the_core(tool, how):
     assert kind_of(tool) == {"read": "read", "wrote": "edit"}[how]
     assert [locations_of({name: "a"}) for name in PATHS] == [("a",), ("a",)]
-    arguments = {"file_path": "a"}
-    call = ToolCallPart(
-        call_id="c", title=tool, tool_kind="other", arguments=arguments, locations=()
-    )
+    call = ToolCallPart(call_id="c", title=tool, tool_kind="other", arguments={"file_path": "a"})
     found = examination_of(call, root="/srv/project")
     assert found is not None
     assert (found.how, found.paths) == (how, ("a",))

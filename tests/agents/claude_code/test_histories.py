@@ -53,9 +53,8 @@ def test_entries_become_messages_with_results_of_the_tools(tmp_path):
         ("assistant", UnknownPart),
         ("user", FilePart),
     ]
-    assert read.history.messages[2].parts[0] == ToolResultPart(
-        call_id="t1", status="failed", text="a\nb"
-    )
+    got = ToolResultPart(call_id="t1", status="failed", text="a\nb")
+    assert read.history.messages[2].parts[0] == got
     assert (read.version, read.is_version_known, read.directory) == ("2.1.329", True, "/work")
     assert is_sound(read.history.messages)
 
@@ -85,10 +84,8 @@ def test_blocks_of_one_answer_and_results_of_tools_used_at_once_are_gathered(tmp
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
     assert is_sound(read.history.messages)
     assert faults(read.history.messages) == ()
-    calls = [
-        p.call_id for m in read.history.messages for p in m.parts if isinstance(p, ToolCallPart)
-    ]
-    assert calls == ["t1", "t2"]
+    parts = [part for m in read.history.messages for part in m.parts]
+    assert [part.call_id for part in parts if isinstance(part, ToolCallPart)] == ["t1", "t2"]
 
 
 def test_a_missing_entry_is_reported_and_what_was_before_it_is_read(tmp_path):
@@ -99,9 +96,8 @@ def test_a_missing_entry_is_reported_and_what_was_before_it_is_read(tmp_path):
     del made.lines[1]
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
     assert texts(read) == ["first", "second"]
-    assert [(each.place, each.why) for each in read.unreadable] == [
-        ("line 2", "the entry before it, u2, is missing")
-    ]
+    (gap,) = read.unreadable
+    assert (gap.place, gap.why) == ("line 2", "the entry before it, u2, is missing")
 
 
 def test_entries_that_are_not_sent_are_not_read_and_a_circle_of_parents_ends(tmp_path):

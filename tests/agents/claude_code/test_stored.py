@@ -33,13 +33,8 @@ def test_what_was_said_and_done_is_told_in_order(tmp_path):
     made.user([result("t1", [said("a")], is_error=True)])
     made.assistant({"type": "redacted_thinking", "data": "x"})
     history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
-    assert [type(event) for event in history] == [
-        UserTextReplayed,
-        ReasoningReceived,
-        TextReceived,
-        ToolCallAnnounced,
-        ToolCallUpdated,
-    ]
+    kinds = [UserTextReplayed, ReasoningReceived, TextReceived, ToolCallAnnounced, ToolCallUpdated]
+    assert [type(event) for event in history] == kinds
     assert (history[0].text, history[0].message_id) == ("hello", first)
     assert (history[2].text, history[2].message_id) == ("hi", "m")
     assert (history[3].title, history[3].tool_kind) == ("ls", "execute")

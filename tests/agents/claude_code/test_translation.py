@@ -46,6 +46,9 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 
+OWN = {"upstream_session_id": SESSION}
+HAIKU = {"contextWindow": 100_000}
+
 
 def events_of(*frames: object):
     translator = Translator()
@@ -67,28 +70,19 @@ def test_a_streamed_answer_is_told_in_pieces_and_once():
         piece({"type": "message_stop"}),
     )
     assert events == [
-        ReasoningReceived(upstream_session_id=SESSION, text="hm"),
-        TextReceived(upstream_session_id=SESSION, text="hel", message_id="msg_1"),
-        TextReceived(upstream_session_id=SESSION, text="lo", message_id="msg_1"),
-        UsageReported(
-            upstream_session_id=SESSION,
-            tokens_used=22,
-            tokens_read=15,
-            tokens_written=7,
-            tokens_cached=10,
-        ),
+        ReasoningReceived(text="hm", **OWN),
+        TextReceived(text="hel", message_id="msg_1", **OWN),
+        TextReceived(text="lo", message_id="msg_1", **OWN),
+        UsageReported(tokens_used=22, tokens_read=15, tokens_written=7, tokens_cached=10, **OWN),
     ]
 
 
 @pytest.mark.parametrize(
     ("used", "window"),
     [
-        ({"opus": {"contextWindow": 200_000}, "haiku": {"contextWindow": 100_000}}, 200_000),
-        (
-            {"haiku": {"contextWindow": 100_000}, "opus[1m]": {"contextWindow": 1_000_000}},
-            1_000_000,
-        ),
-        ({"haiku": {"contextWindow": 100_000}}, None),
+        ({"opus": {"contextWindow": 200_000}, "haiku": HAIKU}, 200_000),
+        ({"haiku": HAIKU, "opus[1m]": {"contextWindow": 1_000_000}}, 1_000_000),
+        ({"haiku": HAIKU}, None),
         ({"opus": {"contextWindow": 0}}, None),
         ("no object", None),
     ],
@@ -118,10 +112,7 @@ def test_a_call_is_announced_with_its_arguments_and_ended_by_its_result():
         user(result([said("a"), {"type": "image"}, said("b")], is_error=True)),
     )
     assert called == ToolCallAnnounced(
-        upstream_session_id=SESSION,
-        call_id="toolu_1",
-        title="Write /w/x.txt",
-        tool_kind="edit",
+        **{**OWN, "call_id": "toolu_1", "title": "Write /w/x.txt", "tool_kind": "edit"},
         arguments={"file_path": "/w/x.txt", "content": "x"},
         locations=("/w/x.txt",),
     )
@@ -140,12 +131,8 @@ def test_what_a_child_says_is_the_childs():
         user(result("the report", CALL)),
     )
     assert [(type(event), event.upstream_session_id) for event in events] == [
-        (ToolCallAnnounced, SESSION),
-        (ChildStarted, SESSION),
-        (UserTextReplayed, CHILD),
-        (ToolCallAnnounced, CHILD),
-        (ToolCallUpdated, CHILD),
-        (TextReceived, CHILD),
+        *((ToolCallAnnounced, SESSION), (ChildStarted, SESSION), (UserTextReplayed, CHILD)),
+        *((ToolCallAnnounced, CHILD), (ToolCallUpdated, CHILD), (TextReceived, CHILD)),
         (ToolCallUpdated, SESSION),
     ]
     assert events[-1].child_upstream_session_id == CHILD
@@ -164,9 +151,9 @@ def test_what_a_childs_request_read_is_told_once_for_all_frames_of_its_answer():
         *({**frame, **OF_CHILD} for frame in frames),
         frames[0],  # the session's own is told of while it is streamed
     )
-    assert [event for event in events if isinstance(event, UsageReported)] == [
-        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15, tokens_cached=10)
-    ]
+    (told,) = (event for event in events if isinstance(event, UsageReported))
+    counted = {"tokens_used": 15, "tokens_read": 15, "tokens_cached": 10}
+    assert told == UsageReported(upstream_session_id=CHILD, **counted)
 
 
 def test_an_error_of_the_provider_is_no_reply_and_is_remembered_until_the_next_prompt():
@@ -179,15 +166,14 @@ def test_an_error_of_the_provider_is_no_reply_and_is_remembered_until_the_next_p
 
 
 def test_a_frame_becomes_its_event_and_frames_about_the_interface_none():
-    told = {"upstream_session_id": SESSION}
     todos = [{"content": "a", "status": "pending"}]
     planned = events_of(assistant(use("TodoWrite", todos=todos)))[1]
-    assert planned == PlanChanged(entries=(("a", "pending"),), **told)
+    assert planned == PlanChanged(entries=(("a", "pending"),), **OWN)
     compacted = system("compact_boundary", compact_metadata={"trigger": "auto"})
-    assert events_of(compacted) == [ContextCompacted(**told)]
+    assert events_of(compacted) == [ContextCompacted(**OWN)]
     title = "spec-42/planner"
     titled = [system("session_title_changed", title=each) for each in (title, "")]
-    assert events_of(*titled) == [TitleChanged(title=title, **told)]
+    assert events_of(*titled) == [TitleChanged(title=title, **OWN)]
     interface = [system(each) for each in ("init", "status", "api_retry", "task_progress")]
     quoted = user(said("[Request interrupted by user]"))
     assert events_of(*interface, frame("rate_limit_event"), frame("keep_alive"), quoted) == []
@@ -221,19 +207,14 @@ def test_the_session_and_the_role_are_those_that_the_frame_names():
 
 def test_a_child_is_started_by_its_task_and_ended_by_its_notification():
     children = Children()
-    assert children.started(STARTED, SESSION) == (
-        ChildStarted(
-            upstream_session_id=SESSION,
-            child_upstream_session_id=CHILD,
-            role="general-purpose",
-            call_id=CALL,
-        ),
+    begun = ChildStarted(
+        child_upstream_session_id=CHILD, role="general-purpose", call_id=CALL, **OWN
     )
+    assert children.started(STARTED, SESSION) == (begun,)
     assert children.speaking(OF_CHILD, SESSION) == ((), CHILD)
     assert children.of_call(CALL) == CHILD
-    assert children.ended(ENDED, SESSION) == (
-        ChildEnded(upstream_session_id=SESSION, child_upstream_session_id=CHILD),
-    )
+    ended = ChildEnded(child_upstream_session_id=CHILD, **OWN)
+    assert children.ended(ENDED, SESSION) == (ended,)
 
 
 def test_a_child_that_speaks_before_it_is_told_of_starts_then():

@@ -20,12 +20,8 @@ PUSH = CallAnswer(answered_by="the test", why="it pushes")
 
 pytestmark = pytest.mark.anyio
 
-TOLD = {
-    "session_id": "ses-parent",
-    "tool_use_id": "call-1",
-    "tool_name": "Bash",
-    "tool_input": {"command": "git push"},
-}
+CALLED = {"tool_use_id": "call-1", "tool_name": "Bash", "tool_input": {"command": "git push"}}
+TOLD = {"session_id": "ses-parent", **CALLED}
 
 
 async def run(environment: Mapping[str, str], told: object = TOLD) -> dict[str, Any]:

@@ -46,11 +46,8 @@ def test_it_runs_isolated_by_absolute_path_and_is_there():
 def test_the_trust_is_of_exactly_that_hook():
     """As Codex 0.169.0 counts it: sorted keys, no spaces, the event's name in lower case."""
     ((matcher),) = given()["PreToolUse"]
-    identity = {
-        "event_name": "pre_tool_use",
-        "hooks": [{"async": False, **matcher["hooks"][0]}],
-        "matcher": "*",
-    }
+    hooks = [{"async": False, **matcher["hooks"][0]}]
+    identity = {"event_name": "pre_tool_use", "hooks": hooks, "matcher": "*"}
     text = json.dumps(identity, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     ((key, trusted),) = given()["state"].items()
     assert key.endswith(":pre_tool_use:0:0")

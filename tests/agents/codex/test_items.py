@@ -170,7 +170,6 @@ def test_a_command_that_failed_by_itself_did_run(status, exit_code, did_run):
 @pytest.mark.parametrize("odd", [[], {}, 7, None])
 def test_a_word_that_is_none_is_no_error(odd):
     """What stands in a set must be hashable, and JSON's lists are not."""
-    assert (
-        items.children_named({"type": items.CALL, "tool": odd, "receiverThreadIds": ["t1"]}) == ()
-    )
+    call = {"type": items.CALL, "tool": odd, "receiverThreadIds": ["t1"]}
+    assert items.children_named(call) == ()
     assert items.spoken({"type": odd, "text": "said"}) == ""

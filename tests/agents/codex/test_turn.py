@@ -147,11 +147,8 @@ def test_nobody_is_waited_for_after_a_failure_or_an_interrupt(told, status):
 def test_a_child_that_is_closed_has_ended(told):
     told.spawn()
     close = {"type": "collabAgentToolCall", "id": "d", "tool": "closeAgent"}
-    assert told.item("completed", **close, receiverThreadIds=[CHILD], status="completed") == [
-        ToolCallAnnounced,
-        ToolCallUpdated,
-        ChildEnded,
-    ]
+    kinds = told.item("completed", **close, receiverThreadIds=[CHILD], status="completed")
+    assert kinds == [ToolCallAnnounced, ToolCallUpdated, ChildEnded]
     assert told.events[-1].outcome is Outcome.CANCELLED
     told.spawn("other")
     assert told("thread/closed", thread="other") == [ChildEnded]

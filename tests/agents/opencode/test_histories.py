@@ -53,22 +53,16 @@ def database(tmp_path):
 
 def test_calls_and_results_come_apart_in_steps(database):
     session_id = database.session()
-    database.message(
-        session_id, "user", text("go"), {"type": "text", "text": "no", "ignored": True}
-    )
-    database.message(
-        session_id,
-        "assistant",
-        STEP,
-        {"type": "reasoning", "text": "hm"},
-        tool("bash", "c1"),
-        tool("read", "c2", "error", error="File not found"),
-        text("so"),
-        STEP,
-        tool("task", "c3", metadata={"sessionId": "ses_child"}),
+    ignored = {"type": "text", "text": "no", "ignored": True}
+    database.message(session_id, "user", text("go"), ignored)
+    steps = (
+        *(STEP, {"type": "reasoning", "text": "hm"}, tool("bash", "c1")),
+        *(tool("read", "c2", "error", error="File not found"), text("so")),
+        *(STEP, tool("task", "c3", metadata={"sessionId": "ses_child"})),
         {"type": "file", "filename": "x.png", "mime": "image/png", "url": "data:,"},
         {"type": "patch", "files": []},
     )
+    database.message(session_id, "assistant", *steps)
     (read,) = read_histories(database.path)
     spoken = [(str(m.speaker), [type(p).__name__ for p in m.parts]) for m in read.history.messages]
     assert spoken == [
@@ -80,11 +74,8 @@ def test_calls_and_results_come_apart_in_steps(database):
         ("tool", ["ToolResultPart"]),
     ]
     results = [p for m in read.history.messages for p in m.parts if isinstance(p, ToolResultPart)]
-    assert [(r.status, r.text) for r in results] == [
-        ("completed", "done"),
-        ("failed", "File not found"),
-        ("completed", "done"),
-    ]
+    done, failed = ("completed", "done"), ("failed", "File not found")
+    assert [(r.status, r.text) for r in results] == [done, failed, done]
     assert results[2].child_conversation_id == "ses_child"
 
 
@@ -206,21 +197,17 @@ def test_every_call_of_the_incident_is_closed_in_the_copy_and_the_original_is_un
 def test_a_closed_call_keeps_what_was_asked_and_says_how_it_ended(tmp_path):
     database = OpenCodeDatabase(tmp_path / "opencode.db")
     session_id = database.session()
-    database.message(
-        session_id, "assistant", tool("bash", "c1", "running", metadata={"output": "x"})
-    )
+    running = tool("bash", "c1", "running", metadata={"output": "x"})
+    database.message(session_id, "assistant", running)
     made = repair_database(database.path, tmp_path / "ours", sessions=[session_id])
     database.close()
     copy = apsw.Connection(str(made.after))
     ((data,),) = copy.execute("SELECT data FROM part")
     copy.close()
-    assert json.loads(data)["state"] == {
-        "status": "error",
-        "input": {"path": "a.py"},
-        "error": INTERRUPTED,
-        "metadata": {"output": "x", "interrupted": True},
-        "time": {"start": 7, "end": 7},
-    }
+    ended = {"status": "error", "error": INTERRUPTED, "time": {"start": 7, "end": 7}}
+    metadata = {"output": "x", "interrupted": True}
+    kept = {"input": {"path": "a.py"}, "metadata": metadata}
+    assert json.loads(data)["state"] == {**ended, **kept}
     (edit,) = made.edits
     assert (edit.before, edit.after) == ("bash c1 running", f"bash c1 error: {INTERRUPTED}")
 

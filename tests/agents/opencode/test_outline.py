@@ -42,14 +42,11 @@ def test_a_session_and_its_sub_agent(tmp_path, database):
     answer(database, main)
     database.close()
     by_id = {each.session_id: each for each in found(tmp_path)}
-    assert (by_id[main].tokens, by_id[main].model, by_id[main].ending) == (1000, "glm-5", "ended")
-    assert (by_id[main].unredacted_title, by_id[main].directory, by_id[main].role) == (
-        "Title",
-        "/work",
-        "",
-    )
-    assert (by_id[child].parent_session_id, by_id[child].role) == (main, "planner")
-    assert (by_id[child].model, by_id[child].ending) == ("m", "unknown")
+    of_main, of_child = by_id[main], by_id[child]
+    assert (of_main.tokens, of_main.model, of_main.ending) == (1000, "glm-5", "ended")
+    assert (of_main.unredacted_title, of_main.directory, of_main.role) == ("Title", "/work", "")
+    assert (of_child.parent_session_id, of_child.role) == (main, "planner")
+    assert (of_child.model, of_child.ending) == ("m", "unknown")
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.agents.opencode.parts import (
-    announced,
-    history,
-    tool_kind,
-    updated,
-    usage,
-    window_of,
-)
+from upthread.agents.opencode.parts import announced, history, tool_kind, updated, usage, window_of
 from upthread.core.events import (
     ReasoningReceived,
     TextReceived,
@@ -52,26 +45,18 @@ def test_a_window_is_the_models():
 
 
 def test_a_stored_history_reads_as_it_was_said():
-    messages = [
-        {
-            "info": {"role": "user"},
-            "parts": [
-                {"type": "text", "text": "hello", "messageID": "msg_1"},
-                {"type": "text", "text": "written by OpenCode", "synthetic": True},
-            ],
-        },
-        {
-            "info": {"role": "assistant"},
-            "parts": [
-                {"type": "step-start"},
-                {"type": "reasoning", "text": "hm"},
-                tool(status="completed", output="out"),
-                {"type": "text", "text": "", "messageID": "msg_2"},
-                {"type": "text", "text": "done", "messageID": "msg_2"},
-                {"type": "painting", "colour": "blue"},
-            ],
-        },
+    asked = [
+        {"type": "text", "text": "hello", "messageID": "msg_1"},
+        {"type": "text", "text": "written by OpenCode", "synthetic": True},
     ]
+    answered = [
+        *({"type": "step-start"}, {"type": "reasoning", "text": "hm"}),
+        tool(status="completed", output="out"),
+        *({"type": "text", "text": text, "messageID": "msg_2"} for text in ("", "done")),
+        {"type": "painting", "colour": "blue"},
+    ]
+    spoken = (("user", asked), ("assistant", answered))
+    messages = [{"info": {"role": role}, "parts": parts} for role, parts in spoken]
     events = history(messages, SESSION)
     assert [type(event) for event in events] == [
         *(UserTextReplayed, ReasoningReceived, ToolCallAnnounced, ToolCallUpdated),

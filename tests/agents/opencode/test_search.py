@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text
+from tests.agents.opencode.test_version_2 import ANSWER, TABLES, TOOL
 
 from upthread.agent_stores.outline import look
 from upthread.agent_stores.text_search import Words
@@ -37,22 +38,11 @@ def test_what_version_2_stores_in_one_row_is_said_by_whom_it_is_from():
     def said(kind, message):
         return [(each.speaker, each.text) for each in said_by_version_2(kind, message, 1)]
 
-    state = {
-        "status": "completed",
-        "input": {"command": "make"},
-        "content": [{"type": "text", "text": "made"}],
-    }
-    content = [
-        {"type": "reasoning", "text": "hm"},
-        {"type": "tool", "id": "c1", "name": "bash", "state": state},
-        {"type": "text", "text": "done"},
-    ]
+    content = [{"type": "reasoning", "text": "hm"}, TOOL, {"type": "text", "text": "done"}]
+    answered = [("assistant", "hm"), ("tool", "make\nmade"), ("assistant", "done")]
     for kind, message, texts in (
         ("user", {"text": "go", "files": []}, [("user", "go")]),
-        (
-            *("assistant", {"content": content}),
-            [("assistant", "hm"), ("tool", "make\nmade"), ("assistant", "done")],
-        ),
+        ("assistant", {"content": content}, answered),
         ("shell", {"command": "ls", "output": "a"}, [("tool", "ls\na")]),
         ("compaction", {"summary": "so far"}, [("assistant", "so far")]),
         ("idle", {"outcome": "succeeded"}, []),
@@ -67,21 +57,9 @@ def test_of_a_session_of_both_versions_the_words_of_the_second_are_found(tmp_pat
     both, first = database.session(), database.session()
     for session in (both, first):
         database.message(session, "user", text("zebra of the first"))
-    database.connection.execute(
-        "CREATE TABLE session_v2 (id text, directory text, title text, time_updated integer)"
-    )
+    database.connection.execute(TABLES)
     database.connection.execute("INSERT INTO session_v2 VALUES (?, '/w', 'T', 9)", (both,))
-    database.connection.execute(
-        "CREATE TABLE session_message (id text, session_id text, type text, seq integer,"
-        " time_created integer, time_updated integer, data text)"
-    )
-    answer = {
-        "content": [{"type": "text", "text": "the answer"}],
-        "time": {"created": 1, "completed": 2},
-        "finish": "stop",
-        "model": {"id": "glm-6"},
-        "tokens": {"input": 90, "output": 10, "cache": {"read": 5, "write": 0}},
-    }
+    answer = {**ANSWER, "content": [{"type": "text", "text": "the answer"}]}
     for seq, (kind, message) in enumerate(
         (("user", {"text": "zebra of the second"}), ("assistant", answer), ("idle", {}))
     ):

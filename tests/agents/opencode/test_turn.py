@@ -68,10 +68,8 @@ def test_a_childs_words_are_its_own_and_lie_between_its_start_and_its_end():
     assert [event.text for event in of(TextReceived, events) if event.upstream_session_id == child]
     (asked,) = of(UserTextReplayed, events)
     assert asked.upstream_session_id == child
-    assert {usage.upstream_session_id for usage in of(UsageReported, events)} == {
-        turn.session,
-        child,
-    }
+    counted = {usage.upstream_session_id for usage in of(UsageReported, events)}
+    assert counted == {turn.session, child}
     returned = [u for u in of(ToolCallUpdated, events) if u.child_upstream_session_id == child]
     assert returned[-1].status == "completed"
 
@@ -85,16 +83,12 @@ def test_an_error_ends_the_turn_with_what_it_means():
     assert "invalid api key" in turn.failure.detail
 
 
-def early_error(turn):
-    error = {"name": "UnknownError", "data": {"message": "TypeError: readonly property"}}
-    turn.take("session.error", {"sessionID": turn.session, "error": error})
-
-
 def test_an_error_before_the_prompt_begins_is_its_own_only_where_it_never_begins():
     """As OpenCode 1.18.33 does with a definition it fails on: an error, and nothing after it."""
+    error = {"name": "UnknownError", "data": {"message": "TypeError: readonly property"}}
     turn, begun = new_turn("reply"), new_turn("reply")
     for each in (turn, begun):
-        early_error(each)
+        each.take("session.error", {"sessionID": each.session, "error": error})
         assert not each.is_over, "it may be an earlier prompt's last word"
     told(begun, "reply")
     for each in (turn, begun):
@@ -239,26 +233,19 @@ def test_a_sub_agent_that_stands_still_or_is_stopped_ends_the_wait():
 
 
 def task(child="ses_child", status="running", output=""):
-    state = {
-        "status": status,
-        "input": {"subagent_type": "reviewer"},
-        "metadata": {"sessionId": child} if child else {},
-        "output": output,
-    }
-    return {"type": "tool", "tool": "task", "callID": "c", "state": state}
+    state = {"status": status, "input": {"subagent_type": "reviewer"}, "output": output}
+    metadata = {"sessionId": child} if child else {}
+    return {"type": "tool", "tool": "task", "callID": "c", "state": {**state, "metadata": metadata}}
+
+
+OF_MAIN = {"upstream_session_id": "ses_main", "child_upstream_session_id": "ses_child"}
 
 
 def test_a_child_starts_with_the_call_that_names_it_and_only_once():
     family = Family("ses_main")
     family.born({"id": "ses_child", "parentID": "ses_main", "agent": "general"})
-    assert family.called(task(), "ses_main") == (
-        ChildStarted(
-            upstream_session_id="ses_main",
-            child_upstream_session_id="ses_child",
-            role="reviewer",
-            call_id="c",
-        ),
-    )
+    started = ChildStarted(**OF_MAIN, role="reviewer", call_id="c")
+    assert family.called(task(), "ses_main") == (started,)
     assert family.called(task(), "ses_main") == ()
     assert family.speaks("ses_child") == ()
 
@@ -287,13 +274,8 @@ def test_a_child_ends_with_its_call_once():
     family = Family("ses_main")
     family.called(task(), "ses_main")
     assert family.returned(task(), "ses_main") == ()
-    assert family.returned(task(status="error"), "ses_main") == (
-        ChildEnded(
-            upstream_session_id="ses_main",
-            child_upstream_session_id="ses_child",
-            outcome=Outcome.UNKNOWN,
-        ),
-    )
+    ended = ChildEnded(**OF_MAIN, outcome=Outcome.UNKNOWN)
+    assert family.returned(task(status="error"), "ses_main") == (ended,)
     assert family.returned(task(status="completed"), "ses_main") == ()
 
 

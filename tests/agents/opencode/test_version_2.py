@@ -17,27 +17,21 @@ ANSWER = {
     "time": {"created": 1, "completed": 2},
     "tokens": {"input": 90, "output": 10, "reasoning": 0, "cache": {"read": 5, "write": 0}},
 }
-TOOL = {
-    "type": "tool",
-    "id": "c1",
-    "name": "bash",
-    "state": {
-        "status": "completed",
-        "input": {"command": "make"},
-        "content": [{"type": "text", "text": "made"}],
-    },
-}
+MADE = [{"type": "text", "text": "made"}]
+STATE = {"status": "completed", "input": {"command": "make"}, "content": MADE}
+TOOL = {"type": "tool", "id": "c1", "name": "bash", "state": STATE}
+TABLES = (
+    "CREATE TABLE session_v2 (id text, directory text, title text, time_updated integer);"
+    "CREATE TABLE session_message (id text, session_id text, type text, seq integer,"
+    " time_created integer, time_updated integer, data text)"
+)
 
 
 @pytest.fixture
 def store(tmp_path):
     (tmp_path / "opencode").mkdir()
     connection = apsw.Connection(str(tmp_path / "opencode" / "opencode.db"))
-    connection.execute(
-        "CREATE TABLE session_v2 (id text, directory text, title text, time_updated integer);"
-        "CREATE TABLE session_message (id text, session_id text, type text, seq integer,"
-        " time_created integer, time_updated integer, data text)"
-    )
+    connection.execute(TABLES)
     rows = (
         ("user", {"text": "Paint the zebra", "files": []}),
         ("idle", {"outcome": "succeeded"}),

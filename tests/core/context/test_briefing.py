@@ -94,10 +94,9 @@ def test_a_briefing_tells_goal_decisions_findings_and_the_last_reply():
 def test_the_summary_of_the_last_report_stands_whole_and_in_place_of_the_reply():
     """`Your summary is the plan`, says the task of a planner: it may be all there is of it."""
     summary = "1. Write greet().\n2. Test it.\n\n## Not a heading of ours"
+    reports = [Reported("planner", PLAN)]
     told = build_briefing(
-        BriefingInputs(
-            goal="g", reports=[Reported("planner", PLAN)], summary=summary, last_reply="Planned."
-        )
+        BriefingInputs(goal="g", reports=reports, summary=summary, last_reply="Planned.")
     )
     assert "## Your last report\n1. Write greet().\n2. Test it.\n" in told
     assert "Your last reply" not in told
@@ -217,14 +216,10 @@ Do not repeat work already completed. Build on this briefing."""
 
 @pytest.mark.extended
 def test_what_is_cut_first_is_in_the_stated_order():
+    decisions = tuple(f"decision {n}" for n in range(60))
     long = BriefingInputs(
         goal="goal " * 200,
-        reports=[
-            Reported(
-                "planner",
-                Report(status="done", decisions=tuple(f"decision {n}" for n in range(60))),
-            )
-        ],
+        reports=[Reported("planner", Report(status="done", decisions=decisions))],
         last_reply="reply " * 200,
         files_read=[f"src/module_{n}.py" for n in range(90)],
     )
@@ -315,10 +310,6 @@ PROMPTS = {
 @pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
 def test_what_is_no_conversation_for_certain_is_left_in(prompt):
     assert goal_of(prompt) == prompt.strip()
-
-
-def test_a_blank_prompt_has_no_goal():
-    assert goal_of(" \n ") == ""
 
 
 @given(

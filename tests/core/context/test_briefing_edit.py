@@ -117,9 +117,8 @@ def test_too_long_a_text_changes_nothing_and_says_so():
 
 def test_a_section_that_is_not_made_any_more_still_has_the_persons_words():
     edit = BriefingEdit(sections={"Plan": EditedSection(text="- first this")})
-    assert with_edit([], edit) == (
-        Section(heading="Plan", items=("- first this",), is_edited=True),
-    )
+    section = Section(heading="Plan", items=("- first this",), is_edited=True)
+    assert with_edit([], edit) == (section,)
     assert with_edit([], BriefingEdit(sections={"Plan": EditedSection(text="")})) == ()
 
 

@@ -69,29 +69,18 @@ def test_a_turn_of_two_hundred_steps_is_one_exchange_and_pushes_nobody_out():
 
 
 def test_a_turn_without_a_prompt_is_an_exchange_of_its_own():
-    history = [
-        message_of(1, USER),
-        message_of(2, ASSISTANT),
-        message_of(3, ASSISTANT, "trn_2"),
-        message_of(4, ASSISTANT, "trn_3"),
-    ]
-    assert [seqs(newest_exchanges(reversed(history), n)) for n in (1, 2, 3)] == [
-        [4],
-        [3, 4],
-        [1, 2, 3, 4],
-    ]
+    later = [message_of(3, ASSISTANT, "trn_2"), message_of(4, ASSISTANT, "trn_3")]
+    history = [*turn(1, 1, first_seq=1), *later]
+    newest = [seqs(newest_exchanges(reversed(history), n)) for n in (1, 2, 3)]
+    assert newest == [[4], [3, 4], [1, 2, 3, 4]]
     found = list(exchanges_of(history))
     assert [each.prompt.seq if each.prompt else None for each in found] == [1, None, None]
     assert [seqs(each.reply) for each in found] == [[2], [3], [4]]
 
 
 def test_prompts_of_one_turn_are_exchanges_of_their_own():
-    history = [
-        message_of(1, USER),
-        message_of(2, USER),
-        message_of(3, ASSISTANT),
-        message_of(4, USER),
-    ]
+    speakers = (USER, USER, ASSISTANT, USER)
+    history = [message_of(seq, speaker) for seq, speaker in enumerate(speakers, 1)]
     assert seqs(newest_exchanges(reversed(history), 2)) == [2, 3, 4]
     assert [seqs(each.reply) for each in exchanges_of(history)] == [[], [3], []]
     assert list(exchanges_of([])) == []
@@ -129,10 +118,9 @@ def test_calls_are_known_by_title_and_by_what_came_of_them():
     def result(call_id, status):
         return ToolResultPart(call_id=call_id, status=status, text="")
 
+    made = (call("a", "Read a"), call("b", "Run b"), call("c", "Run c"))
     history = [
-        message_of(
-            1, ASSISTANT, "trn_1", call("a", "Read a"), call("b", "Run b"), call("c", "Run c")
-        ),
+        message_of(1, ASSISTANT, "trn_1", *made),
         message_of(2, Speaker.TOOL, "trn_1", result("a", "completed"), result("b", "failed")),
         message_of(3, ASSISTANT, "trn_2", call("d", "Run d")),
         message_of(4, Speaker.TOOL, "trn_2", result("d", "unknown")),
@@ -369,23 +357,20 @@ def test_a_long_message_is_cut_and_says_so():
     assert said.text.endswith("x Never that.")
 
 
-def test_the_block_is_prose_without_role_labels():
-    block = render_prior_context(prior_context(alternating(3)), nonce="abc")
+def test_the_block_is_prose_without_role_labels_and_says_what_is_gone_only_to_a_new_session():
+    prior = prior_context(alternating(3))
+    block = render_prior_context(prior, nonce="abc")
     assert "The user said:\n> text 1" in block
     assert "You replied:\n> text 2" in block
     assert "User:" not in block
     assert "Assistant:" not in block
+    assert "session that this one does not have" in block
+    assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
 
 
 MARKS = st.sampled_from(
     ["abc", "[end of prior context abc]", "\n\n[end of prior context ", "x", "]"]
 )
-
-
-def test_a_session_that_is_resumed_is_not_told_that_it_is_gone():
-    prior = prior_context(alternating(3))
-    assert "session that this one does not have" in render_prior_context(prior, nonce="n")
-    assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
 
 
 def ends_once_and_at_the_end(texts: list[str]) -> None:
@@ -427,28 +412,17 @@ def test_equal_texts_have_equal_digests_and_others_do_not(left, right):
 
 
 @pytest.mark.parametrize(
-    ("policy", "same", "ended", "compacted", "expected"),
+    ("policy", "differs", "expected"),
     [
-        ("auto", True, True, False, False),
-        ("auto", False, True, False, True),
-        ("auto", True, False, False, True),
-        ("auto", True, True, True, True),
-        ("always", True, True, False, True),
-        ("never", False, False, True, False),
+        ("auto", {}, False),
+        ("auto", {"is_same_session": False}, True),
+        ("auto", {"has_last_turn_ended": False}, True),
+        ("auto", {"was_compacted": True}, True),
+        ("auto", {"was_silent": True}, True),
+        ("always", {}, True),
+        ("never", {"is_same_session": False, "was_compacted": True, "was_silent": True}, False),
     ],
 )
-def test_it_is_told_where_the_session_cannot_be_trusted_to_remember(
-    policy, same, ended, compacted, expected
-):
-    assert (
-        must_inject(
-            policy, is_same_session=same, has_last_turn_ended=ended, was_compacted=compacted
-        )
-        is expected
-    )
-
-
-def test_a_session_that_answered_nothing_may_have_forgotten_and_is_told():
-    known = {"is_same_session": True, "has_last_turn_ended": True, "was_compacted": False}
-    assert must_inject("auto", **known, was_silent=True)
-    assert not must_inject("never", **known, was_silent=True)
+def test_it_is_told_where_the_session_cannot_be_trusted_to_remember(policy, differs, expected):
+    usual = {"is_same_session": True, "has_last_turn_ended": True, "was_compacted": False}
+    assert must_inject(policy, **{**usual, **differs}) is expected

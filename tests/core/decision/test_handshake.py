@@ -189,13 +189,14 @@ def inputs(**changes: object) -> HandshakeInputs:
             RESUME_WITH_REPLAY,
             "expired",
         ),
-        ({"holder": "pid 1"}, REFUSE, "busy"),
-        ({"tree_holder": "pid 1"}, REFUSE, "tree_busy"),
+        # A refusal comes before what else there is.
+        ({"holder": "pid 1", "is_fresh_asked": True}, REFUSE, "busy"),
+        ({"tree_holder": "pid 1", "continuity": "fresh"}, REFUSE, "tree_busy"),
         (spent(9), REFUSE, "tokens_max"),
         (spent(8), RESUME, "unchanged"),
         ({"callers": (OWN,)}, REFUSE, "own_or_ancestor"),
         ({"callers": (OWN, OTHER)}, REFUSE, "own_or_ancestor"),
-        ({"callers": (OTHER,) * 3}, REFUSE, "depth"),
+        ({"callers": (OTHER,) * 3, "current_agent": None}, REFUSE, "depth"),
         ({"callers": (OTHER,) * 2}, RESUME, "unchanged"),
         ({"callers": (OTHER,), "depth_max": 1}, REFUSE, "depth"),
         # The base rule: 0; 1 to 5; more than 5; any critical one.
@@ -221,6 +222,8 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"freshness": Freshness(agent_version=MOVED)}, RESUME, "agent_changed"),
         ({"freshness": Freshness(model=MOVED)}, RESUME, "agent_changed"),
         ({"freshness": Freshness(git_fault="fatal: …")}, RESUME, "git_unknown"),
+        # Who asks again may know better; that nothing has changed would be wrong.
+        ({"agent_limit": AgentLimit(reason=Outcome.CREDIT_EXHAUSTED)}, RESUME, "agent_limited"),
         (priced(69_999), RESUME, "unchanged"),
         (FULL, START_FRESH, "nearly_full"),
         ({**FULL, "relays": 2}, START_FRESH, "nearly_full"),
@@ -345,9 +348,13 @@ def test_every_reason_has_words_for_a_person():
     assert not is_known("from_the_future")
 
 
-def test_refusals_of_a_call_stand_first_in_the_table():
-    assert tuple(rule.reason for rule in RULES[:5]) == REFUSALS
-    assert RULES[-1].decision == RESUME
+def test_every_rule_leads_to_a_known_decision_and_says_why():
+    assert {rule.decision for rule in RULES} == set(DECISIONS)
+    assert all(rule.says and not rule.says.endswith(".") for rule in RULES)
+
+
+def test_each_refusal_has_a_cure_and_nothing_else_has():
+    assert all(bool(rule.hint) == (rule.decision == REFUSE) for rule in RULES)
 
 
 def test_a_link_opened_for_a_relay_is_known_by_its_reason():

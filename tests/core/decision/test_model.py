@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from tests.core.decision.test_handshake import INPUTS
+from tests.core.decision.test_handshake import INPUTS, inputs
 
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.decision.freshness import (
@@ -21,7 +21,6 @@ from upthread.core.decision.model import (
     CALLER_DEPTH_MAX,
     DECISIONS,
     AgentLimit,
-    HandshakeInputs,
     Limits,
     RecordFacts,
     freshness_in,
@@ -63,33 +62,13 @@ def test_what_a_decision_rested_on_is_read_back_from_the_store():
     price = Price(
         resume=Tokens(count=9, is_estimate=True), fixed=own, cache="warm", window_tokens=10
     )
-    inputs = HandshakeInputs(
-        conversation_id=ConversationId("con_1"),
-        agent="rehearsal",
-        continuity="auto",
-        freshness=found,
-        price=price,
-        surroundings=Surroundings(working_directory="/w", agent="rehearsal"),
-        agent_limit=AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7),
-    )
-    stored = decode_json(encode_json(decide(inputs).inputs))
+    limit = AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7)
+    here = Surroundings(working_directory="/w", agent="rehearsal")
+    decided = decide(inputs(freshness=found, price=price, surroundings=here, agent_limit=limit))
+    stored = decode_json(encode_json(decided.inputs))
     assert freshness_in(stored) == found
     assert price_in(stored) == inputs_from(stored).price == price
-    assert limit_in(stored) == AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7)
-
-
-def test_a_session_of_a_limited_agent_is_asked_all_the_same_and_that_is_said():
-    """Who asks again may know better; that nothing has changed would be wrong."""
-    inputs = HandshakeInputs(
-        conversation_id=ConversationId("con_1"),
-        agent="rehearsal",
-        continuity="auto",
-        turns=1,
-        current_agent="rehearsal",
-        agent_limit=AgentLimit(reason=Outcome.CREDIT_EXHAUSTED),
-    )
-    decided = decide(inputs)
-    assert (decided.decision, decided.reasons[0]) == ("resume", "agent_limited")
+    assert limit_in(stored) == limit
 
 
 def test_a_limit_lasts_until_its_time_or_until_the_agent_is_asked():
@@ -106,10 +85,10 @@ def test_a_decision_that_was_stored_without_them_rested_on_nothing():
         assert limit_in(stored) is None
 
 
-@given(inputs=INPUTS)
-def test_inputs_are_read_back_as_they_were_stored_but_for_what_is_looked_at_anew(inputs):
-    stored = decode_json(encode_json(dict(worth_keeping(inputs))))
-    assert inputs_from(stored) == replace(inputs, freshness=NOTHING_KNOWN, surroundings=None)
+@given(drawn=INPUTS)
+def test_inputs_are_read_back_as_they_were_stored_but_for_what_is_looked_at_anew(drawn):
+    stored = decode_json(encode_json(dict(worth_keeping(drawn))))
+    assert inputs_from(stored) == replace(drawn, freshness=NOTHING_KNOWN, surroundings=None)
 
 
 def test_whether_it_was_looked_is_known_by_the_surroundings():
@@ -119,21 +98,11 @@ def test_whether_it_was_looked_is_known_by_the_surroundings():
 
 
 def test_what_the_record_lacked_is_read_back_with_the_decision():
-    lacking = HandshakeInputs(
-        conversation_id=ConversationId("con_1"),
-        agent="rehearsal",
-        continuity="auto",
-        turns_lacking=2,
-        not_compared="it cannot be read",
-    )
+    lacking = inputs(turns_lacking=2, not_compared="it cannot be read")
     stored = decode_json(encode_json(worth_keeping(lacking)))
     assert lacking_in(stored) == (2, "it cannot be read")
     assert inputs_from(stored).turns_lacking == 2
-    assert lacking_in(worth_keeping(replace(lacking, turns_lacking=None, not_compared=""))) == (
-        0,
-        "",
-    )
-    assert lacking_in(None) == (0, "")
+    assert lacking_in(worth_keeping(inputs())) == lacking_in(None) == (0, "")
     assert lacking_in({"turns_lacking": "2", "not_compared": 1}) == (0, "")
 
 
@@ -160,51 +129,36 @@ def facts(last: TurnView | None, link: Link | None = LINK) -> RecordFacts:
 
 
 def test_a_conversation_that_never_worked_has_no_session_and_nothing_before_it():
-    inputs = facts(None, link=None).inputs(continuity="auto", agent="codex")
-    assert (inputs.current_agent, inputs.condition_before, inputs.was_interrupted) == (
-        None,
-        None,
-        False,
-    )
-    assert inputs.depth_max == CALLER_DEPTH_MAX
+    found = facts(None, link=None).inputs(continuity="auto", agent="codex")
+    assert (found.current_agent, found.condition_before) == (None, None)
+    assert (found.was_interrupted, found.depth_max) == (False, CALLER_DEPTH_MAX)
 
 
 def test_what_the_record_says_and_who_asks_are_inputs():
     view = TurnView(state=TurnState.ENDED, intended=INTENDED, ended=TurnEnded(outcome=Outcome.OK))
-    inputs = facts(view).inputs(
-        continuity="resume",
-        agent="codex",
-        callers=(ConversationId("con_2"),),
-        condition_now="d2",
-        holder="pid 1",
-    )
-    assert (inputs.current_agent, inputs.agent, inputs.turns) == ("opencode", "codex", 2)
-    assert (inputs.condition_before, inputs.condition_now) == ("d1", "d2")
-    assert (inputs.holder, inputs.other_host, inputs.continuity) == ("pid 1", "far", "resume")
-    assert inputs.callers == ("con_2",)
+    asks = {"callers": (ConversationId("con_2"),), "condition_now": "d2", "holder": "pid 1"}
+    found = facts(view).inputs(continuity="resume", agent="codex", **asks)
+    assert (found.current_agent, found.agent, found.turns) == ("opencode", "codex", 2)
+    assert (found.condition_before, found.condition_now) == ("d1", "d2")
+    assert (found.holder, found.other_host, found.continuity) == ("pid 1", "far", "resume")
+    assert found.callers == ("con_2",)
 
 
 @pytest.mark.parametrize(
     ("view", "is_cut_off"),
     [
         (TurnView(state=TurnState.SENT, intended=INTENDED), True),
-        (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.PROCESS_DIED)), True),
-        (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.CANCELLED)), True),
-        (
-            TurnView(state=TurnState.PARKED, parked=TurnParked(reason="permission", detail="")),
-            False,
-        ),
+        (TurnView(state=TurnState.PARKED, parked=PARKED), False),
     ],
 )
-def test_a_turn_was_cut_off_when_it_is_open_killed_or_cancelled(view, is_cut_off):
-    assert view.was_cut_off is is_cut_off
-    inputs = facts(view).inputs(continuity="auto", agent="opencode")
-    assert inputs.was_interrupted is is_cut_off
+def test_a_turn_that_was_cut_off_interrupted_what_comes_next(view, is_cut_off):
+    found = facts(view).inputs(continuity="auto", agent="opencode")
+    assert found.was_interrupted is view.was_cut_off is is_cut_off
 
 
 @pytest.mark.parametrize("sends", [0, 1])
 def test_no_session_heard_of_a_turn_that_was_cut_off_before_its_prompt_left(sends):
     died = TurnEnded(outcome=Outcome.PROCESS_DIED)
     view = TurnView(state=TurnState.ENDED, ended=died, sends=sends)
-    inputs = facts(view).inputs(continuity="auto", agent="opencode")
-    assert inputs.was_unheard is (sends == 0)
+    found = facts(view).inputs(continuity="auto", agent="opencode")
+    assert found.was_unheard is (sends == 0)

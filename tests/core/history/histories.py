@@ -21,13 +21,8 @@ from upthread.core.types import (
 
 WORDS = ("plan", "done", "ok ", " run\n", "é", "日本", "\x00", "\ud83d", "<x>", "a" * 60, "end.")
 ARGUMENTS = (
-    None,
-    {},
-    {"path": "a.py"},
-    [1, 2],
-    "text",
-    {"n": float("nan")},
-    {"x\udc00": ["\ud800"]},
+    *(None, {}, {"path": "a.py"}, [1, 2], "text"),
+    *({"n": float("nan")}, {"x\udc00": ["\ud800"]}),
 )
 TITLES = ("read", "git push --force", "", "ünïcode", "x" * 90)
 
@@ -139,15 +134,8 @@ class Histories:
         return [*messages[:at], message(messages[at].speaker, *parts), *messages[at + 1 :]]
 
     _DAMAGES = (
-        _cut,
-        _cut_in_a_message,
-        _remove,
-        _double,
-        _shuffle,
-        _swap,
-        _double_message,
-        _other_speaker,
-        _add,
+        *(_cut, _cut_in_a_message, _remove, _double, _shuffle, _swap),
+        *(_double_message, _other_speaker, _add),
     )
 
     def _text(self) -> TextPart:

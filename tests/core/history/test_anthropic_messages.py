@@ -3,49 +3,30 @@
 from __future__ import annotations
 
 import pytest
+from tests.testing.test_rehearsal_model_history_rules import (
+    REPLY,
+    SERVER_RESULT,
+    SERVER_USE,
+    TOOLS,
+    USER,
+    assistant,
+    image,
+    result,
+    text,
+    thought,
+    use,
+    user,
+)
 
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.rules import violations
 
-USER = {"role": "user", "content": "hi"}
-REPLY = {"role": "assistant", "content": "hello"}
-TOOLS = [{"name": "read"}]
+
+def thinking(*messages: object):
+    return {"messages": list(messages), "thinking": {"type": "enabled"}}
 
 
-def text(words="hello"):
-    return {"type": "text", "text": words}
-
-
-def use(use_id="t1", **more):
-    return {"type": "tool_use", "id": use_id, "name": "read", "input": {}, **more}
-
-
-def result(use_id="t1"):
-    return {"type": "tool_result", "tool_use_id": use_id, "content": "ok"}
-
-
-def thinking(signature="signed"):
-    return {"type": "thinking", "thinking": "hm", "signature": signature}
-
-
-def assistant(*blocks: object):
-    return {"role": "assistant", "content": list(blocks)}
-
-
-def user(*blocks: object):
-    return {"role": "user", "content": list(blocks)}
-
-
-def image(kind):
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": ""}}
-
-
-def search(use_id="s1"):
-    return {"type": "server_tool_use", "id": use_id, "name": "web_search", "input": {}}
-
-
-FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
-ON = {"thinking": {"type": "enabled"}}
+ANSWERED = [USER, assistant(use()), user(result())]
 
 # rule: (where, a request that breaks it, one that keeps it); `tools` are defined unless said.
 EXAMPLES = {
@@ -68,16 +49,8 @@ EXAMPLES = {
         [USER, assistant(use("t1"), use("t2")), user(result("t1"))],
         [USER, assistant(use("t1"), use("t2")), user(result("t2")), user(result("t1"))],
     ),
-    "results_have_their_use": (
-        2,
-        [USER, REPLY, user(result())],
-        [USER, assistant(use()), user(result())],
-    ),
-    "one_result_for_a_use": (
-        2,
-        [USER, assistant(use()), user(result(), result())],
-        [USER, assistant(use()), user(result())],
-    ),
+    "results_have_their_use": (2, [USER, REPLY, user(result())], ANSWERED),
+    "one_result_for_a_use": (2, [USER, assistant(use()), user(result(), result())], ANSWERED),
     "use_ids_differ": (
         3,
         [USER, assistant(use()), user(result()), assistant(use()), user(result())],
@@ -96,30 +69,26 @@ EXAMPLES = {
     "text_says_something": (0, [user(text(" \n"))], [user(text("x"))]),
     "content_is_there": (0, [user(), REPLY], [USER, assistant()]),
     "the_end_is_trimmed": (1, [USER, assistant(text("so "))], [USER, assistant(text("so")), USER]),
-    "thinking_is_signed": (1, [USER, assistant(thinking(""))], [USER, assistant(thinking())]),
+    "thinking_is_signed": (
+        1,
+        [USER, assistant(thought(signature=""))],
+        [USER, assistant(thought())],
+    ),
     "thinking_comes_before_uses": (
         1,
-        [USER, assistant(use(), thinking()), user(result())],
-        [USER, assistant(thinking(), use()), user(result())],
+        [USER, assistant(use(), thought()), user(result())],
+        [USER, assistant(thought(), use()), user(result())],
     ),
     "server_uses_are_answered": (
         1,
-        [USER, assistant(search())],
-        [USER, assistant(search(), FOUND)],
+        [USER, assistant(SERVER_USE)],
+        [USER, assistant(SERVER_USE, SERVER_RESULT)],
     ),
     "images_are_of_known_type": (0, [user(image("image/bmp"))], [user(image("image/png"))]),
 }
 REQUESTS = {
-    "tools_are_defined": (
-        None,
-        {"messages": [USER, assistant(use()), user(result())]},
-        {"messages": [USER]},
-    ),
-    "the_user_ends": (
-        1,
-        {"messages": [USER, REPLY], **ON},
-        {"messages": [USER, REPLY, USER], **ON},
-    ),
+    "tools_are_defined": (None, {"messages": ANSWERED}, {"messages": [USER]}),
+    "the_user_ends": (1, thinking(USER, REPLY), thinking(USER, REPLY, USER)),
     **{
         name: (where, {"messages": broken, "tools": TOOLS}, {"messages": kept, "tools": TOOLS})
         for name, (where, broken, kept) in EXAMPLES.items()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.core.history.histories import call, result, text
 from tests.core.messages import stored
@@ -16,13 +18,7 @@ from upthread.core.history.fork_points import (
     with_children,
 )
 from upthread.core.turns.effects import effects_of
-from upthread.core.types import (
-    ConversationId,
-    ErasedPart,
-    Speaker,
-    ToolResultPart,
-    UnknownPart,
-)
+from upthread.core.types import ConversationId, ErasedPart, Speaker, UnknownPart
 from upthread.errors import UsageError
 
 
@@ -72,26 +68,16 @@ def test_a_result_refers_to_the_copy_of_its_child_or_to_none():
     copied, left = ConversationId("con_copied"), ConversationId("con_left")
     given = messages(
         ("user", text("a")),
-        (
-            "tool",
-            ToolResultPart(call_id="x", status="completed", text="t", child_conversation_id=copied),
-        ),
-        (
-            "tool",
-            ToolResultPart(call_id="y", status="completed", text="t", child_conversation_id=left),
-        ),
+        ("tool", replace(result("x"), child_conversation_id=copied)),
+        ("tool", replace(result("y"), child_conversation_id=left)),
         ("tool", result("z")),
     )
     forked = with_children(given, {copied: ConversationId("con_new")})
     children = [m.parts[0].child_conversation_id for m in forked[1:]]
     assert children == ["con_new", None, None]
     elsewhere = {"call_id": "y", "conversation_id": left}
-    assert [m.parts[1:] for m in forked] == [
-        (),
-        (),
-        (UnknownPart(kind=CHILD_ELSEWHERE, raw=elsewhere),),
-        (),
-    ]
+    note = UnknownPart(kind=CHILD_ELSEWHERE, raw=elsewhere)
+    assert [m.parts[1:] for m in forked] == [(), (), (note,), ()]
     assert children_in(given) == (copied, left)
 
 

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.testing.test_rehearsal_model_history_rules import (
+    REPLY,
+    USER,
+    answer,
+    call,
+    calls,
+    picture,
+)
 
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES, is_json_object
 from upthread.core.history.rules import violations
-
-USER = {"role": "user", "content": "hi"}
-REPLY = {"role": "assistant", "content": "hello"}
-
-
-def call(call_id="c1", name="read", arguments: object = "{}"):
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def calls(*made: object, content=None):
-    return {"role": "assistant", "content": content, "tool_calls": list(made)}
-
-
-def answer(call_id="c1"):
-    return {"role": "tool", "tool_call_id": call_id, "content": "ok"}
-
-
-def picture(url):
-    return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
-
 
 KEPT = [USER, calls(call("c1"), call("c2")), answer("c2"), answer("c1"), REPLY]
 EXAMPLES = {

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.testing.test_rehearsal_model_history_rules import REASONING as THOUGHT
+from tests.testing.test_rehearsal_model_history_rules import USER, output
+from tests.testing.test_rehearsal_model_history_rules import item as call
 
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES, OUTPUT_OF
 from upthread.core.history.rules import violations
 
-USER = {"role": "user", "content": "hi"}
 REPLY = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
-
-
-def call(call_id="c1", kind="function_call", **more):
-    return {"type": kind, "call_id": call_id, "name": "read", "arguments": "{}", **more}
-
-
-def output(call_id="c1", kind="function_call_output"):
-    return {"type": kind, "call_id": call_id, "output": "ok"}
-
-
 EXAMPLES = {
     "there_is_an_item": (None, {"input": []}),
     "text_is_unicode": (0, {"input": [{"role": "user", "content": "a\ud83dz"}]}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
 
@@ -50,6 +52,9 @@ HISTORY = history(
 )
 
 
+NO_OUTPUT = {"content": "(no output)"}
+
+
 def test_anthropic_gets_results_first_and_joined_neighbours():
     assert as_anthropic_messages(HISTORY) == [
         {
@@ -66,12 +71,7 @@ def test_anthropic_gets_results_first_and_joined_neighbours():
         {
             "role": "user",
             "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "c1",
-                    "content": "(no output)",
-                    "is_error": True,
-                },
+                {**NO_OUTPUT, "type": "tool_result", "tool_use_id": "c1", "is_error": True},
                 {"type": "text", "text": "[file: file:///x.png (image/png)]"},
                 {"type": "text", "text": "[file: y]"},
             ],
@@ -81,20 +81,15 @@ def test_anthropic_gets_results_first_and_joined_neighbours():
 
 
 def test_chat_gets_a_message_for_each_result():
+    function = {"name": "ls_-l", "arguments": '{"arguments":["a"]}'}
     assert as_chat_messages(HISTORY) == [
         {"role": "user", "content": "[prior]\n\ngo"},
         {
             "role": "assistant",
             "content": "I look.",
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "ls_-l", "arguments": '{"arguments":["a"]}'},
-                }
-            ],
+            "tool_calls": [{"id": "c1", "type": "function", "function": function}],
         },
-        {"role": "tool", "tool_call_id": "c1", "content": "(no output)"},
+        {**NO_OUTPUT, "role": "tool", "tool_call_id": "c1"},
         {"role": "user", "content": "[file: file:///x.png (image/png)]\n\n[file: y]"},
         {"role": "assistant", "content": "done \n"},
     ]
@@ -102,14 +97,8 @@ def test_chat_gets_a_message_for_each_result():
 
 def test_responses_gets_calls_and_outputs_as_items():
     items = as_responses_input(HISTORY)
-    assert [item["type"] for item in items] == [
-        "message",
-        "message",
-        "function_call",
-        "function_call_output",
-        "message",
-        "message",
-    ]
+    kinds = ["message"] * 2 + ["function_call", "function_call_output"] + ["message"] * 2
+    assert [item["type"] for item in items] == kinds
     assert items[2]["arguments"] == '{"arguments":["a"]}'
 
 
@@ -146,8 +135,6 @@ def test_a_name_takes_the_pattern_of_the_providers(title, name):
 
 
 def test_a_call_of_no_name_and_no_kind_has_one_all_the_same():
-    from dataclasses import replace
-
     assert tool_name(replace(call("c", ""), tool_kind="")) == "tool"
 
 

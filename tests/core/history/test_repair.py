@@ -259,13 +259,9 @@ def test_a_call_stored_twice_is_kept_once_and_a_second_call_under_its_id_gets_it
         message("tool", result("c", "was read")),
     )
     repaired = repair(twice)
-    calls = [part for each in repaired.history.messages for part in each.parts]
-    assert [part.call_id for part in calls if isinstance(part, ToolCallPart)] == [
-        "c",
-        "c~2",
-        "c~4",
-        "c~3",
-    ]
+    parts = [part for each in repaired.history.messages for part in each.parts]
+    call_ids = [part.call_id for part in parts if isinstance(part, ToolCallPart)]
+    assert call_ids == ["c", "c~2", "c~4", "c~3"]
 
 
 def test_the_first_of_two_results_stays():
@@ -320,17 +316,13 @@ SOUND = (
 )
 
 
-def test_of_a_sound_history_nothing_is_told():
-    assert damage_told(SOUND) == ""
-    assert damage_told(()) == ""
+def test_of_a_sound_history_and_of_a_cut_before_the_first_user_nothing_is_told():
+    assert damage_told(SOUND) == damage_told(()) == ""
+    assert damage_told((SOUND[2], SOUND[3], *SOUND)) == ""
+    assert damage_told((SOUND[2],)) == ""
 
 
 def test_a_call_without_a_result_is_told():
     told = damage_told((SOUND[0], SOUND[1]))
     assert "call c1 (git push) has no result" in told
     assert "look before you do it again" in told
-
-
-def test_a_cut_before_the_first_user_is_no_damage():
-    assert damage_told((SOUND[2], SOUND[3], *SOUND)) == ""
-    assert damage_told((SOUND[2],)) == ""

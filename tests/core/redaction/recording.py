@@ -11,11 +11,7 @@ from tests.support.secret_corpus import FORMS, sample_of
 
 RECORDED = Path(__file__).parent / "recorded"
 
-_WANTED = {
-    "PKCS 1": "id_rsa.pem",
-    "OpenSSH": "id_deploy",
-    "PuTTY": "id.ppk",
-}
+_WANTED = {"PKCS 1": "id_rsa.pem", "OpenSSH": "id_deploy", "PuTTY": "id.ppk"}
 _WRITTEN = (
     '  db_password: "«<P3>»"',
     "spring.datasource.password=«<P2>»",

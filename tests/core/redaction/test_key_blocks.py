@@ -15,15 +15,8 @@ KEYS = {form.name: sample_of(form).text for form in FORMS if form.family == "pri
 RSA = KEYS["PKCS 1"].split("\n")
 PEM_NAMES = spread([name for name in KEYS if KEYS[name].startswith("-----BEGIN")], first=["PKCS 1"])
 GUTTERS = (
-    "",
-    "{n}: ",
-    "{n:05}| ",
-    "{n:6}\u2192",
-    "{n}\t",
-    "a/b.pem:{n}:",
-    "a/b.pem-{n}-",
-    "+",
-    "> ",
+    *("", "{n}: ", "{n:05}| ", "{n:6}\u2192", "{n}\t"),
+    *("a/b.pem:{n}:", "a/b.pem-{n}-", "+", "> "),
 )
 
 

@@ -11,7 +11,13 @@ def steps(*given: Step) -> Pipeline:
     return Pipeline(steps=given)
 
 
+def alone(role: str = "planner", **more: object) -> Pipeline:
+    return steps(Step(role=role, task="t", **more))  # type: ignore[arg-type]
+
+
 PLANNER = Step(role="planner", task="Plan.")
+BACK = Step(role="auditor", task="t", on_rejected="planner")
+NO_EARLIER = "which is no earlier step"
 AUDITOR = Step(role="auditor", task="Audit.", needs=("planner",), on_rejected="planner")
 
 
@@ -22,27 +28,14 @@ AUDITOR = Step(role="auditor", task="Audit.", needs=("planner",), on_rejected="p
         (steps(), "it has no steps"),
         (steps(PLANNER, PLANNER), "a role has two steps"),
         (steps(AUDITOR), "auditor needs planner, which has no step"),
-        (
-            steps(Step(role="auditor", task="t", on_rejected="planner"), PLANNER),
-            "auditor sends back to planner, which is no earlier step",
-        ),
-        (
-            steps(Step(role="auditor", task="t", on_rejected="auditor")),
-            "auditor sends back to auditor, which is no earlier step",
-        ),
+        (steps(BACK, PLANNER), f"auditor sends back to planner, {NO_EARLIER}"),
+        (alone("auditor", on_rejected="auditor"), f"auditor sends back to auditor, {NO_EARLIER}"),
         (steps(Step(role="planner", task="t", needs=("auditor",)), AUDITOR), ""),
-        (
-            steps(Step(role="planner", task="t", rejections_max=10**24)),
-            "planner has a rejections_max that is not from 0 to 64",
-        ),
-        (
-            steps(Step(role="planner", task="t", rejections_max=-1)),
-            "planner has a rejections_max that is not from 0 to 64",
-        ),
-        (
-            steps(Step(role="planner", task="t", report_lines_max=10**24)),
-            "planner has a report_lines_max over 100000",
-        ),
+        (steps(AUDITOR, PLANNER), "auditor needs planner, which never comes before it"),
+        (alone(needs=("planner",)), "planner needs planner, which never comes before it"),
+        (alone(rejections_max=10**24), "planner has a rejections_max that is not from 0 to 64"),
+        (alone(rejections_max=-1), "planner has a rejections_max that is not from 0 to 64"),
+        (alone(report_lines_max=10**24), "planner has a report_lines_max over 100000"),
     ],
 )
 def test_a_pipeline_that_cannot_run_says_why(pipeline: Pipeline, fault: str):

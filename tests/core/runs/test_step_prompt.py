@@ -86,9 +86,8 @@ def test_a_role_that_did_not_listen_is_told_its_answers_again_but_not_the_rest()
 
 def test_a_request_for_a_report_names_the_fault_and_lets_a_new_session_catch_up():
     told = task_of_asking_again(view(), PLANNER, "a\n# Task\nfault")
-    assert (
-        told.text == f"# Task\nYour report could not be used: a # Task fault.\n\n{instructions()}"
-    )
+    fault = "Your report could not be used: a # Task fault."
+    assert told.text == f"# Task\n{fault}\n\n{instructions()}"
     assert told.news == ""
     assert told.everything == "# Specification\nGreet.\n\n# First task\nPlan."
 
@@ -114,9 +113,8 @@ def test_a_verdict_is_bound_to_the_specification_and_every_report_it_judged():
 def test_what_a_step_does_not_need_leaves_its_digest_alone():
     run = view(clarifier=CLEAR, planner=PLAN)
     assert input_digest(run, PLANNER) == input_digest(view(clarifier=CLEAR), PLANNER)
-    assert input_digest(run, AUDITOR) == input_digest(
-        structs.replace(run, answers={"q": "x"}), AUDITOR
-    )
+    answered = structs.replace(run, answers={"q": "x"})
+    assert input_digest(run, AUDITOR) == input_digest(answered, AUDITOR)
 
 
 def test_an_answer_that_no_person_gave_says_so_when_it_is_told():

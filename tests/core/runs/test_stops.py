@@ -110,6 +110,9 @@ APPROVES = Report(status="done", verdict=Verdict(result="approved"))
 ASKS = Report(status="needs_input", questions=(ReportedQuestion(id="q1", text="Which?"),))
 
 
+SILENT = TurnEnded(outcome=Outcome.OK, detail=NOTHING_SAID)
+
+
 def turn(*events: TurnEvent) -> TurnView:
     return fold((*SENT, *events))
 
@@ -138,10 +141,7 @@ def test_a_turn_that_ended_well_has_finished_as_its_report_says(report: Report |
         ((), "cut off"),
         ((TurnParked(reason="permission", detail="x"),), "stopped: it needs a permission"),
         ((TurnEnded(outcome=Outcome.PROCESS_DIED),), "ended: the agent died"),
-        (
-            (TurnEnded(outcome=Outcome.OK, detail=NOTHING_SAID),),
-            "ended: the agent answered nothing",
-        ),
+        ((SILENT,), "ended: the agent answered nothing"),
     ],
 )
 def test_any_other_has_not(events: tuple[TurnEvent, ...], how: str):

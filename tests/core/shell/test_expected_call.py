@@ -176,13 +176,10 @@ def test_a_title_that_only_holds_a_shells_name_is_none(title):
 def test_the_lines_of_a_call_are_told_each_once_with_where_they_run():
     told = Told(tool_kind="execute", arguments={"command": "make", "workdir": "a"})
     other = Told(tool_kind="execute", arguments={"command": ["git", "push"], "cwd": 7})
-    assert foreseen([told, other, structs.replace(told, title="x")]).lines == (
-        ("make", "a"),
-        ("git push", ""),
-    )
-    assert foreseen([Told(title="`./ship.sh` ", tool_kind="execute"), Told()]).lines == (
-        ("./ship.sh", ""),
-    )
+    lines = foreseen([told, other, structs.replace(told, title="x")]).lines
+    assert lines == (("make", "a"), ("git push", ""))
+    ship = Told(title="`./ship.sh` ", tool_kind="execute")
+    assert foreseen([ship, Told()]).lines == (("./ship.sh", ""),)
     assert foreseen([Told(title="Read README", tool_kind="read")]).lines == ()
 
 

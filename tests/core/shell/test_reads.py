@@ -85,15 +85,8 @@ def test_no_line_is_too_odd_to_be_read(line):
 
 KNOWN = [
     *(way for way in WAYS if not way.startswith(("rg ", "perl "))),
-    *(
-        "rg main a.py",
-        "rg --files",
-        "cat a.py | grep x",
-        "grep -rn x a.py",
-        "",
-        "# cat b.py",
-        "X=1",
-    ),
+    *("rg main a.py", "rg --files", "cat a.py | grep x", "grep -rn x a.py"),
+    *("", "# cat b.py", "X=1"),
     *("echo hello", 'echo "$HOME"', "ls -la src", "cd src && ls", "mkdir -p x && touch x/y", "pwd"),
     *("git status --short", "git -C . log --oneline -3", 'git commit -m "$said"'),
     *("find . -name '*.py'", "sed -i s/a/b/ b.py", "rm -rf build", "test -f b.py && echo yes"),
@@ -165,8 +158,6 @@ def test_what_is_substituted_is_read():
 
 def test_a_loop_is_its_body_for_each_word():
     line = "for f in a.py b.py; do cat $f ${f} $file; done"
-    assert [each.strip() for each in looped_over(line)] == [
-        "cat a.py a.py $file;",
-        "cat b.py b.py $file;",
-    ]
+    bodies = [each.strip() for each in looped_over(line)]
+    assert bodies == ["cat a.py a.py $file;", "cat b.py b.py $file;"]
     assert [*looped_over("for f in $(ls); do cat $f; done")] == []

@@ -1,17 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.messages import stored
+from tests.core.turns.events import CHILD, CHILD_STARTED, OWN, asked, call, held, result, said
 
-from upthread.core.events import (
-    AgentEvent,
-    ChildEnded,
-    ChildStarted,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UsageReported,
-    UserTextReplayed,
-)
+from upthread.core.events import ChildEnded
 from upthread.core.turns.hooked_call import (
     PROMPT_CHARACTERS_MAX,
     CutOffTurn,
@@ -30,11 +22,7 @@ from upthread.core.types import (
     Speaker,
     TextPart,
     TurnId,
-    UpstreamSessionId,
 )
-
-OWN = UpstreamSessionId("ses_own")
-CHILD = UpstreamSessionId("ses_child")
 
 
 def turn_in(events, known=(), *, redact=str, **sought) -> StoredTurn | None:
@@ -45,14 +33,6 @@ def last_turn(events, known=(), **sought) -> StoredTurn:
     turn = turn_in(events, known, **sought)
     assert turn is not None
     return turn
-
-
-def asked(text: str) -> AgentEvent:
-    return UserTextReplayed(upstream_session_id=OWN, text=text)
-
-
-def said(text: str, session: UpstreamSessionId = OWN) -> AgentEvent:
-    return TextReceived(upstream_session_id=session, text=text)
 
 
 def recorded(*parts: Part, speaker: Speaker = Speaker.USER) -> Message:
@@ -142,16 +122,6 @@ def test_what_a_compaction_left_of_the_recorded_prompts_is_known_by_the_last_one
     assert turn.prompt == "Four."
 
 
-def held(tokens: int) -> AgentEvent:
-    return UsageReported(upstream_session_id=OWN, tokens_used=tokens)
-
-
-def call(call_id: str, *, status: str | None) -> list[AgentEvent]:
-    begun = ToolCallAnnounced(upstream_session_id=OWN, call_id=call_id, title="a call")
-    updated = ToolCallUpdated(upstream_session_id=OWN, call_id=call_id, status=status)
-    return [begun, updated]
-
-
 def test_a_session_is_unheard_of_that_got_no_prompt_but_those_on_record():
     earlier = (text("One."),)
     assert is_unheard([], Sought())
@@ -167,7 +137,7 @@ def test_a_turn_tells_what_its_session_held_at_its_end():
 
 
 def test_a_store_that_is_behind_gets_the_reply_and_nothing_stays_open_that_was_answered():
-    done, open_ = call("c1", status="completed"), call("c2", status="in_progress")
+    done, open_ = [call("c1"), result("c1")], [call("c2"), result("c2", "in_progress")]
     turn = last_turn([asked("One."), said("I "), *done, *open_])
     answered = turn.ended_with("It is made.", str, is_answered=True)
     assert answered.events == (said("I "), *done, said("It is made."))
@@ -180,20 +150,14 @@ def test_a_store_that_is_behind_gets_the_reply_and_nothing_stays_open_that_was_a
 def test_what_a_sub_agents_own_sub_agents_said_is_left_to_their_sessions():
     events = [
         asked("Go."),
-        ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explorer"),
-        said("theirs", CHILD),
-        ToolCallUpdated(
-            upstream_session_id=OWN,
-            call_id="c",
-            status="completed",
-            child_upstream_session_id=CHILD,
-        ),
+        CHILD_STARTED,
+        said("theirs", of=CHILD),
+        result("c", child_upstream_session_id=CHILD),
         ChildEnded(upstream_session_id=OWN, child_upstream_session_id=CHILD, outcome=Outcome.OK),
         said("mine"),
     ]
     turn = last_turn(events)
-    ended = ToolCallUpdated(upstream_session_id=OWN, call_id="c", status="completed")
-    assert turn.events == (ended, said("mine"))
+    assert turn.events == (result("c"), said("mine"))
 
 
 @given(st.text(), st.text())
@@ -209,16 +173,12 @@ def test_a_turn_that_was_cut_off_is_told_in_one_line_for_each_thing(prompt: str,
 
 
 def test_a_prompt_that_was_not_kept_is_said_to_be():
-    assert CutOffTurn(turn_id=TurnId("t"), prompt=" ", actions=(), detail="").lines == (
-        "the last turn was cut off",
-        "it was asked: not kept",
-    )
+    turn = CutOffTurn(turn_id=TurnId("t"), prompt=" ", actions=(), detail="")
+    assert turn.lines == ("the last turn was cut off", "it was asked: not kept")
 
 
 def test_a_session_is_told_as_its_turns():
     events = [said("before any"), asked("one"), said("a"), asked("two")]
-    assert [(turn.prompt, turn.events) for turn in stored_turns(events)] == [
-        ("one", (said("a"),)),
-        ("two", ()),
-    ]
+    told = [(turn.prompt, turn.events) for turn in stored_turns(events)]
+    assert told == [("one", (said("a"),)), ("two", ())]
     assert stored_turns([said("alone")]) == ()

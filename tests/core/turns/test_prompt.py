@@ -6,14 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from upthread.core.decision import handshake
 from upthread.core.decision.freshness import ChangedFile, Freshness, Shift, change_lines
-from upthread.core.decision.handshake import (
-    FIRST,
-    RESUME,
-    RESUME_WITH_REPLAY,
-    RESUME_WITH_UPDATE,
-    START_FRESH,
-)
 from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import (
     EFFECTS_DONE_HEADING,
@@ -28,6 +22,8 @@ from upthread.core.turns.prompt import (
     without_fresh,
 )
 
+FIRST, RESUME = handshake.FIRST, handshake.RESUME
+NEW_SESSION = (FIRST, handshake.START_FRESH, handshake.RESUME_WITH_REPLAY)
 PLANNER = Role(name="planner", instructions="You plan.\n")
 TASK = Task(text="Plan it.", news="what is new", everything="all there is")
 
@@ -55,14 +51,14 @@ def test_a_prompt_without_the_prefix_is_left_as_it_is(text: str):
         assert without_fresh(text) == text
 
 
-@pytest.mark.parametrize("decision", [FIRST, START_FRESH, RESUME_WITH_REPLAY])
+@pytest.mark.parametrize("decision", NEW_SESSION)
 def test_a_new_session_is_told_who_it_is_where_things_stand_and_everything(decision: str):
     context = context_for(role=PLANNER, task=TASK, decision=decision, past="a\ud83dz")
     whole = '<role name="planner">\nYou plan.\n</role>\n\na\ufffdz\n\nall there is'
     assert context == whole, "half of a character is not sent"
 
 
-@pytest.mark.parametrize("decision", [RESUME, RESUME_WITH_UPDATE])
+@pytest.mark.parametrize("decision", [RESUME, handshake.RESUME_WITH_UPDATE])
 def test_a_resumed_session_is_told_only_what_is_new_and_what_it_may_have_forgotten(decision: str):
     assert context_for(role=PLANNER, task=TASK, decision=decision, past="") == "what is new"
     context = context_for(role=PLANNER, task=TASK, decision=decision, past="what was said")
@@ -120,13 +116,8 @@ def test_a_continuation_can_always_be_told_from_its_prompt(prompt: str, effects:
 
 
 STEPWISE = Role(name="planner", instructions="Plan in small steps.")
-CHANGED = Freshness(
-    changed=(
-        ChangedFile(path="src/a.py", how="changed"),
-        ChangedFile(path="b.py", how="deleted"),
-    ),
-    changed_count=2,
-)
+FILES = (ChangedFile(path="src/a.py", how="changed"), ChangedFile(path="b.py", how="deleted"))
+CHANGED = Freshness(changed=FILES, changed_count=2)
 
 
 def test_a_resumed_session_is_told_which_files_changed():

@@ -5,16 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.turns.events import CHILD, CHILD_STARTED, asked, call, result, said, thought
 
-from upthread.core.events import (
-    AgentEvent,
-    ChildStarted,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UserTextReplayed,
-)
+from upthread.core.events import AgentEvent
 from upthread.core.turns.recognition import children_of, recognise
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import UpstreamSessionId
@@ -25,29 +18,8 @@ COMPLETE, INCOMPLETE, ABSENT, UNDECIDABLE = (
     Recognition.ABSENT,
     Recognition.UNDECIDABLE,
 )
-OWN, CHILD = UpstreamSessionId("ses_own"), UpstreamSessionId("ses_child")
 REPORT = '```upthread\n{"status": "done"}\n```'
 PROMPT = "<role>You plan.</role>\n\n# Task\nPlan it."
-
-
-def user(said: str, message_id: str | None = None, *, of: UpstreamSessionId = OWN) -> AgentEvent:
-    return UserTextReplayed(upstream_session_id=of, text=said, message_id=message_id)
-
-
-def agent(said: str, message_id: str | None = None, *, of: UpstreamSessionId = OWN) -> AgentEvent:
-    return TextReceived(upstream_session_id=of, text=said, message_id=message_id)
-
-
-def thought(said: str = "hm") -> AgentEvent:
-    return ReasoningReceived(upstream_session_id=OWN, text=said)
-
-
-def call(call_id: str = "c1", title: str = "git push") -> AgentEvent:
-    return ToolCallAnnounced(upstream_session_id=OWN, call_id=call_id, title=title)
-
-
-def result(call_id: str = "c1", status: str | None = "completed", **changes: object) -> AgentEvent:
-    return ToolCallUpdated(upstream_session_id=OWN, call_id=call_id, status=status, **changes)  # type: ignore[arg-type]
 
 
 def judged(
@@ -61,56 +33,56 @@ def judged(
 
 
 FAILED = "Look at it.\nThen say."
-PERSONS = user("a person's words")
-EARLIER = (user("earlier"), agent("yes"))
-ANSWERED = (user(PROMPT), agent(REPORT))
-TWICE = (user(PROMPT), agent("limit"), user(PROMPT), agent(REPORT))
+PERSONS = asked("a person's words")
+EARLIER = (asked("earlier"), said("yes"))
+ANSWERED = (asked(PROMPT), said(REPORT))
+TWICE = (asked(PROMPT), said("limit"), asked(PROMPT), said(REPORT))
 REDACTED = "use [redacted:jwt:01234567] for it"
 IS_IT_THERE: dict[str, tuple[tuple[AgentEvent, ...], dict[str, Any], Recognition]] = {
     "a new session is empty": ((), {}, ABSENT),
     "it holds exactly what was known": (EARLIER, {"before": 1}, ABSENT),
-    "the last prompt is ours by its text": ((user(PROMPT),), {}, INCOMPLETE),
-    "and so it is after others": ((*EARLIER, user(PROMPT)), {"before": 1}, INCOMPLETE),
-    "its words were cut": ((user(PROMPT[:30]),), {}, UNDECIDABLE),
-    "its words were changed": ((user(PROMPT.upper()),), {}, UNDECIDABLE),
-    "chunks are one message": ((user(PROMPT[:9]), user(PROMPT[9:])), {}, INCOMPLETE),
-    "chunks under one id": ((user(PROMPT[:9], "m1"), user(PROMPT[9:], "m1")), {}, INCOMPLETE),
-    "ids of their own": ((user("earlier", "m1"), user(PROMPT, "m2")), {"before": 1}, INCOMPLETE),
+    "the last prompt is ours by its text": ((asked(PROMPT),), {}, INCOMPLETE),
+    "and so it is after others": ((*EARLIER, asked(PROMPT)), {"before": 1}, INCOMPLETE),
+    "its words were cut": ((asked(PROMPT[:30]),), {}, UNDECIDABLE),
+    "its words were changed": ((asked(PROMPT.upper()),), {}, UNDECIDABLE),
+    "chunks are one message": ((asked(PROMPT[:9]), asked(PROMPT[9:])), {}, INCOMPLETE),
+    "chunks under one id": ((asked(PROMPT[:9], "m1"), asked(PROMPT[9:], "m1")), {}, INCOMPLETE),
+    "ids of their own": ((asked("earlier", "m1"), asked(PROMPT, "m2")), {"before": 1}, INCOMPLETE),
     # No ids and nothing between them: an unanswered prompt and ours, run together.
-    "one message, or two": ((user("earlier"), user(PROMPT)), {"before": 1}, UNDECIDABLE),
+    "one message, or two": ((asked("earlier"), asked(PROMPT)), {"before": 1}, UNDECIDABLE),
     "one message by its id, whatever it is made of": (
-        (user(FAILED, "m1"), user(PROMPT, "m1")),
+        (asked(FAILED, "m1"), asked(PROMPT, "m1")),
         {"before": 1, "earlier": (FAILED,)},
         UNDECIDABLE,
     ),
-    "a person's prompt after it": ((user(PROMPT), agent("ok"), PERSONS), {}, UNDECIDABLE),
-    "a person's prompt in its place": ((PERSONS, agent("ok")), {}, UNDECIDABLE),
-    "a person's prompt before it": ((PERSONS, agent("ok"), user(PROMPT)), {}, INCOMPLETE),
-    "the same of an answered turn": ((*ANSWERED, user(PROMPT)), {"before": 1}, INCOMPLETE),
-    "another came after": ((*ANSWERED, user("another"), agent("ok")), {"before": 2}, ABSENT),
+    "a person's prompt after it": ((asked(PROMPT), said("ok"), PERSONS), {}, UNDECIDABLE),
+    "a person's prompt in its place": ((PERSONS, said("ok")), {}, UNDECIDABLE),
+    "a person's prompt before it": ((PERSONS, said("ok"), asked(PROMPT)), {}, INCOMPLETE),
+    "the same of an answered turn": ((*ANSWERED, asked(PROMPT)), {"before": 1}, INCOMPLETE),
+    "another came after": ((*ANSWERED, asked("another"), said("ok")), {"before": 2}, ABSENT),
     # The same prompt, answered last time; or ours, in a history that lost its beginning.
     "it ends in our words": (ANSWERED, {"before": 1}, UNDECIDABLE),
     "all was lost": ((), {"before": 1}, UNDECIDABLE),
-    "a part is left": ((user("third"), agent("ok")), {"before": 3}, UNDECIDABLE),
-    "a part and it": ((user("third"), agent("ok"), user(PROMPT)), {"before": 3}, UNDECIDABLE),
-    "one that failed": ((user("failed"),), {"earlier": ("failed",)}, ABSENT),
+    "a part is left": ((asked("third"), said("ok")), {"before": 3}, UNDECIDABLE),
+    "a part and it": ((asked("third"), said("ok"), asked(PROMPT)), {"before": 3}, UNDECIDABLE),
+    "one that failed": ((asked("failed"),), {"earlier": ("failed",)}, ABSENT),
     "one that failed, then it": (
-        (user("failed"), user(PROMPT, "m2")),
+        (asked("failed"), asked(PROMPT, "m2")),
         {"earlier": ("failed",)},
         INCOMPLETE,
     ),
     "one that failed, then a stranger's": (
-        (user("failed"), user("strange", "m2")),
+        (asked("failed"), asked("strange", "m2")),
         {"earlier": ("failed",)},
         UNDECIDABLE,
     ),
     "the same words failed": (ANSWERED, {"earlier": (PROMPT,)}, UNDECIDABLE),
     "the same words failed once": (TWICE, {"earlier": (PROMPT,)}, COMPLETE),
     "the same words failed twice": (TWICE, {"earlier": (PROMPT, PROMPT)}, UNDECIDABLE),
-    "a blank prompt": ((user("anything"),), {"sent": " \n"}, UNDECIDABLE),
+    "a blank prompt": ((asked("anything"),), {"sent": " \n"}, UNDECIDABLE),
     "a blank prompt, nothing there": ((), {"sent": " \n"}, UNDECIDABLE),
     "not kept whole, never called absent": ((), {"sent": REDACTED}, UNDECIDABLE),
-    "not kept whole": ((user(REDACTED), agent(REPORT)), {"sent": REDACTED}, COMPLETE),
+    "not kept whole": ((asked(REDACTED), said(REPORT)), {"sent": REDACTED}, COMPLETE),
 }
 
 
@@ -131,27 +103,27 @@ def test_a_prompt_is_there_or_not_or_cannot_be_told(history, known, expected):
     ],
 )
 def test_a_prompt_that_the_agent_altered_around_its_words_is_recognised(arrived: str):
-    assert judged(user(arrived)) is INCOMPLETE
+    assert judged(asked(arrived)) is INCOMPLETE
 
 
 @pytest.mark.parametrize("arrived", ["let's go on", "go on, then", "ergo on"])
 def test_a_short_prompt_is_not_found_inside_another_ones_words(arrived: str):
-    assert judged(user(arrived), sent="go on") is UNDECIDABLE
+    assert judged(asked(arrived), sent="go on") is UNDECIDABLE
 
 
 def test_prompts_that_run_together_are_told_apart_by_all_of_their_words():
     """No ids, and nothing between them: an agent that keeps what it did not answer."""
-    together = (user(FAILED), user(PROMPT))
+    together = (asked(FAILED), asked(PROMPT))
     assert judged(*together, earlier=(FAILED,)) is INCOMPLETE
-    assert judged(*together, agent(REPORT), earlier=(FAILED,)) is COMPLETE
-    answered = (user("earlier"), agent("yes"))
+    assert judged(*together, said(REPORT), earlier=(FAILED,)) is COMPLETE
+    answered = (asked("earlier"), said("yes"))
     assert judged(*answered, *together, before=1, earlier=(FAILED,)) is INCOMPLETE
     assert judged(*together, sent="go on", earlier=(FAILED, PROMPT)) is ABSENT
 
 
 def test_a_continuation_is_told_apart_from_the_prompt_it_goes_on_with():
     found = recognise(
-        [user(PROMPT), user("Go on with it."), agent(REPORT)],
+        [asked(PROMPT), asked("Go on with it."), said(REPORT)],
         sent_text="Go on with it.",
         prompts_before=1,
         sent_before=(PROMPT,),
@@ -172,20 +144,20 @@ def test_what_may_be_read_in_more_ways_or_in_none_is_not_told_apart(
     together: tuple[str, ...], earlier: tuple[str, ...]
 ):
     sent = "go" if together[0] == "go" else PROMPT
-    history = [user(text) for text in together]
+    history = [asked(text) for text in together]
     assert judged(*history, sent=sent, before=1, earlier=earlier) is UNDECIDABLE
 
 
 def test_what_a_child_was_asked_is_not_the_users():
     history = [
-        user("earlier"),
-        ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore"),
-        user(PROMPT, of=CHILD),
-        agent("child", of=CHILD),
-        agent("ok"),
+        asked("earlier"),
+        CHILD_STARTED,
+        asked(PROMPT, of=CHILD),
+        said("child", of=CHILD),
+        said("ok"),
     ]
     assert judged(*history, before=1) is ABSENT
-    assert judged(*history, user(PROMPT), before=1) is INCOMPLETE
+    assert judged(*history, asked(PROMPT), before=1) is INCOMPLETE
 
 
 # --- is it answered? ---------------------------------------------------------------------------
@@ -195,30 +167,30 @@ def test_what_a_child_was_asked_is_not_the_users():
     ("reply", "expected"),
     [
         ([], INCOMPLETE),
-        ([agent("I have begun")], INCOMPLETE),
-        ([agent(f"Done.\n{REPORT}")], COMPLETE),
-        ([agent("Done.\n```up"), agent("thread\n" + REPORT[12:])], COMPLETE),
-        ([agent("Done."), call(), result(), agent(REPORT)], COMPLETE),
-        ([agent("Done.", "m1"), agent(REPORT, "m2")], COMPLETE),
-        ([thought(), agent(REPORT)], COMPLETE),
-        ([call(), agent(REPORT)], INCOMPLETE),
-        ([call(), result(status="in_progress"), agent(REPORT)], INCOMPLETE),
-        ([call(), result(status="failed"), agent(REPORT)], INCOMPLETE),
-        ([agent(REPORT), result()], COMPLETE),
-        ([agent(REPORT), call(), result()], INCOMPLETE),
-        ([agent(REPORT), thought()], INCOMPLETE),
-        ([agent(f"{REPORT}\nNow the next thing:")], INCOMPLETE),
-        ([agent("```upthread\n{broken\n```")], INCOMPLETE),
+        ([said("I have begun")], INCOMPLETE),
+        ([said(f"Done.\n{REPORT}")], COMPLETE),
+        ([said("Done.\n```up"), said("thread\n" + REPORT[12:])], COMPLETE),
+        ([said("Done."), call(), result(), said(REPORT)], COMPLETE),
+        ([said("Done.", "m1"), said(REPORT, "m2")], COMPLETE),
+        ([thought(), said(REPORT)], COMPLETE),
+        ([call(), said(REPORT)], INCOMPLETE),
+        ([call(), result(status="in_progress"), said(REPORT)], INCOMPLETE),
+        ([call(), result(status="failed"), said(REPORT)], INCOMPLETE),
+        ([said(REPORT), result()], COMPLETE),
+        ([said(REPORT), call(), result()], INCOMPLETE),
+        ([said(REPORT), thought()], INCOMPLETE),
+        ([said(f"{REPORT}\nNow the next thing:")], INCOMPLETE),
+        ([said("```upthread\n{broken\n```")], INCOMPLETE),
     ],
 )
 def test_a_reply_is_complete_only_when_that_can_be_known(
     reply: list[AgentEvent], expected: Recognition
 ):
-    assert judged(user(PROMPT), *reply) is expected
+    assert judged(asked(PROMPT), *reply) is expected
 
 
 def test_a_reply_that_rests_on_a_call_that_failed_while_nobody_was_there_is_not_complete():
-    history = [user(PROMPT), call(), result("c1", "failed"), agent(REPORT)]
+    history = [asked(PROMPT), call(), result("c1", "failed"), said(REPORT)]
     alone = recognise(history, sent_text=PROMPT, prompts_before=0)
     assert (alone.recognition, alone.was_unattended) == (INCOMPLETE, True)
     seen = recognise(history, sent_text=PROMPT, prompts_before=0, attended_calls={"c1"})
@@ -226,22 +198,21 @@ def test_a_reply_that_rests_on_a_call_that_failed_while_nobody_was_there_is_not_
 
 
 def test_a_check_that_ran_and_failed_while_nobody_was_there_is_no_interruption():
-    ran = [user(PROMPT), call(), result("c1", "failed", did_run=True), agent(REPORT)]
+    ran = [asked(PROMPT), call(), result("c1", "failed", did_run=True), said(REPORT)]
     found = recognise(ran, sent_text=PROMPT, prompts_before=0)
     assert (found.recognition, found.was_unattended) == (COMPLETE, False)
-    refused = [*ran[:-1], call("c2"), result("c2", "failed"), agent(REPORT)]
+    refused = [*ran[:-1], call("c2"), result("c2", "failed"), said(REPORT)]
     assert judged(*refused) is INCOMPLETE, "another one may have failed for want of a permission"
 
 
 def test_a_call_that_failed_before_the_prompt_has_no_part_in_its_reply():
-    history = [user("x"), call(), result("c1", "failed"), agent("no"), user(PROMPT), agent(REPORT)]
+    history = [asked("x"), call(), result("c1", "failed"), said("no"), asked(PROMPT), said(REPORT)]
     assert judged(*history, before=1) is COMPLETE
 
 
 def test_a_childs_report_does_not_close_the_parents_reply():
-    started = ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore")
     found = recognise(
-        [started, user(PROMPT), agent("I ask. "), agent(REPORT, of=CHILD), agent("On.")],
+        [CHILD_STARTED, asked(PROMPT), said("I ask. "), said(REPORT, of=CHILD), said("On.")],
         sent_text=PROMPT,
         prompts_before=0,
     )
@@ -253,17 +224,9 @@ def test_a_childs_report_does_not_close_the_parents_reply():
 def test_the_reply_and_the_actions_known_are_told():
     found = recognise(
         [
-            user("earlier"),
-            call("c0"),
-            user(PROMPT),
-            agent("I push."),
-            call("c1", "git push"),
-            result("c1"),
-            call("c2", "gh release"),
-            result("c2", "in_progress"),
-            result("c3", "failed"),
-            result("c3", None, title="deploy"),
-            agent("Then"),
+            *(asked("earlier"), call("c0"), asked(PROMPT), said("I push."), call(), result()),
+            *(call("c2", "gh release"), result("c2", "in_progress"), result("c3", "failed")),
+            *(result("c3", None, title="deploy"), said("Then")),
         ],
         sent_text=PROMPT,
         prompts_before=1,
@@ -279,14 +242,13 @@ def test_the_reply_and_the_actions_known_are_told():
 
 
 def test_nothing_is_told_of_a_prompt_that_is_not_there():
-    found = recognise([user("x"), agent(REPORT)], sent_text=PROMPT, prompts_before=1)
+    found = recognise([asked("x"), said(REPORT)], sent_text=PROMPT, prompts_before=1)
     assert (found.reply, found.effects, found.tail) == ("", (), ())
 
 
 def test_children_are_known_by_their_start_or_their_call():
-    started = ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore")
     named = result("c1", child_upstream_session_id=UpstreamSessionId("ses_b"))
-    assert children_of([started, named, result("c2"), agent("x")]) == {"ses_child", "ses_b"}
+    assert children_of([CHILD_STARTED, named, result("c2"), said("x")]) == {"ses_child", "ses_b"}
 
 
 # --- in general --------------------------------------------------------------------------------
@@ -303,9 +265,9 @@ WORDS = st.sampled_from(["go on", "plan it", "go on\nplan it", "look"])
 def test_a_whole_history_is_never_misjudged(
     answered: list[tuple[str, str]], sent: str, arrived: bool, complete: bool
 ):
-    history = [event for said, reply in answered for event in (user(said), agent(reply))]
+    history = [event for prompt, reply in answered for event in (asked(prompt), said(reply))]
     if arrived:
-        history += [user(sent), *([agent(REPORT)] if complete else [])]
+        history += [asked(sent), *([said(REPORT)] if complete else [])]
     verdict = judged(*history, sent=sent, before=len(answered))
     if arrived:
         assert verdict is (COMPLETE if complete else INCOMPLETE)
@@ -322,7 +284,7 @@ def test_a_whole_history_is_never_misjudged(
 def test_a_history_that_lost_its_beginning_never_has_a_prompt_sent_again(
     answered: list[tuple[str, str]], sent: str, lost: int, has_reply: bool
 ):
-    history = [event for said, reply in answered for event in (user(said), agent(reply))]
-    history = [*history, user(sent), *([agent("ok")] if has_reply else [])][2 * lost :]
+    history = [event for prompt, reply in answered for event in (asked(prompt), said(reply))]
+    history = [*history, asked(sent), *([said("ok")] if has_reply else [])][2 * lost :]
     if history:
         assert judged(*history, sent=sent, before=len(answered)) is UNDECIDABLE

@@ -26,7 +26,13 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.turns.recorder import CHILDREN_MAX, Recorder
-from upthread.core.turns.sub_agents import ALARM, child_conversation, child_named
+from upthread.core.turns.sub_agents import (
+    ALARM,
+    ALARMS,
+    DepthCounter,
+    child_conversation,
+    child_named,
+)
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -223,16 +229,12 @@ def test_each_request_is_counted_those_of_sub_agents_with_them():
 def test_another_request_is_to_come_after_a_call_and_after_a_sub_agents_own_and_not_at_the_end():
     taking = recorder()
     assert taking.next_read is None
-    call = ToolCallAnnounced(
-        upstream_session_id=OWN, call_id="c1", title="ls", tool_kind="execute", arguments={}
-    )
-    late = ToolCallUpdated(upstream_session_id=OWN, call_id="c9", status="completed", text="")
     for events, next_read in (
         ((request(OWN, 100),), None),
-        ((call, request(OWN, 110)), 111),
+        ((call("c1"), request(OWN, 110)), 111),
         ((UsageReported(upstream_session_id=OWN, tokens_used=112),), 112),
         ((request(OWN, 120),), None),
-        ((late, request(OWN, 130)), 131),
+        ((result("c9"), request(OWN, 130)), 131),
         ((start(A), request(A, 50)), 131),
         ((request(OWN, 140),), None),
     ):
@@ -313,10 +315,7 @@ def test_what_a_child_says_never_reaches_the_parent():
             TextPart(text="I ask. "),
             ToolCallPart(call_id="c1", title="Task", tool_kind="other", arguments={"n": "c1"}),
             ToolResultPart(
-                call_id="c1",
-                status="completed",
-                text="result of c1",
-                child_conversation_id=CON_A,
+                call_id="c1", status="completed", text="result of c1", child_conversation_id=CON_A
             ),
             ended_note(CON_A, "ok", tokens_used=42, title="Exploring"),
             TextPart(text="Thanks."),
@@ -346,38 +345,19 @@ def test_a_child_is_stored_when_it_starts_under_its_parents_call():
 def test_two_children_at_once_and_a_child_of_a_child_stay_apart():
     writes = play(
         [
-            call("c1"),
-            call("c2"),
-            running("c2"),
-            running("c1"),
-            start(A, call_id="c1"),
-            start(B, call_id="c2"),
-            text("a1 ", A),
-            text("b1 ", B),
-            call("d1", A),
-            running("d1", A),
-            start(DEEP, of=A, call_id="d1"),
-            text("deep", DEEP),
-            text("a2", A),
-            text("b2", B),
-            end(DEEP, of=A),
-            result("d1", A),
-            result("c2"),
-            end(B, outcome=Outcome.UNKNOWN),
-            result("c1", status="failed"),
-            end(A, outcome=Outcome.TIMED_OUT),
+            *(call("c1"), call("c2"), running("c2"), running("c1")),
+            *(start(A, call_id="c1"), start(B, call_id="c2"), text("a1 ", A), text("b1 ", B)),
+            *(call("d1", A), running("d1", A), start(DEEP, of=A, call_id="d1"), text("deep", DEEP)),
+            *(text("a2", A), text("b2", B), end(DEEP, of=A), result("d1", A)),
+            *(result("c2"), end(B, outcome=Outcome.UNKNOWN)),
+            *(result("c1", status="failed"), end(A, outcome=Outcome.TIMED_OUT)),
         ]
     )
     said = parts(writes)
     assert said[CON_B] == [TextPart(text="b1 b2")]
     assert said[CON_DEEP] == [TextPart(text="deep")]
-    assert [type(part).__name__ for part in said[CON_A]] == [
-        "TextPart",
-        "ToolCallPart",
-        "TextPart",
-        "UnknownPart",
-        "ToolResultPart",
-    ]
+    kinds = [TextPart, ToolCallPart, TextPart, UnknownPart, ToolResultPart]
+    assert [type(part) for part in said[CON_A]] == kinds
     results = [p for p in said[ROOT.conversation_id] if isinstance(p, ToolResultPart)]
     assert [(p.call_id, p.status, p.child_conversation_id) for p in results] == [
         ("c2", "completed", CON_B),
@@ -385,25 +365,13 @@ def test_two_children_at_once_and_a_child_of_a_child_stay_apart():
     ]
     assert ended_note(CON_A, "timed_out") in said[ROOT.conversation_id]
     assert ended_note(CON_DEEP, "ok") in said[CON_A]
-    assert [c.parent_conversation_id for c in opened(writes)] == [
-        ROOT.conversation_id,
-        ROOT.conversation_id,
-        CON_A,
-    ]
+    parents = [child.parent_conversation_id for child in opened(writes)]
+    assert parents == [ROOT.conversation_id, ROOT.conversation_id, CON_A]
 
 
 def test_a_child_still_running_at_the_end_is_closed_and_noted_as_unknown():
-    said = parts(
-        play(
-            [
-                call("c1"),
-                running("c1"),
-                start(A, call_id="c1"),
-                text("half", A),
-                call("d1", A),
-            ]
-        )
-    )
+    begun = [call("c1"), running("c1"), start(A, call_id="c1"), text("half", A), call("d1", A)]
+    said = parts(play(begun))
     assert said[CON_A][-1] == ToolResultPart(call_id="d1", status="unknown", text=INTERRUPTED)
     assert said[ROOT.conversation_id][1:] == [
         ended_note(CON_A, "unknown"),
@@ -435,12 +403,28 @@ def test_the_depth_counter_tells_what_it_found_odd():
     parallel = [start(A), start(B), end(A), end(B)]
     assert alarms(play(nested)) == [("nested", 2, DEEP)]
     assert alarms(play(parallel)) == [("parallel", 2, B)]
+    assert alarms(play([start(A), end(A), start(B), end(B)])) == []
+    assert alarms(play([start(A), start(A), end(A)])) == [], "a start counts once"
     assert alarms(play([start(A), end(A), end(A)])) == [("unmatched_end", 0, A)]
     assert alarms(play([start(A), start(DEEP, of=A)])) == [
         ("nested", 2, DEEP),
         ("open_at_end", 2, A),
         ("open_at_end", 2, DEEP),
     ]
+
+
+def test_a_child_beside_another_is_parallel_at_any_depth_and_each_alarm_has_its_words():
+    told = alarms(play([start(A), start(B), start(DEEP, of=A)]))
+    assert [alarm for alarm, *_ in told[:3]] == ["parallel", "nested", "parallel"]
+    assert set(ALARMS) == {"nested", "parallel", "unmatched_end", "open_at_end"}
+    assert all(ALARMS.values())
+
+
+def test_sessions_that_name_each_other_as_parents_do_not_hang_the_depth_counter():
+    counter = DepthCounter()
+    counter.start(A, parent=B)
+    counter.start(B, parent=A)
+    assert counter.start(DEEP, parent=A) == ("nested",)
 
 
 def test_a_hand_off_is_no_delegation():
@@ -474,32 +458,18 @@ def test_a_child_of_an_unknown_role_is_a_subagent(arguments: object):
 
 
 def test_a_child_is_linked_to_every_call_that_names_it_however_it_became_known():
-    said = parts(
-        play(
-            [
-                call("c1"),
-                start(A),
-                result("c1", child_upstream_session_id=A),
-                end(A),
-                call("c2"),
-                start(A, call_id="c2"),
-                text("again", A),
-                result("c2"),
-                end(A),
-            ]
-        )
-    )[ROOT.conversation_id]
+    first = [call("c1"), start(A), result("c1", child_upstream_session_id=A), end(A)]
+    again = [call("c2"), start(A, call_id="c2"), text("again", A), result("c2"), end(A)]
+    said = parts(play([*first, *again]))[ROOT.conversation_id]
     linked = [p.child_conversation_id for p in said if isinstance(p, ToolResultPart)]
     assert linked == [CON_A, CON_A]
     assert said.count(ended_note(CON_A, "ok")) == 2
 
 
 def test_a_result_that_names_an_ended_child_does_not_start_it_again():
-    said = parts(
-        play(
-            [call("c1"), start(A, call_id="c1"), end(A), result("c1", child_upstream_session_id=A)]
-        )
-    )[ROOT.conversation_id]
+    ended = [call("c1"), start(A, call_id="c1"), end(A)]
+    writes = play([*ended, result("c1", child_upstream_session_id=A)])
+    said = parts(writes)[ROOT.conversation_id]
     assert said.count(ended_note(CON_A, "ok")) == 1
     assert ended_note(CON_A, "unknown") not in said
 
@@ -561,11 +531,8 @@ def test_a_kind_of_event_this_version_does_not_know_is_kept():
 def test_a_call_recorded_before_the_crash_gets_its_result_only():
     taking = recorder()
     taking.know_open_call(ToolCallPart(call_id="c1", title="Run", tool_kind="execute"))
-    assert parts(play([result("c1")], taking)) == {
-        ROOT.conversation_id: [
-            ToolResultPart(call_id="c1", status="completed", text="result of c1")
-        ]
-    }
+    got = ToolResultPart(call_id="c1", status="completed", text="result of c1")
+    assert parts(play([result("c1")], taking)) == {ROOT.conversation_id: [got]}
 
 
 def test_a_child_recorded_before_the_crash_goes_on_where_it_stopped():

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.messages import stored
-
-from upthread.core.events import (
-    AgentEvent,
-    ChildStarted,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
+from tests.core.turns.events import (
+    CHILD,
+    CHILD_STARTED,
+    OWN,
+    asked,
+    call,
+    held,
+    result,
+    said,
+    thought,
 )
+
+from upthread.core.events import AgentEvent, PlanChanged, TextReceived, UnknownReceived
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -53,9 +53,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 
-SESSION = UpstreamSessionId("ses_now")
 EARLIER = UpstreamSessionId("ses_then")
-CHILD = UpstreamSessionId("ses_child")
 
 # Few texts, so that many are said again: that is what can be taken for another.
 PROMPTS = st.lists(
@@ -63,45 +61,26 @@ PROMPTS = st.lists(
 )
 
 
-def prompt(text: str, *, session: UpstreamSessionId = SESSION) -> UserTextReplayed:
-    return UserTextReplayed(upstream_session_id=session, text=text, message_id=None)
-
-
-def reply(text: str = "done") -> TextReceived:
-    return TextReceived(upstream_session_id=SESSION, text=text)
-
-
 def test_a_session_that_got_a_prompt_is_told_from_one_that_never_did():
-    assert has_prompt([prompt("go on")])
-    assert not has_prompt([UsageReported(upstream_session_id=SESSION, tokens_used=1)])
-
-
-def call(call_id: str) -> ToolCallAnnounced:
-    return ToolCallAnnounced(
-        upstream_session_id=SESSION, call_id=call_id, title="sh", tool_kind="execute"
-    )
-
-
-def ended(call_id: str, status: str | None = "completed") -> ToolCallUpdated:
-    return ToolCallUpdated(upstream_session_id=SESSION, call_id=call_id, status=status)
+    assert has_prompt([asked("go on")])
+    assert not has_prompt([held(1)])
 
 
 def session(*prompts: str) -> list[AgentEvent]:
-    return [event for text in prompts for event in (prompt(text), reply())]
+    return [event for text in prompts for event in (asked(text), said("done"))]
 
 
-def message(speaker: Speaker, *parts: Part, of: UpstreamSessionId = SESSION) -> Message:
+def recorded_as(
+    *parts: Part, speaker: Speaker = Speaker.ASSISTANT, of: UpstreamSessionId = OWN
+) -> Message:
     return stored(*parts, speaker=speaker, session=of)
 
 
-def record(*prompts: str, of: UpstreamSessionId = SESSION) -> list[Message]:
+def record(*prompts: str, of: UpstreamSessionId = OWN) -> list[Message]:
     return [
-        said
-        for text in prompts
-        for said in (
-            message(Speaker.USER, TextPart(text=text), of=of),
-            message(Speaker.ASSISTANT, TextPart(text="done"), of=of),
-        )
+        recorded_as(TextPart(text=text), speaker=speaker, of=of)
+        for prompt in prompts
+        for speaker, text in ((Speaker.USER, prompt), (Speaker.ASSISTANT, "done"))
     ]
 
 
@@ -110,7 +89,7 @@ def prompts_lacking(found: Lacked) -> list[str]:
 
 
 def of(history: Sequence[AgentEvent], recorded: Sequence[Message]) -> Lacked:
-    return lacked(history, recorded, SESSION)
+    return lacked(history, recorded, OWN)
 
 
 @given(known=PROMPTS.filter(bool), missing=PROMPTS)
@@ -120,7 +99,7 @@ def test_what_follows_a_record_is_lacking_whether_its_prompts_were_kept_or_only_
     found = of(session(*known, *missing), record(*known))
     assert (prompts_lacking(found), found.fault) == (missing, "")
     erased = ErasedPart(kind="text", digest=b"", size_bytes=1)
-    counted = [message(Speaker.USER, erased) for _ in known]
+    counted = [recorded_as(erased, speaker=Speaker.USER) for _ in known]
     assert prompts_lacking(of(session(*known, *missing), counted)) == missing
 
 
@@ -148,34 +127,30 @@ def test_a_prompt_that_the_agent_added_lines_to_is_the_same() -> None:
 
 
 def test_a_prompt_that_was_sent_with_its_context_is_the_same() -> None:
-    sent = message(Speaker.USER, TextPart(text="plan it"), ContextPart(text="You plan."))
+    sent = recorded_as(
+        TextPart(text="plan it"), ContextPart(text="You plan."), speaker=Speaker.USER
+    )
     history = session(sent.sent_text, "typed by hand")
     assert prompts_lacking(of(history, [sent])) == ["typed by hand"]
 
 
 def test_what_nobody_answered_is_no_turn() -> None:
-    history = [*session("plan it"), prompt("<command-name>/status</command-name>")]
+    history = [*session("plan it"), asked("<command-name>/status</command-name>")]
     assert of(history, record("plan it")) == NOTHING_LACKED
 
 
 def test_what_the_agent_began_by_itself_within_a_turn_on_record_is_not_lacking() -> None:
     recorded = [
         *record("plan it"),
-        message(
-            Speaker.ASSISTANT,
-            ToolCallPart(call_id="call_1", title="sh", tool_kind="execute", arguments=None),
-        ),
+        recorded_as(ToolCallPart(call_id="call_1", title="sh", tool_kind="execute")),
     ]
-    history = [*session("plan it"), prompt("<notification>"), call("call_1"), ended("call_1")]
+    history = [*session("plan it"), asked("<notification>"), call("call_1"), result("call_1")]
     assert of(history, recorded) == NOTHING_LACKED
 
 
 def test_what_sub_agents_heard_is_no_prompt_of_the_session() -> None:
-    began = ChildStarted(
-        upstream_session_id=SESSION, child_upstream_session_id=CHILD, role="Explore", call_id="c"
-    )
-    heard = (began, prompt("look around", session=CHILD), reply("looked"))
-    history = [prompt("plan it"), *heard]
+    heard = (CHILD_STARTED, asked("look around", of=CHILD), said("looked"))
+    history = [asked("plan it"), *heard]
     assert of(history, record("plan it")) == NOTHING_LACKED
 
 
@@ -196,46 +171,24 @@ def test_more_than_can_be_compared_in_good_time_is_said_to_be() -> None:
 
 def test_a_turn_is_finished_when_its_calls_are_and_the_agent_spoke_last() -> None:
     def is_so(*events: AgentEvent) -> bool:
-        (turn,) = of([*session("plan it"), prompt("more"), *events], record("plan it")).turns
+        (turn,) = of([*session("plan it"), asked("more"), *events], record("plan it")).turns
         return is_finished(turn)
 
-    thought = ReasoningReceived(upstream_session_id=SESSION, text="hm")
-    assert is_so(thought, call("c"), ended("c"), reply())
-    assert not is_so(reply(), call("c"), ended("c"))
-    assert not is_so(call("c"), ended("c", None), reply())
+    assert is_so(thought(), call("c"), result("c"), said("done"))
+    assert not is_so(said("done"), call("c"), result("c"))
+    assert not is_so(call("c"), result("c", None), said("done"))
 
 
 # --- the end of a turn ----------------------------------------------------------------------------
 
 
-OWN, CHILD = UpstreamSessionId("ses_own"), UpstreamSessionId("ses_child")
 CALL = ToolCallPart(call_id="c1", title="Run", tool_kind="execute")
 UNFINISHED = ToolCallPart(call_id="c3", title="Run", tool_kind="execute")
 ANSWER = ToolResultPart(call_id="c1", status="completed", text="out")
 
 
-def recorded_as(*parts: Part, speaker: Speaker = Speaker.ASSISTANT) -> Message:
-    return stored(*parts, speaker=speaker, session=OWN)
-
-
-def text(said: str, session: UpstreamSessionId = OWN) -> AgentEvent:
-    return TextReceived(upstream_session_id=session, text=said)
-
-
-def thought(said: str) -> AgentEvent:
-    return ReasoningReceived(upstream_session_id=OWN, text=said)
-
-
-def announced(call_id: str = "c1") -> AgentEvent:
-    return ToolCallAnnounced(upstream_session_id=OWN, call_id=call_id, title="Run")
-
-
-def updated(call_id: str = "c1", status: str = "completed") -> AgentEvent:
-    return ToolCallUpdated(upstream_session_id=OWN, call_id=call_id, status=status)
-
-
 def new_text(tail: list[str], *recorded: str) -> list[str]:
-    left = unrecorded([text(t) for t in tail], [recorded_as(*(TextPart(text=r) for r in recorded))])
+    left = unrecorded([said(t) for t in tail], [recorded_as(*(TextPart(text=r) for r in recorded))])
     return [event.text for event in left if isinstance(event, TextReceived)]
 
 
@@ -266,20 +219,16 @@ def test_only_the_text_beyond_what_is_recorded_is_new(
 
 def test_reasoning_is_compared_with_reasoning():
     recorded = [recorded_as(ReasoningPart(text="I think"), TextPart(text="I say"))]
-    tail = [thought("I think so"), text("I say so"), thought("new")]
-    assert unrecorded(tail, recorded) == (thought(" so"), text(" so"), thought("new"))
+    tail = [thought("I think so"), said("I say so"), thought("new")]
+    assert unrecorded(tail, recorded) == (thought(" so"), said(" so"), thought("new"))
     assert unrecorded([thought("I think")], recorded) == ()
 
 
 def test_calls_are_known_by_their_ids():
-    tail = [announced("c1"), updated("c1"), announced("c2"), updated("c2")]
+    tail = [call("c1"), result("c1"), call("c2"), result("c2")]
     both = [recorded_as(CALL), recorded_as(ANSWER, speaker=Speaker.TOOL)]
-    assert unrecorded(tail, both) == (announced("c2"), updated("c2"))
-    assert unrecorded(tail, [recorded_as(CALL)]) == (
-        updated("c1"),
-        announced("c2"),
-        updated("c2"),
-    )
+    assert unrecorded(tail, both) == (call("c2"), result("c2"))
+    assert unrecorded(tail, [recorded_as(CALL)]) == (result("c1"), call("c2"), result("c2"))
     assert unrecorded(tail, []) == tuple(tail)
 
 
@@ -297,14 +246,12 @@ def test_plans_and_unknown_updates_are_stored_once_each():
 
 
 def test_what_is_not_stored_as_a_part_is_left_to_the_recorder():
-    usage = UsageReported(upstream_session_id=OWN, tokens_used=1)
-    assert unrecorded([usage], [recorded_as(TextPart(text="x"))]) == (usage,)
+    assert unrecorded([held(1)], [recorded_as(TextPart(text="x"))]) == (held(1),)
 
 
 def test_what_a_child_said_is_not_compared_with_its_parent():
-    started = ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore")
-    tail = [text("Hel"), started, text("child", CHILD), text("lo you")]
-    assert unrecorded(tail, [recorded_as(TextPart(text="Hello"))]) == (started, text(" you"))
+    tail = [said("Hel"), CHILD_STARTED, said("child", of=CHILD), said("lo you")]
+    assert unrecorded(tail, [recorded_as(TextPart(text="Hello"))]) == (CHILD_STARTED, said(" you"))
 
 
 def test_what_was_said_before_a_continuation_does_not_hide_what_was_said_after():
@@ -313,7 +260,7 @@ def test_what_was_said_before_a_continuation_does_not_hide_what_was_said_after()
         recorded_as(ContextPart(text="Go on."), speaker=Speaker.USER),
         recorded_as(TextPart(text="Step tw")),
     ]
-    assert unrecorded([text("Step two.")], recorded) == (text("o."),)
+    assert unrecorded([said("Step two.")], recorded) == (said("o."),)
 
 
 def test_calls_without_a_result_are_open_oldest_first():
@@ -368,60 +315,33 @@ def test_attended_are_the_calls_that_ended_or_were_allowed_or_refused_while_we_w
 REDACTOR = Redactor(b"k" * 32)
 SECRET = "ghp_" + "a1B2" * 9
 HIDDEN = REDACTOR.redact(SECRET)
-OWN, CHILD = UpstreamSessionId("ses"), UpstreamSessionId("child")
-
-
-def said(text, session=OWN, message_id=None):
-    return TextReceived(upstream_session_id=session, text=text, message_id=message_id)
 
 
 def test_pieces_of_one_text_are_joined_and_nothing_else():
-    usage = UsageReported(upstream_session_id=OWN, tokens_used=1)
-    thought = ReasoningReceived(upstream_session_id=OWN, text="hm")
     history = [
-        *(said("a"), said("b"), thought, thought, said("c", message_id="m1")),
-        *(said("d", message_id="m1"), said("e", message_id="m2"), said("f", CHILD)),
-        *(usage, usage),
+        *(said("a"), said("b"), thought(), thought(), said("c", "m1"), said("d", "m1")),
+        *(said("e", "m2"), said("f", of=CHILD), held(1), held(1)),
     ]
     assert list(joined(history)) == [
-        said("ab"),
-        ReasoningReceived(upstream_session_id=OWN, text="hmhm"),
-        *(said("cd", message_id="m1"), said("e", message_id="m2"), said("f", CHILD)),
-        *(usage, usage),
+        *(said("ab"), thought("hmhm"), said("cd", "m1")),
+        *(said("e", "m2"), said("f", of=CHILD), held(1), held(1)),
     ]
 
 
 def test_a_secret_in_two_pieces_is_found():
-    asked = UserTextReplayed(upstream_session_id=OWN, text=SECRET[:10])
-    history = [asked, UserTextReplayed(upstream_session_id=OWN, text=SECRET[10:] + " is it")]
-    (told,) = redacted_history(history, REDACTOR)
-    assert told == UserTextReplayed(upstream_session_id=OWN, text=f"{HIDDEN} is it")
+    history = [asked(SECRET[:10]), asked(SECRET[10:] + " is it")]
+    assert redacted_history(history, REDACTOR) == (asked(f"{HIDDEN} is it"),)
 
 
 def test_every_text_of_an_event_is_redacted():
-    announced = ToolCallAnnounced(
-        upstream_session_id=OWN,
-        call_id="c1",
-        title=SECRET,
-        arguments={"command": SECRET},
-        locations=(SECRET,),
-    )
-    updated = ToolCallUpdated(
-        upstream_session_id=OWN,
-        call_id="c1",
-        title=SECRET,
-        text=SECRET,
-        arguments={"command": SECRET},
-        locations=(SECRET,),
-    )
-    bare = ToolCallUpdated(upstream_session_id=OWN, call_id="c1", status="completed")
-    usage = UsageReported(upstream_session_id=OWN, tokens_used=1)
+    given_to_it = {"arguments": {"command": SECRET}, "locations": (SECRET,)}
+    updated = result("c1", None, title=SECRET, text=SECRET, **given_to_it)
     history = [
-        *(said(SECRET), ReasoningReceived(upstream_session_id=OWN, text=SECRET), announced),
-        *(updated, bare, PlanChanged(upstream_session_id=OWN, entries=((SECRET, "pending"),))),
-        *(UnknownReceived(upstream_session_id=OWN, kind="x", raw={"a": [SECRET]}), usage),
+        *(said(SECRET), thought(SECRET), call("c1", SECRET, **given_to_it), updated, result()),
+        PlanChanged(upstream_session_id=OWN, entries=((SECRET, "pending"),)),
+        *(UnknownReceived(upstream_session_id=OWN, kind="x", raw={"a": [SECRET]}), held(1)),
     ]
     told = redacted_history(history, REDACTOR)
     assert SECRET not in repr(told)
     assert repr(told).count(HIDDEN) == 11
-    assert (told[4], told[7]) == (bare, usage)
+    assert (told[4], told[7]) == (result(), held(1))

@@ -32,6 +32,8 @@ from upthread.core.turns.spent_tokens import (
 from upthread.core.types import Outcome, UpstreamSessionId
 
 SENT = PromptSent(prompt_seq=1, prompts_before=0)
+PARKED = TurnParked(reason="permission", detail="", tokens_spent=300)
+TAKEN_UP = RecoveryStarted(holder="host")
 
 
 def counted(count: int) -> Tokens:
@@ -60,13 +62,12 @@ def test_an_agent_that_reports_nothing_is_estimated_from_the_text():
 
 
 def test_a_turn_took_what_its_end_and_its_stops_tell():
-    parked = TurnParked(reason="permission", detail="", tokens_spent=300)
-    assert spent_on_turn([SENT, parked, SENT, ended(200)]) == counted(500)
+    assert spent_on_turn([SENT, PARKED, SENT, ended(200)]) == counted(500)
     assert spent_on_turn([SENT, ended(200, is_estimated=True)]) == guessed(200)
 
 
 def test_what_else_happens_in_a_turn_takes_nothing():
-    assert spent_on_turn([RecoveryStarted(holder="host"), SENT, ended(200)]) == counted(200)
+    assert spent_on_turn([TAKEN_UP, SENT, ended(200)]) == counted(200)
 
 
 def test_a_turn_whose_prompt_left_and_told_nothing_is_marked():
@@ -75,10 +76,8 @@ def test_a_turn_whose_prompt_left_and_told_nothing_is_marked():
 
 
 def test_a_turn_that_another_process_took_up_is_marked_for_what_the_first_one_took():
-    taken_up = RecoveryStarted(holder="host")
-    assert spent_on_turn([SENT, taken_up, SENT, ended(1_000)]) == guessed(1_000)
-    parked = TurnParked(reason="permission", detail="", tokens_spent=300)
-    assert spent_on_turn([SENT, parked, taken_up, SENT, ended(200)]) == counted(500)
+    assert spent_on_turn([SENT, TAKEN_UP, SENT, ended(1_000)]) == guessed(1_000)
+    assert spent_on_turn([SENT, PARKED, TAKEN_UP, SENT, ended(200)]) == counted(500)
 
 
 def test_a_turn_whose_prompt_never_left_took_nothing():
@@ -141,28 +140,28 @@ def test_a_request_of_which_nobody_said_what_it_wrote_marks_the_sum():
 def test_what_the_requests_took_counts_where_the_agent_has_no_sum_or_a_smaller_one():
     six = Counted(requests=6, tokens=51_090)
     assert spent_on_prompt(Reported(held=8_685), characters=4, counted=six) == counted(51_090)
-    assert spent_on_prompt(Reported(read=9, written=1), characters=4, counted=six) == counted(
-        51_090
-    )
+    less = Reported(read=9, written=1)
+    assert spent_on_prompt(less, characters=4, counted=six) == counted(51_090)
     more = Reported(read=60_000, written=1)
     assert spent_on_prompt(more, characters=4, counted=six) == counted(60_001)
     guess = Counted(requests=1, tokens=9, is_estimate=True)
     assert spent_on_prompt(Reported(), characters=4, counted=guess) == guessed(9)
 
 
+ALLOWED = Spending(tokens_max=48_685, spent=counted(10_000))
+
+
 def test_a_turn_that_goes_on_is_stopped_before_the_request_that_would_pass():
-    allowed = Spending(tokens_max=48_685, spent=counted(10_000))
-    assert not passes(allowed, taken=30_000, next_read=8_685)
-    assert passes(allowed, taken=30_000, next_read=8_686)
-    assert passes(allowed, taken=39_000, next_read=0)
-    assert not passes(allowed, taken=39_000, next_read=None)
+    assert not passes(ALLOWED, taken=30_000, next_read=8_685)
+    assert passes(ALLOWED, taken=30_000, next_read=8_686)
+    assert passes(ALLOWED, taken=39_000, next_read=0)
+    assert not passes(ALLOWED, taken=39_000, next_read=None)
 
 
 def test_the_words_of_a_stop_say_what_is_used_and_what_the_next_request_would_take():
-    allowed = Spending(tokens_max=48_685, spent=counted(10_000))
-    assert stopped_in_words(allowed, taken=31_000, next_read=8_700) == (
+    assert stopped_in_words(ALLOWED, taken=31_000, next_read=8_700) == (
         "41k of at most 48685 tokens are used, and the turn's next request would take 9k or more"
     )
-    assert stopped_in_words(allowed, taken=40_000, next_read=8_700) == (
+    assert stopped_in_words(ALLOWED, taken=40_000, next_read=8_700) == (
         "50k of at most 48685 tokens are used"
     )

@@ -4,14 +4,10 @@ from hypothesis import strategies as st
 
 from upthread.core.commands import RecordParts
 from upthread.core.events import INTERRUPTED, TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.lazy_dataclass import replace
 from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX
 from upthread.core.text import PARAGRAPH
-from upthread.core.turns.stream import (
-    TEXT_CHARACTERS_BUFFERED_MAX,
-    Sheet,
-    Stream,
-    calls_open,
-)
+from upthread.core.turns.stream import TEXT_CHARACTERS_BUFFERED_MAX, Sheet, Stream, calls_open
 from upthread.core.types import (
     ConversationId,
     Durability,
@@ -49,6 +45,13 @@ def announced(call_id: str = "c1", **changes: object) -> ToolCallAnnounced:
 
 def updated(call_id: str = "c1", **changes: object) -> ToolCallUpdated:
     return ToolCallUpdated(upstream_session_id=None, call_id=call_id, **changes)  # type: ignore[arg-type]
+
+
+def two_running(stream: Stream) -> None:
+    for call_id in ("c1", "c2"):
+        stream.announce(announced(call_id, arguments={"n": call_id}))
+    for call_id in ("c1", "c2"):
+        stream.update(updated(call_id, status="in_progress"))
 
 
 def written(sheet: Sheet) -> list[tuple[int, int, str, Part]]:
@@ -110,16 +113,9 @@ def test_calls_and_results_alternate_as_messages():
     stream.update(updated(status="completed", text="a.py"))
     stream.say(text("There."))
     stream.close()
-    call = ToolCallPart(
-        call_id="c1",
-        title="Run",
-        tool_kind="execute",
-        arguments={"command": "ls"},
-        locations=("a.py",),
-    )
     assert written(sheet) == [
         (2, 0, "assistant", TextPart(text="I look.")),
-        (2, 1, "assistant", call),
+        (2, 1, "assistant", replace(CALL, locations=("a.py",))),
         (3, 0, "tool", ToolResultPart(call_id="c1", status="completed", text="a.py")),
         (4, 0, "assistant", TextPart(text="There.")),
     ]
@@ -127,10 +123,7 @@ def test_calls_and_results_alternate_as_messages():
 
 def test_interleaved_calls_keep_their_results_apart():
     sheet, stream = opened()
-    stream.announce(announced("c1", arguments={"n": 1}))
-    stream.announce(announced("c2", arguments={"n": 2}))
-    stream.update(updated("c1", status="in_progress"))
-    stream.update(updated("c2", status="in_progress"))
+    two_running(stream)
     stream.update(updated("c2", status="failed", text="two"))
     stream.update(updated("c1", status="completed", text="one"))
     results = [(seq, ordinal, part) for seq, ordinal, speaker, part in written(sheet)][2:]
@@ -147,15 +140,8 @@ def test_a_call_is_recorded_when_it_runs_with_all_that_was_learned_of_it_by_then
     assert not sheet.writes
     stream.update(updated(status="in_progress", locations=("a.py",)))
     stream.update(updated(status="in_progress", locations=("late.py",)))
-    (_, _, _, part) = written(sheet)[0]
-    assert part == ToolCallPart(
-        call_id="c1",
-        title="List",
-        tool_kind="read",
-        arguments={"command": "ls"},
-        locations=("a.py",),
-    )
-    assert len(sheet.writes) == 1
+    ((*_, part),) = written(sheet)
+    assert part == replace(CALL, title="List", tool_kind="read", locations=("a.py",))
 
 
 def test_a_call_that_runs_is_recorded_though_it_has_no_arguments():
@@ -164,9 +150,7 @@ def test_a_call_that_runs_is_recorded_though_it_has_no_arguments():
     stream.update(updated(status="pending", locations=("a.py",)))
     assert not sheet.writes
     stream.update(updated(status="in_progress"))
-    assert written(sheet)[0][3] == ToolCallPart(
-        call_id="c1", title="Run", tool_kind="execute", locations=("a.py",)
-    )
+    assert written(sheet)[0][3] == replace(CALL, arguments=None, locations=("a.py",))
 
 
 def test_a_call_nobody_announced_is_recorded_from_its_updates():
@@ -202,10 +186,8 @@ def test_an_id_that_is_used_again_is_a_call_of_its_own():
     for said in ("one", "two"):
         stream.announce(announced(arguments={"n": said}))
         stream.update(updated(status="completed", text=said))
-    assert [part.text for *_, part in written(sheet) if isinstance(part, ToolResultPart)] == [
-        "one",
-        "two",
-    ]
+    results = [part for *_, part in written(sheet) if isinstance(part, ToolResultPart)]
+    assert [part.text for part in results] == ["one", "two"]
 
 
 def test_what_is_open_at_the_end_gets_an_unknown_result():
@@ -244,21 +226,12 @@ def test_a_note_joins_the_message_that_is_open():
     sheet, stream = opened()
     plan = UnknownPart(kind="plan", raw=[])
     stream.note(plan)
-    stream.announce(announced("c1", arguments={"n": 1}))
-    stream.announce(announced("c2", arguments={"n": 2}))
-    stream.update(updated("c1", status="in_progress"))
-    stream.update(updated("c2", status="in_progress"))
+    two_running(stream)
     stream.update(updated("c1", status="completed"))
     stream.note(plan)
     stream.update(updated("c2", status="completed"))
-    assert [(seq, speaker) for seq, _, speaker, _ in written(sheet)] == [
-        (2, "assistant"),
-        (2, "assistant"),
-        (2, "assistant"),
-        (3, "tool"),
-        (3, "tool"),
-        (3, "tool"),
-    ]
+    told = [(seq, speaker) for seq, _, speaker, _ in written(sheet)]
+    assert told == [(2, "assistant")] * 3 + [(3, "tool")] * 3
 
 
 def test_what_the_parent_says_is_the_users_part():
@@ -281,11 +254,8 @@ def test_calls_have_the_durability_that_was_asked_for(durability: Durability):
     stream.say(text("x"))
     stream.announce(announced(arguments={"n": 1}))
     stream.close()
-    assert [write.durability for write in sheet.writes] == [
-        Durability.PROCESS,
-        durability,
-        Durability.PROCESS,
-    ]
+    found = [write.durability for write in sheet.writes]
+    assert found == [Durability.PROCESS, durability, Durability.PROCESS]
 
 
 def test_an_intent_is_recorded_synced_as_what_will_happen_before_its_result():
@@ -305,15 +275,8 @@ def test_an_intent_of_a_call_that_is_recorded_is_a_synced_note():
     stream.announce(announced())
     stream.update(updated(status="in_progress"))
     stream.intend(CALL)
-    assert written(sheet)[-1][3] == UnknownPart(
-        kind="intent",
-        raw={
-            "call_id": "c1",
-            "title": CALL.title,
-            "tool_kind": CALL.tool_kind,
-            "arguments": CALL.arguments,
-        },
-    )
+    raw = {name: getattr(CALL, name) for name in ("call_id", "title", "tool_kind", "arguments")}
+    assert written(sheet)[-1][3] == UnknownPart(kind="intent", raw=raw)
     assert sheet.writes[-1].durability is Durability.SYNCED
 
 

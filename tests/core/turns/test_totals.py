@@ -16,13 +16,7 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.totals import (
-    FAILED_KEPT_MAX,
-    NO_TOTALS,
-    Totals,
-    ended_well,
-    totals_before,
-)
+from upthread.core.turns.totals import FAILED_KEPT_MAX, NO_TOTALS, Totals, ended_well, totals_before
 from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 
 INTENDED = TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1)
@@ -66,16 +60,14 @@ def test_of_more_failed_turns_than_are_named_nothing_is_kept() -> None:
     assert structs.replace(last[-1]) == kept
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([Outcome.OK, Outcome.CANCELLED, Outcome.PROCESS_DIED]),
-            st.none() | st.integers(min_value=0, max_value=10**9),
-            st.integers(min_value=0, max_value=2),
-        ),
-        max_size=12,
-    )
+LIVES = st.tuples(
+    st.sampled_from([Outcome.OK, Outcome.CANCELLED, Outcome.PROCESS_DIED]),
+    st.none() | st.integers(min_value=0, max_value=10**9),
+    st.integers(min_value=0, max_value=2),
 )
+
+
+@given(st.lists(LIVES, max_size=12))
 def test_what_an_end_keeps_is_what_reading_all_turns_before_it_says(
     lives: list[tuple[Outcome, int | None, int]],
 ) -> None:

@@ -40,16 +40,7 @@ def test_an_engine_without_the_bug_is_accepted(version):
 
 def test_every_setting_is_in_force(tmp_path):
     store = SqliteStore(tmp_path / "store.db")
-    names = (
-        "journal_mode",
-        "page_size",
-        "journal_size_limit",
-        "cache_size",
-        "temp_store",
-        "trusted_schema",
-    )
-    found = {name: store.database.connection.pragma(name) for name in names}
-    assert found == {
+    settings = {
         "journal_mode": "wal",
         "page_size": 4096,
         "journal_size_limit": 16 * 1024 * 1024,
@@ -57,6 +48,7 @@ def test_every_setting_is_in_force(tmp_path):
         "temp_store": 2,
         "trusted_schema": 0,
     }
+    assert {name: store.database.connection.pragma(name) for name in settings} == settings
     store.close()
 
 
@@ -108,10 +100,8 @@ def as_of(path, version):
     connection.execute(f"PRAGMA user_version={version}")
     made = "".join(step.script for step in read_migrations("sqlite")[:version])
     expected = set(re.findall(r"^CREATE TABLE (\w+)", made, re.MULTILINE))
-    names = {
-        row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type='table'")
-    }
-    assert names == expected
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type='table'")
+    assert {name for (name,) in tables} == expected
     connection.execute("INSERT INTO workstream VALUES (1, 'prj_old', 'spec-1', 'Lyra', 5)")
     connection.close()
 

@@ -6,13 +6,7 @@ import itertools
 from contextlib import contextmanager
 
 import pytest
-from tests.support.default_turn import (
-    MESSAGES,
-    commits_of,
-    open_place,
-    prepare_turn,
-    record_turn,
-)
+from tests.support.default_turn import MESSAGES, commits_of, open_place, prepare_turn, record_turn
 from tests.support.sets import EXTENDED
 from tests.support.sqlite_faults import faulty_file_system
 

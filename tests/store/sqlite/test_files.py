@@ -51,12 +51,8 @@ def test_files_and_directories_are_private_whatever_the_umask(tmp_path, mask):
     with umask(mask):
         store = SqliteStore(directory / "store.db")
         store.commit(samples.home())
-    assert modes_below(directory) == {
-        "store.db": 0o600,
-        "store.db-wal": 0o600,
-        "store.db-shm": 0o600,
-        "store.db-queue": 0o600,
-    }
+    names = ("store.db", "store.db-wal", "store.db-shm", "store.db-queue")
+    assert modes_below(directory) == dict.fromkeys(names, 0o600)
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
     store.close()

@@ -22,16 +22,9 @@ def path(tmp_path):
     path = tmp_path / "store.db"
     store = SqliteStore(path)
     identity = ProjectIdentity(path="/srv/somewhere")
-    store.commit(
-        [
-            RecordProject(project_id=PROJECT, identity=identity),
-            *samples.home(),
-            samples.run(),
-            samples.moved(1),
-            samples.happened(1),
-            *(samples.said(seq) for seq in (1, 2, 3)),
-        ]
-    )
+    store.commit([RecordProject(project_id=PROJECT, identity=identity), *samples.home()])
+    store.commit([samples.run(), samples.moved(1), samples.happened(1)])
+    store.commit([samples.said(seq) for seq in (1, 2, 3)])
     store.close()
     return path
 
