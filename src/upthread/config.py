@@ -181,7 +181,7 @@ def load_settings(
     """
     home = home_directory(environment)
     stamps = _stamps(working_directory, environment, home)  # before anything is read
-    own = [_shipped(), *_user_file(environment)]
+    own = [_shipped(), *_file(_user_path(environment))]
     consents = Consents(home, repository or str(working_directory.resolve()))
     theirs = tuple(_project_file(working_directory, own, consents))
     files = [*own, *theirs]
@@ -286,10 +286,6 @@ def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path)
 
 def _user_path(environment: Mapping[str, str]) -> Path:
     return Path(configuration_path(environment), "config.toml")
-
-
-def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile]]:
-    yield from _file(_user_path(environment))
 
 
 def _project_file(
@@ -400,10 +396,7 @@ def _add_role_files(
 
 
 def _limit_all(roles: dict[str, Role], limits: Mapping[str, Sequence[RoleLimits]]) -> None:
-    """Hold each role to the limits of all files of its name, also of those nobody agreed to.
-
-    They tighten, and so count at once. The model is that of the file which is sent.
-    """
+    """Hold each role to the limits of all files of its name, also of those nobody agreed to."""
     for name in roles.keys() & limits.keys():
         own = roles[name].limits
         others = [each for each in limits[name] if each.held != own.held]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 from tests.core.messages import stored
 
 from upthread.core.lazy_dataclass import replace
@@ -206,6 +207,16 @@ def test_a_call_that_is_not_understood_is_the_same_by_its_words():
     )
     assert holding("python  x.py", known) == "a"
     assert holding("python y.py", known) is None
+
+
+def test_once_its_role_has_ended_another_turn_an_action_holds_its_own_repetition_alone():
+    done = effects_of([message(1, call("a")), message(2, call("b", command="python x.py"))])
+    known = [structs.replace(each, is_past=True) for each in done]
+    assert holding("git push origin main", known) == "a"
+    assert holding("python x.py", known) == "b"
+    assert holding("npm publish", known) is None
+    assert holding("./deploy.sh", known) is None
+    assert held(known) == ()
 
 
 def test_a_person_lets_one_call_be_made_while_another_action_is_in_doubt():

@@ -84,12 +84,10 @@ def acts(up):
     return [act for conversation in audit["conversations"] for act in conversation["acts"]]
 
 
-@pytest.mark.soak
-def test_what_a_turn_had_done_that_was_cut_off_is_held_back_from_other_roles_too(up):
+@EXTENDED
+def test_what_a_turn_had_done_that_was_cut_off_is_held_back_until_a_person_settles_it(up):
     """Its receipt was kept: agent and upthread were killed after the action and before the end."""
-    slow = up.directory / "sleep.sh"
-    slow.write_text("sleep 60\n")
-    child = up.start("tell", "v/planner", f"{DEPLOY} [[rehearse: execute sh sleep.sh]]", *AGENT)
+    child = up.start("tell", "v/planner", f"{DEPLOY} [[rehearse: execute sleep 60]]", *AGENT)
     deadline_s = time.monotonic() + 60
     while deployments(up) < 2 or not done_of(up, "v"):
         assert time.monotonic() < deadline_s
@@ -97,8 +95,14 @@ def test_what_a_turn_had_done_that_was_cut_off_is_held_back_from_other_roles_too
         time.sleep(0.1)
     os.kill(child.pid, signal.SIGKILL)
     child.communicate(timeout=30)
-    told = up("tell", "v/auditor", DEPLOY, *AGENT, "--json", code=IN_DOUBT).stream[-1]
-    assert (told["parked"]["reason"], deployments(up)) == ("held_back", 2)
+    up("tell", "v/planner", "[[rehearse: say well]]", *AGENT)
+    for role in ("auditor", "planner"):
+        told = up("tell", f"v/{role}", DEPLOY, *AGENT, "--json", code=IN_DOUBT).stream[-1]
+        assert (told["parked"]["reason"], deployments(up)) == ("held_back", 2), role
+    (effect,) = up("effects", "v", "--json").json["done"]
+    up("effects", "v", "again", effect["effect_id"])
+    up("tell", "v/planner", DEPLOY, *AGENT)
+    assert deployments(up) == 3
 
 
 def done_of(up, workstream):

@@ -311,7 +311,7 @@ def _compiles(words: Sequence[Word]) -> Iterable[Word]:
 
 
 _TARGETS: Final = """
-all assemble bench build check checks clean compile cov coverage doc docs e2e fmt format integration
+bench build check checks clean compile cov coverage doc docs fmt format integration
 lint package py spec test tests type typecheck types unit validate verify
 """.split()
 _TARGET: Final = regex(rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})\d*(?:[:_./-]\w+)*")

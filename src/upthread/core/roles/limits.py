@@ -230,9 +230,10 @@ def _judged(rules: RuleList, subject: str, called_with: Sequence[str]) -> Rule:
 
 
 def _last_word(rules: Sequence[ToolRule], called_with: str) -> Rule:
-    fitting = (rule.word for rule in reversed(rules) if _fits(rule.pattern, called_with))
-    nothing: Rule = "allow"
-    return next(fitting, nothing)
+    for rule in reversed(rules):
+        if _fits(rule.pattern, called_with):
+            return rule.word
+    return "allow"
 
 
 def _strictest(rules: Sequence[ToolRule]) -> Rule:
@@ -249,7 +250,7 @@ def _strictest(rules: Sequence[ToolRule]) -> Rule:
 
 
 def _strictest_of(words: Sequence[Rule]) -> Rule:
-    return max(words, key=lambda word: STRICTNESS[word])
+    return max(words, key=STRICTNESS.__getitem__)
 
 
 def _is_wholly_denied(rules: RuleList, subject: str) -> bool:

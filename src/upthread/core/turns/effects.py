@@ -69,7 +69,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     otherwise the action was observed when it was announced. `was_refused`: it was not allowed, so
     it did not run. `settled` is what a person said of it, None where nobody did; `state` is then
     what it is since. `is_delegation`: a sub-agent did it, whose calls are effects of their own.
-    `tellings` are all descriptions of the call that are on record.
+    `is_past`: its turn was interrupted, and its role has ended another one since, so that it holds
+    back its own repetition alone. `tellings` are all descriptions of the call that are on record.
     """
 
     seq: int
@@ -81,6 +82,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     was_asked: bool = False
     was_refused: bool = False
     is_delegation: bool = False
+    is_past: bool = False
     settled: Settlement | None = None
     turn_id: types.TurnId = types.TurnId("")
     tellings: tuple[types.ToolCallPart, ...] = ()
@@ -199,12 +201,12 @@ def must_hold_back(
     )
     if is_allowed or (is_repeatable and not asked):
         return None
-    return next((each for each in holding if each.settled is None), None)
+    return next(iter(held(holding)), None)
 
 
 def held(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     """Return the effects of an interrupted turn that hold back others and are not settled."""
-    return tuple(each for each in effects if each.settled is None and each.holds)
+    return tuple(each for each in effects if each.holds and not (each.settled or each.is_past))
 
 
 def _words(will_happen: Foreseen) -> frozenset[str]:

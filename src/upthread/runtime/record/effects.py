@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.acts import settlements_in
 from upthread.core.turns import turn as turns
@@ -20,6 +20,7 @@ from upthread.store.base import Store
 
 if TYPE_CHECKING:
     from upthread.core.turns.effects import Effect
+    from upthread.core.turns.turn import TurnView
 
 ID_DIGITS = 10
 
@@ -123,16 +124,14 @@ def effects_in_doubt(
 def effects_held(
     store: Store, project_id: ProjectId, workstream: str, *, outward_patterns: Sequence[str]
 ) -> tuple[RecordedEffect, ...]:
-    """Return what is in doubt, and what was done by turns that were cut off, the last of a role.
+    """Return what is in doubt, and what was done by turns that were cut off. Blocking.
 
-    Blocking. Both are held back from whoever goes on, until a person says something of them.
+    Both are held back from whoever goes on, until a person says something of them.
     """
-    from upthread.core.turns.effects import held  # noqa: PLC0415  # as above
-
     found = effects_in_doubt(store, project_id, workstream, outward_patterns=outward_patterns)
     known = {each.effect_id for each in found}
     left = left_open(store, project_id, workstream, outward_patterns=outward_patterns)
-    done = (each for each in left if each.effect in held([each.effect]))
+    done = (each for each in left if each.effect.holds and not each.effect.settled)
     return (*found, *(each for each in done if each.effect_id not in known))
 
 
@@ -144,36 +143,45 @@ def left_open(
     outward_patterns: Sequence[str],
     apart_from: TurnId | None = None,
 ) -> tuple[RecordedEffect, ...]:
-    """Return what the last turns of each role did of which nobody knows the end. Blocking.
+    """Return what turns did of which nobody knows the end. Blocking.
 
     Whoever was cut off did not say what it had done: the next one, of whatever role, may well begin
     it again. What somebody is at work at is not cut off, but for the turn that asks: `apart_from`.
     """
 
     @cache
-    def open_at_its_end(owner: ConversationId) -> frozenset[TurnId | None]:
-        return _open_at_its_end(store, owner)
+    def open_in(owner: ConversationId) -> Mapping[TurnId | None, bool]:
+        return _left_open_in(store, owner)
 
     found: list[RecordedEffect] = []
     for conversation in store.conversations(project_id, workstream):
-        open_turns = open_at_its_end(_owner(conversation))
-        asked = open_turns - {apart_from}
-        if asked and (apart_from in open_turns or not _is_at_work(store, conversation)):
-            found += recorded_effects(
+        is_past = open_in(_owner(conversation))
+        asked = is_past.keys() - {apart_from}
+        if asked and (apart_from in is_past or not _is_at_work(store, conversation)):
+            done = recorded_effects(
                 store,
                 [conversation],
                 outward_patterns=outward_patterns,
                 is_asked=asked.__contains__,
             )
+            for each in done:
+                effect = structs.replace(each.effect, is_past=is_past[each.effect.turn_id])
+                found.append(structs.replace(each, effect=effect))
     return tuple(found)
 
 
-def _open_at_its_end(store: Store, owner: ConversationId) -> frozenset[TurnId | None]:
-    """Return the turns after the last of which it is known how it ended."""
-    newest_first = views_newest_first(store, owner)
+def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None, bool]:
+    """Return the turns that were left open, and whether a later one ended with nothing held."""
     # Up to the last that its agent ended, with nothing held: there it has said what was done.
-    left = takewhile(lambda each: not each[1].clears_doubt, newest_first)
-    return frozenset(turn_id for turn_id, view in left if view.was_left_open)
+    left = takewhile(lambda each: not each[1].clears_doubt, views_newest_first(store, owner))
+    recent: dict[TurnId | None, TurnView] = dict(left)
+    found: dict[TurnId | None, bool] = {
+        turn_id: False for turn_id, view in recent.items() if view.was_left_open
+    }
+    for turn_id in set(totals_of(store, owner).failed) - recent.keys():
+        if turns.fold(store.turn_events(turn_id)).was_left_open:
+            found[turn_id] = True
+    return found
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:

@@ -111,6 +111,8 @@ def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
     )
     role = claim.address.role
     for each in found:
+        if each.effect.is_past:
+            continue
         # A sub-agent's calls may be those of this role.
         if each.conversation.key.role == role or each.conversation.parent_conversation_id:
             return RunParked(reason=HELD_BACK, detail=each.effect.in_words, role=role)

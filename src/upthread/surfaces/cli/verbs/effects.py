@@ -58,8 +58,8 @@ def show(call: Call, workstream: str) -> int:
     for each in found:
         for look in each.looks:
             output.command(f"see what is there of {each.effect_id}: ", look)
-    for each in waiting:
-        output.line(f"{one_line(each['address'])} waits: {one_line(each['detail'])}", "yellow")
+    for held in waiting:
+        output.line(f"{one_line(held['address'])} waits: {one_line(held['detail'])}", "yellow")
     output.line("look whether each was done; until you say something, nobody does it again:")
     for said in Settlement:
         output.command("  ", quoted("upthread", "effects", workstream, said, found[0].effect_id))
