@@ -34,6 +34,7 @@ from upthread.testing.rehearsal_model import RehearsalModel
 
 COLUMNS: Final = (
     "stops",
+    "no stop",
     "deed before",
     "held",
     "asked",
@@ -45,7 +46,8 @@ COLUMNS: Final = (
     "beside",
     "other",
 )
-"""`held`: the repetition was; `asked`: a person was asked else; `ended well`: no stop, it came late."""
+"""`no stop`: it came too late; `held`: the repetition was; `asked`: a person was asked, or it was
+refused; `ended well`: the first turn was stopped and yet did."""
 
 BESIDE_PER_JOB: Final = 3
 """How many cases may be under way for each that may use a processor: the others are frozen."""
@@ -128,17 +130,20 @@ def _marks(ending: Ending) -> set[str]:
         marks.add("deed before")
     if ending.held:
         marks.add("held" if ending.held == "held_back" else "asked")
-    if ending.ended_alone:
+    if not ending.was_stopped:
+        marks.add("no stop")
+    elif ending.has_ended_well:
         marks.add("ended well")
-    elif not ending.held and ending.count == 1:
+    if not ending.has_ended_well and not ending.held and ending.count == 1:
         marks.add("did it once")
     return marks
 
 
 def _line(ending: Ending, n: int, total: int) -> str:
     marks = " ".join(each for each in COLUMNS[1:] if each in _marks(ending))
+    ended = f"{ending.count} counted, {ending.seconds:.0f} s"
     worst = "FAULT" if ending.faults else "ok"
-    return f"{n}/{total} {ending.case.number}: {ending.case}: {marks}; {ending.count} counted; {ending.seconds:.0f} s; {worst}"
+    return f"{n}/{total} {ending.case.number}: {ending.case}: {marks}; {ended}; {worst}"
 
 
 def _print_end(endings: list[Ending], again: str, wall_s: float) -> None:

@@ -7,20 +7,20 @@ import signal
 import sys
 
 import anyio
-from anyio.abc import CancelScope
 
 import upthread
 
 
-async def _cancel_when_asked(scope: CancelScope) -> None:
+async def _cancel_when_asked(scope: anyio.CancelScope) -> None:
     with anyio.open_signal_receiver(signal.SIGUSR1) as signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
         async for _each in signals:
             scope.cancel()
 
 
-async def main(address: str, prompt: str, agent: str) -> int:
+async def main(*words: str) -> int:
     """Print how the turn ended as `upthread tell --json` does; nothing where it was cancelled."""
+    address, prompt, agent = words
     async with upthread.open_project(".") as project, anyio.create_task_group() as tasks:
         tasks.start_soon(_cancel_when_asked, tasks.cancel_scope)
         told = await project.tell(address, prompt, upthread.TellOptions(agent=agent))

@@ -1,4 +1,4 @@
-"""The far end of every deed: an HTTP server on loopback that counts them by case, unlike upthread."""
+"""The far end of every deed: an HTTP server on loopback that counts them, case by case."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class FarEnd:
                 except OSError:
                     """Whoever did the deed was stopped in the middle of it."""
 
-            do_POST = do_PUT = do_DELETE = do_PATCH = arrive
-            do_GET = do_HEAD = answer
+            do_POST = do_PUT = do_DELETE = do_PATCH = arrive  # noqa: N815  (http.server's names)
+            do_GET = do_HEAD = answer  # noqa: N815
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

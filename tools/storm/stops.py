@@ -43,7 +43,10 @@ SIGNALS: Final = {
     "freeze": signal.SIGSTOP,
 }
 MOMENTS: Final = ("any", "asked", "in the deed", "after the deed", "told", "replying")
-AFTER_S: Final = {"any": 3.0, "asked": 0.9, "in the deed": 0.3, "after the deed": 0.5, "told": 0.3}
+AFTER_S: Final = {"asked": 0.9, "in the deed": 0.3, "after the deed": 0.5, "told": 0.3}
+TURN_S: Final = {"claude-code": 2.5, "codex": 1.5, "opencode": 9.0}
+"""How long a turn takes: a stop at any moment comes within it."""
+
 SHARES: Final = {"claude-code": 5, "codex": 5, "opencode": 2}
 """How often each agent is drawn: a turn of OpenCode takes five times as long as the others'."""
 
@@ -53,7 +56,7 @@ WORKSTREAM: Final = "ws"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One stop. `agent` is a key of WAYS, `again` says who repeats it. `is_whole`: all processes."""
+    """One stop. `agent` is a key of WAYS, `again` says who repeats. `is_whole`: all processes."""
 
     number: int
     stop: str
@@ -93,12 +96,12 @@ def draw(seed: int, number: int, agents: Sequence[str]) -> Case:
     return Case(
         number=number,
         stop=stop,
-        agent=chance.choice([key for key, each in WAYS.items() if each.name == name]),
+        agent=chance.choice([name, *(key for key, each in WAYS.items() if each.name == name)]),
         kind=kind,
         first=first,
         second=chance.choice(others) if chance.random() < 0.5 else first,
         moment=moment,
-        after_s=chance.uniform(0.0, AFTER_S.get(moment, 1.2)),
+        after_s=chance.uniform(0.0, TURN_S[name] if moment == "any" else AFTER_S.get(moment, 1.2)),
         again=again,
         is_whole=chance.random() < 0.5 or (again == "run" and stop == "kill"),
         is_named=chance.random() < 0.5,
@@ -149,7 +152,8 @@ class Ending:
     before: int = 0
     count: int = 0
     held: str = ""
-    ended_alone: bool = False
+    was_stopped: bool = True
+    has_ended_well: bool = False
     seconds: float = 0.0
     faults: list[tuple[str, str]] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
@@ -170,15 +174,15 @@ def binary_of(agent: str) -> Path:
 
 def play(case: Case, far_end: FarEnd, directory: Path, slots: threading.Semaphore) -> Ending:
     """Play a case in a directory of its own; no process of it is left."""
-    started_s = time.monotonic()
     ending = Ending(case=case)
     with slots, RehearsalModel(strict=False) as model:
+        started_s = time.monotonic()
         try:
             _Trial(ending, far_end, directory, model, slots).play()
         finally:
             far_end.deeds[case.number].let_go()
             kill_all(set(processes_with(str(directory))))
-    ending.seconds = time.monotonic() - started_s
+        ending.seconds = time.monotonic() - started_s
     return ending
 
 
@@ -223,7 +227,7 @@ class _Trial:
         running = self._begin()
         self._await_moment(running)
         first = self._freeze(running) if case.stop == "freeze" else self._stop(running)
-        ending.ended_alone = first.has_ended_well
+        ending.has_ended_well = first.has_ended_well
         ending.seen.append(f"first {first}")
         if case.is_told_frozen:
             return  # it was repeated while the first was frozen
@@ -273,6 +277,7 @@ class _Trial:
             time.sleep(0.02)
         with suppress(subprocess.TimeoutExpired):
             running.wait(case.after_s)
+            self._ending.was_stopped = False
 
     def _pids(self, running: subprocess.Popen[bytes]) -> set[int]:
         return tree_of(running.pid) if self._case.is_whole else {running.pid}
@@ -373,7 +378,7 @@ class _Trial:
         kill_all(set(processes_with(str(self._directory))))
         ending = self._ending
         ending.count = self._deeds.count
-        expected = 2 if ending.ended_alone and ending.before == 1 else 1
+        expected = 2 if ending.has_ended_well and ending.before == 1 else 1
         if ending.count > expected:
             self._fault("twice", "; ".join(self._deeds.said))
 
@@ -408,7 +413,7 @@ class _Trial:
         return running
 
     def _end(self, running: subprocess.Popen[bytes]) -> Said:
-        """Wait for its end; returns what it said. What is no good answer of anybody's is a fault."""
+        """Wait for its end; returns what it said. A process that broke or hangs is a fault."""
         try:
             code = running.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
