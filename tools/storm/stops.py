@@ -69,12 +69,12 @@ class Case:
     again: str
     is_whole: bool
     is_named: bool
-    has_harmless: bool
+    harmless: str
     is_told_frozen: bool
 
     def __str__(self) -> str:
         whose = " (all processes)" if self.is_whole else ""
-        between = ", something harmless between" if self.has_harmless else ""
+        between = f", {self.harmless} something harmless between" if self.harmless else ""
         frozen = ", told while frozen" if self.is_told_frozen else ""
         return (
             f"{self.agent}, {self.kind}: {self.stop}{whose} {self.moment} + {self.after_s:.2f} s,"
@@ -93,6 +93,10 @@ def draw(seed: int, number: int, agents: Sequence[str]) -> Case:
     moment = chance.choice(MOMENTS)
     choices = ["same role"] * 6 + ["other role", "fresh"]
     again = chance.choice([*choices, "run"] if stop not in {"cancel", "freeze"} else choices)
+    has_harmless = (number // len(STOPS)) % 4 == 3 and again != "run"
+    is_told_frozen = (
+        stop == "freeze" and not has_harmless and again == "same role" and chance.random() < 0.5
+    )
     return Case(
         number=number,
         stop=stop,
@@ -105,8 +109,8 @@ def draw(seed: int, number: int, agents: Sequence[str]) -> Case:
         again=again,
         is_whole=chance.random() < 0.5 or (again == "run" and stop == "kill"),
         is_named=chance.random() < 0.5,
-        has_harmless=(number // len(STOPS)) % 4 == 3 and again != "run",
-        is_told_frozen=stop == "freeze" and chance.random() < 0.5,
+        harmless=chance.choice(["planner", "planner", "auditor"]) if has_harmless else "",
+        is_told_frozen=is_told_frozen,
     )
 
 
@@ -212,6 +216,7 @@ class _Trial:
         case = ending.case
         self._ending, self._case, self._model, self._slots = ending, case, model, slots
         self._directory = directory
+        self._said: dict[int, Path] = {}
         self._way = WAYS[case.agent]
         self._deeds = far_end.deeds[case.number]
         self._place = Place(
@@ -231,10 +236,12 @@ class _Trial:
         ending.seen.append(f"first {first}")
         if case.is_told_frozen:
             return  # it was repeated while the first was frozen
-        if case.has_harmless:
-            harmless = self._tell("Look around.", self._way.command("git status"))
-            if harmless.code:
+        if case.harmless:
+            address = f"{WORKSTREAM}/{case.harmless}"
+            harmless = self._tell("Look.", self._way.command("git status"), address=address)
+            if not harmless.has_ended_well:
                 self._fault("false hold", f"of `git status`: {harmless}")
+            ending.seen.append(f"harmless {harmless}")
         self._repeat(first)
         self._count()
 
@@ -302,7 +309,7 @@ class _Trial:
         _send(frozen, signal.SIGSTOP)
         until_s = time.monotonic() + FROZEN_S
         beside = self._tell("Look around.", "[[SAY nothing]]", address="beside/planner")
-        if beside.code:
+        if beside.code or not beside.has_ended_well:
             self._fault("beside", str(beside))
         with self._idle():
             time.sleep(max(0.0, until_s - time.monotonic()))
@@ -380,7 +387,11 @@ class _Trial:
         ending.count = self._deeds.count
         expected = 2 if ending.has_ended_well and ending.before == 1 else 1
         if ending.count > expected:
-            self._fault("twice", "; ".join(self._deeds.said))
+            said = "; ".join(self._deeds.said)
+            ending.seen.append(
+                f"effects now: {json.dumps(self._read('effects', WORKSTREAM).lines)}"
+            )
+            self._fault("twice", said)
 
     # --- upthread's processes
 
@@ -403,13 +414,13 @@ class _Trial:
             running = subprocess.Popen(
                 words,
                 cwd=self._shell.project,
-                env={**self._shell.environment, "STORM_SAID": str(said)},
+                env=self._shell.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
             )
-        self._files = {**getattr(self, "_files", {}), running.pid: said}
+        self._said[running.pid] = said
         return running
 
     def _end(self, running: subprocess.Popen[bytes]) -> Said:
@@ -420,7 +431,7 @@ class _Trial:
             self._fault("no end", f"within {PATIENCE_S:g} s: {running.args!r}")
             kill_all(tree_of(running.pid))
             code = running.wait()
-        file = self._files[running.pid]
+        file = self._said[running.pid]
         lines = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
         stderr = file.with_suffix(".err").read_text()[-600:]
         said = Said(code=code, lines=lines, stderr=f" [{stderr}]" if stderr else "")
