@@ -1,7 +1,7 @@
 """Stop turns in which an outward deed is done, hundreds of times, and have it done again.
 
-    make storm STOPS=2
-    python tools/enclosed.py .venv/bin/python -m tools.storm --seed 7 --case 41
+    make storm STOPS=2          # twelve stops
+    make storm SEED=7 CASE=41   # one of them again
 
 Nothing of upthread is asked whether a deed was done: the far end counts. `twice`: it counted more
 than one, and no person had been asked. `lost`: a deed or a prompt that upthread knows nothing of.
@@ -22,6 +22,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -33,18 +35,8 @@ from tools.storm.stops import STOPS, Case, Ending, binary_of, draw, make_shell, 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 COLUMNS: Final = (
-    "stops",
-    "no stop",
-    "deed before",
-    "held",
-    "asked",
-    "ended well",
-    "did it once",
-    "twice",
-    "lost",
-    "false hold",
-    "beside",
-    "other",
+    *("stops", "no stop", "deed before", "held", "asked", "ended well", "did it once"),
+    *("twice", "lost", "false hold", "beside", "other"),
 )
 """`no stop`: it came too late; `held`: the repetition was; `asked`: a person was asked, or it was
 refused; `ended well`: the first turn was stopped and yet did."""
@@ -74,7 +66,11 @@ def main() -> int:
                 print(*ending.seen, sep="\n")
     again = f"make storm SEED={options.seed} AGENTS={options.agents} CASE="
     if options.json:
-        print(json.dumps([_as_json(each, again) for each in endings]))
+        print(
+            json.dumps(
+                [{**asdict(each), "again": f"{again}{each.case.number}"} for each in endings]
+            )
+        )
     else:
         _print_end(endings, again, time.monotonic() - started_s)
     return int(any(ending.faults for ending in endings))
@@ -96,10 +92,9 @@ def _parser() -> argparse.ArgumentParser:
 def _have_no_home() -> None:
     """Nothing that is started here reads anybody's settings, or ignores a signal."""
     os.environ["HOME"] = "/dev/null/home"
-    for number in (signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _played(cases: Sequence[Case], jobs: int) -> Iterator[Ending]:
@@ -113,7 +108,7 @@ def _played(cases: Sequence[Case], jobs: int) -> Iterator[Ending]:
                 fault = ("no case", f"{type(error).__name__}: {error}")
                 return Ending(case=case, faults=[fault])
 
-    with FarEnd() as far_end, ThreadPoolExecutor(jobs * BESIDE_PER_JOB) as pool:
+    with closing(FarEnd()) as far_end, ThreadPoolExecutor(jobs * BESIDE_PER_JOB) as pool:
         try:
             for future in as_completed([pool.submit(played, case) for case in cases]):
                 yield future.result()
@@ -161,28 +156,13 @@ def _print_end(endings: list[Ending], again: str, wall_s: float) -> None:
             print(*(f"  {each}" for each in ending.seen), sep="\n", flush=True)
 
 
-def _as_json(ending: Ending, again: str) -> dict[str, object]:
-    case = ending.case
-    return {
-        **{
-            name: getattr(case, name)
-            for name in ("number", "stop", "agent", "kind", "first", "second")
-        },
-        **{
-            name: getattr(ending, name) for name in ("before", "count", "held", "seconds", "faults")
-        },
-        "again": f"{again}{case.number}",
-        "seen": ending.seen,
-    }
-
-
 # --- the deeds themselves ------------------------------------------------------------------------
 
 
 def _do_all_by_hand() -> int:
     faults = 0
     with (
-        FarEnd() as far_end,
+        closing(FarEnd()) as far_end,
         RehearsalModel() as model,
         tempfile.TemporaryDirectory(prefix="storm-") as top,
     ):

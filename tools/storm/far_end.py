@@ -6,8 +6,7 @@ import re
 import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 SLOW_S: Final = 40.0
 """How long a deed may be held up at most."""
@@ -40,7 +39,7 @@ class Deeds:
 
 
 class FarEnd:
-    """Listens from `with` to its end; as a proxy too, so that a host's name can be reached."""
+    """Listens until `close`; as a proxy too, so that a host's name can be reached."""
 
     def __init__(self) -> None:
         self.deeds: defaultdict[int, Deeds] = defaultdict(Deeds)
@@ -74,17 +73,10 @@ class FarEnd:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port = self._server.server_port
-
-    def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Answer whoever waits, and listen no more."""
         for deeds in self.deeds.values():
             deeds.let_go()
         self._server.shutdown()

@@ -33,7 +33,6 @@ FROZEN_S: Final = 30.0
 ENDS_ALONE_S: Final = 2.0
 """How long the agent of a turn that was killed may take to end by itself, before the count."""
 
-STOPS: Final = ("kill", "int", "term", "hup", "cancel", "freeze")
 SIGNALS: Final = {
     "kill": signal.SIGKILL,
     "int": signal.SIGINT,
@@ -42,6 +41,8 @@ SIGNALS: Final = {
     "cancel": signal.SIGUSR1,
     "freeze": signal.SIGSTOP,
 }
+STOPS: Final = tuple(SIGNALS)
+EXIT_CODES: Final = {"int": 130, "term": 143, "hup": 129}
 MOMENTS: Final = ("any", "asked", "in the deed", "after the deed", "told", "replying")
 AFTER_S: Final = {"asked": 0.9, "in the deed": 0.3, "after the deed": 0.5, "told": 0.3}
 TURN_S: Final = {"claude-code": 2.5, "codex": 1.5, "opencode": 9.0}
@@ -90,13 +91,13 @@ def draw(seed: int, number: int, agents: Sequence[str]) -> Case:
     first = chance.choice(KINDS[kind])
     others = [each for each in KINDS[kind] if each != first]
     stop = STOPS[number % len(STOPS)]
-    moment = chance.choice(MOMENTS)
     choices = ["same role"] * 6 + ["other role", "fresh"]
     again = chance.choice([*choices, "run"] if stop not in {"cancel", "freeze"} else choices)
     has_harmless = (number // len(STOPS)) % 4 == 3 and again != "run"
-    is_told_frozen = (
-        stop == "freeze" and not has_harmless and again == "same role" and chance.random() < 0.5
-    )
+    may_be_told = stop == "freeze" and again == "same role" and not has_harmless
+    is_told_frozen = may_be_told and chance.random() < 0.5
+    # What is told before the first turn has begun repeats nothing: it comes first.
+    moment = chance.choice(MOMENTS[1:] if is_told_frozen else MOMENTS)
     return Case(
         number=number,
         stop=stop,
@@ -145,7 +146,8 @@ class Said:
             for line in self.lines
             if line.get("type") in {"turn_started", "notice", "turn_ended", "result"}
         ]
-        return f"exit {self.code}: {' | '.join(str(each) for each in told if each)}{self.stderr}"
+        words = dict.fromkeys(str(each) for each in told if each)
+        return f"exit {self.code}: {' | '.join(words)}{self.stderr}"
 
 
 @dataclass(kw_only=True)
@@ -185,7 +187,7 @@ def play(case: Case, far_end: FarEnd, directory: Path, slots: threading.Semaphor
             _Trial(ending, far_end, directory, model, slots).play()
         finally:
             far_end.deeds[case.number].let_go()
-            kill_all(set(processes_with(str(directory))))
+            _end_all(directory)
         ending.seconds = time.monotonic() - started_s
     return ending
 
@@ -286,26 +288,25 @@ class _Trial:
             running.wait(case.after_s)
             self._ending.was_stopped = False
 
-    def _pids(self, running: subprocess.Popen[bytes]) -> set[int]:
-        return tree_of(running.pid) if self._case.is_whole else {running.pid}
-
     def _stop(self, running: subprocess.Popen[bytes]) -> Said:
+        case = self._case
         self._model.forget_answers()
-        number = SIGNALS[self._case.stop]
-        if self._case.is_whole and self._case.stop in {"int", "hup", "term"}:
+        if case.is_whole and case.stop in EXIT_CODES:
             with suppress(ProcessLookupError):  # as a terminal does
-                os.killpg(running.pid, number)
-        elif self._case.is_whole and self._case.stop == "kill":
-            _send(self._pids(running), number)
+                os.killpg(running.pid, SIGNALS[case.stop])
         else:
-            _send({running.pid}, number)
+            is_whole = case.is_whole and case.stop == "kill"
+            _send(tree_of(running.pid) if is_whole else {running.pid}, SIGNALS[case.stop])
         said = self._end(running)
         self._deeds.let_go()
+        # Below 0: it had not begun to listen. 0 and 4: it had ended by itself.
+        if said.code > 0 and said.code not in {4, EXIT_CODES.get(case.stop, said.code)}:
+            self._fault("exit code", str(said))
         return said
 
     def _freeze(self, running: subprocess.Popen[bytes]) -> Said:
         """Stop it for half a minute, while another workstream goes on beside it."""
-        frozen = self._pids(running)
+        frozen = tree_of(running.pid) if self._case.is_whole else {running.pid}
         _send(frozen, signal.SIGSTOP)
         until_s = time.monotonic() + FROZEN_S
         beside = self._tell("Look around.", "[[SAY nothing]]", address="beside/planner")
@@ -358,40 +359,29 @@ class _Trial:
         """Whether upthread knows of the first deed's call, in any of its records."""
         sought = _letters(self._first.partition("\n")[0])[:30]
         for words in (("audit", WORKSTREAM), ("show", WORKSTREAM, "--effects")):
-            calls = [line for each in self._read(*words).lines for line in _calls_in(each)]
+            calls = [line for each in self._read(*words) for line in _calls_in(each)]
             if any(sought in _letters(json.dumps(call)) for call in calls):
                 return True
-        return bool(self._read("effects", WORKSTREAM).lines[0].get("in_doubt"))
+        return bool(self._read("effects", WORKSTREAM)[0].get("in_doubt"))
 
     def _look_for_prompt(self, first: Said, again: Said, asked_before: int) -> None:
         requests = self._model.requests
         was_sent = any("first-time" in json.dumps(each.body) for each in requests[:asked_before])
-        shown = [
-            text
-            for each in requests[asked_before:]
-            if "second-time" in (text := json.dumps(each.body))
-        ]
-        if not was_sent or not shown or any("first-time" in text for text in shown):
+        bodies = [json.dumps(each.body) for each in requests[asked_before:]]
+        shown = [body for body in bodies if "second-time" in body]
+        if not was_sent or not shown or any("first-time" in body for body in shown):
             return
-        started = again.one("turn_started")
-        says_so = set(started.get("reasons", [])) - {"none_yet"}
-        if not says_so:
-            self._fault("lost", f"the first prompt: {started.get('line')}, first {first}")
+        if not set(again.one("turn_started").get("reasons", [])) - {"none_yet"}:
+            self._fault("lost", f"the first prompt: {again}, first {first}")
 
     def _count(self) -> None:
-        until_s = time.monotonic() + ENDS_ALONE_S
-        while processes_with(str(self._directory)) and time.monotonic() < until_s:
-            time.sleep(0.1)
-        kill_all(set(processes_with(str(self._directory))))
+        _end_all(self._directory, within_s=ENDS_ALONE_S)
         ending = self._ending
         ending.count = self._deeds.count
         expected = 2 if ending.has_ended_well and ending.before == 1 else 1
         if ending.count > expected:
-            said = "; ".join(self._deeds.said)
-            ending.seen.append(
-                f"effects now: {json.dumps(self._read('effects', WORKSTREAM).lines)}"
-            )
-            self._fault("twice", said)
+            effects = json.dumps(self._read("effects", WORKSTREAM))
+            self._fault("twice", f"{'; '.join(self._deeds.said)}; effects now: {effects}")
 
     # --- upthread's processes
 
@@ -402,8 +392,8 @@ class _Trial:
         prompt = f"{words}\n\n{script}"
         return self._end(self._start("tell", address, prompt, "--agent", name, *options))
 
-    def _read(self, *words: str) -> Said:
-        return self._end(self._start(*words))
+    def _read(self, *words: str) -> list[dict[str, Any]]:
+        return self._end(self._start(*words)).lines
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
         return self._popen([*self._shell.command(*words), "--json"])
@@ -448,6 +438,15 @@ def _send(pids: set[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _end_all(directory: Path, *, within_s: float = 0.0) -> None:
+    """Give a case's processes a while to end by themselves, then end them."""
+    until_s = time.monotonic() + within_s
+    while left := set(processes_with(str(directory))):
+        if time.monotonic() >= until_s:
+            kill_all(left)
+        time.sleep(0.05)
 
 
 def _letters(text: str) -> str:
