@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from os import kill as process_signal
 
 import anyio
 import anyio.from_thread
@@ -12,9 +13,13 @@ from tests.support.sets import EXTENDED, spread
 from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, eventually
 
 import upthread
+from upthread.agents.rehearsal.sessions import SessionStore
+from upthread.agents.rehearsal.turn import text_chunk
 from upthread.core.types import Outcome, ToolResultPart
 from upthread.runtime.system import System
+from upthread.runtime.turns.delivery import DRAIN_S, heard_out
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
+from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
@@ -80,6 +85,65 @@ async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(worl
     world.check_histories()
 
 
+def results(world: World) -> list[tuple[str, str]]:
+    """The calls' results on record, as (status, text)."""
+    parts = [part for message in world.messages(ADDRESS) for part in message.parts]
+    return [(part.status, part.text) for part in parts if isinstance(part, ToolResultPart)]
+
+
+async def test_what_an_agent_does_until_it_has_ended_is_recorded(world: World) -> None:
+    world.configure(ALLOW)
+    process = world.start("tell", ADDRESS, "[[rehearse: execute sh -c 'echo > effects; sleep 9']]")
+    eventually((world.project / "effects").exists)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    assert world.agents() == ()
+    assert results(world) == [("failed", "cancelled, and the command was ended")]
+
+
+@EXTENDED
+async def test_an_agent_that_does_not_hear_the_cancel_is_waited_for_and_its_call_closed(world):
+    world.configure(ALLOW)
+    process = world.start("tell", ADDRESS, "[[rehearse: execute sh -c 'echo > effects; sleep 60']]")
+    eventually((world.project / "effects").exists)
+    eventually(lambda: "in_progress" in world.session_files()[0].read_text())
+    await anyio.sleep(2 * FLUSH_EVERY_S)  # so that the call is on record, and its message begun
+    for pid in world.agents():
+        if pid != process.pid:
+            process_signal(pid, signal.SIGSTOP)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    assert [status for status, _ in results(world)] == ["unknown"]
+    world.check_histories()
+
+
+async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_before_the_next(
+    world: World,
+) -> None:
+    """As where the agent outlives the process that cancelled it."""
+    prompt = "[[rehearse: slow 2 60000]]"
+    process = world.start("tell", ADDRESS, prompt)
+    eventually(lambda: any("chunk 1" in each.read_text() for each in world.session_files()))
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    (session,) = world.session_files()
+    store = SessionStore(world.sessions)
+    call = {"sessionUpdate": "tool_call", "toolCallId": "late", "title": "Run date"}
+    end = {"sessionUpdate": "tool_call_update", "toolCallId": "late", "status": "completed"}
+    said = text_chunk("and this", message_id="late")
+    for update in ({**call, "kind": "execute", "status": "pending"}, end, said):
+        store.append(session.stem, {"entry": "update", "update": update})
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
+    assert (result.decision, result.reasons) == ("resume", ("interrupted", "unchanged"))
+    told = [message.text for message in world.messages(ADDRESS)]
+    assert [told[0], told[-1]] == [prompt, result.reply]
+    assert [status for status, _ in results(world)] == ["completed"]
+    assert "and this" in "".join(told[1:-2])
+    assert "- Run date: done" in world.prompts()[-1], "what was done goes along"
+    world.check_histories()
+
+
 async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
     """Two calls must never be in one store at once, not even after the task was cancelled."""
     import asyncio
@@ -107,6 +171,20 @@ async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["slow", "next"]
+
+
+async def test_a_second_cancel_ends_an_agent_that_does_not_hear_the_first_at_once() -> None:
+    import asyncio
+
+    async def is_deaf() -> None:
+        await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(heard_out(anyio.sleep_forever, is_deaf))
+    for _ in range(2):
+        await asyncio.sleep(0.05)
+        task.cancel()
+    done, _ = await asyncio.wait([task], timeout=DRAIN_S / 2)
+    assert done == {task}
 
 
 def forget_prompts(world: World) -> None:

@@ -133,8 +133,8 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     assert len(world.session_files()) == 1
     assert world.prompts() == []
     second = await tell(world)
-    assert len(world.session_files()) == 1
-    assert second.reasons[0] == "unheard"
+    assert len(world.session_files()) == 2
+    assert second.reasons[0] == "session_empty"
     assert '<role name="planner">' in last_prompt(world)
     third = await tell(world)
     assert third.decision == "resume"

@@ -84,6 +84,11 @@ def read_asked(environment: Mapping[str, str], call: CutOffCall) -> str:
         return reader.read_asked(home_of(call.agent, environment), call)
 
 
+def is_read(agent: str) -> bool:
+    """Return whether the store of an agent is read here."""
+    return _session_reader_of(agent) is not None
+
+
 def read_session(
     environment: Mapping[str, str], agent: str, session: UpstreamSessionId
 ) -> StoredSession | None:

@@ -141,6 +141,7 @@ class Preparing:
         from upthread.agents import stored  # noqa: PLC0415  # who only lists reads no store
 
         return OwnSessions(
+            is_read=stored.is_read,
             stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
             read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
         )

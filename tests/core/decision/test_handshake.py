@@ -25,7 +25,7 @@ from upthread.core.decision.handshake import (
 from upthread.core.decision.model import AgentLimit
 from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.decision.rollover import LOST, ROLLOVER
-from upthread.core.decision.rules import RELAYED
+from upthread.core.decision.rules import DECIDED_FOR, RELAYED
 from upthread.core.lazy_dataclass import field_names
 from upthread.core.types import ConversationId, Outcome
 
@@ -204,6 +204,8 @@ def inputs(**changes: object) -> HandshakeInputs:
         (changed(5), RESUME_WITH_UPDATE, "files_changed"),
         (changed(6), START_FRESH, "many_changed"),
         (changed(1, critical=1), START_FRESH, "critical_changed"),
+        ({**changed(6), "is_session_empty": True}, FIRST, "session_empty"),
+        ({"is_session_empty": True, "continuity": "fresh"}, START_FRESH, "policy"),
         (changed(6, critical=1), START_FRESH, "critical_changed"),
         ({**changed(6), "limits": SIX_MAY_CHANGE}, RESUME_WITH_UPDATE, "files_changed"),
         ({**changed(1), "limits": Limits(files_changed_max=0)}, START_FRESH, "many_changed"),
@@ -256,6 +258,11 @@ def test_a_session_that_was_given_up_is_replayed_and_the_cause_is_the_reason(out
 @pytest.mark.parametrize("outcome", sorted(set(Outcome) - LOST))
 def test_only_a_session_that_is_gone_for_certain_is_given_up(outcome: Outcome):
     assert decide(inputs(session_lost=outcome)).decision == RESUME
+
+
+def test_what_a_session_was_opened_for_says_what_was_decided():
+    found = [DECIDED_FOR.get(each) for each in ("asked", "none_yet", "adopted")]
+    assert found == [START_FRESH, FIRST, None]
 
 
 def test_every_input_is_drawn_here_and_comes_back_from_the_record():
@@ -318,7 +325,7 @@ def test_nothing_is_resumed_while_anything_stands_against_it(given: HandshakeInp
         assert not decision.startswith("resume")
     if given.freshness.changed_count:
         assert decision != RESUME
-    if given.turns:
+    if given.turns and not given.is_session_empty:
         assert decision != FIRST
 
 

@@ -189,14 +189,14 @@ def test_what_the_record_says_and_who_asks_are_inputs():
     [
         (TurnView(state=TurnState.SENT, intended=INTENDED), True),
         (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.PROCESS_DIED)), True),
-        (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.CANCELLED)), False),
+        (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.CANCELLED)), True),
         (
             TurnView(state=TurnState.PARKED, parked=TurnParked(reason="permission", detail="")),
             False,
         ),
     ],
 )
-def test_a_turn_was_cut_off_when_it_is_open_or_its_process_died(view, is_cut_off):
+def test_a_turn_was_cut_off_when_it_is_open_killed_or_cancelled(view, is_cut_off):
     assert view.was_cut_off is is_cut_off
     inputs = facts(view).inputs(continuity="auto", agent="opencode")
     assert inputs.was_interrupted is is_cut_off

@@ -51,7 +51,7 @@ def test_a_pattern_makes_outward_what_it_matches_and_its_words_the_action():
     assert one != other
     assert unknown.in_words == "configured ./ship it ?"
     (titled,) = actions_of_call("notify", None, patterns)
-    assert titled.target == ("notify",)
+    assert titled.words == ("notify",)
     (told,) = actions_of_call("notify", {"to": "a"}, patterns)
     assert told != actions_of_call("notify", {"to": "b"}, patterns)[0]
 

@@ -30,6 +30,7 @@ from upthread.core.turns.replayed_history import (
     UNKNOWN_PROMPTS,
     Lacked,
     attended_calls,
+    has_prompt,
     is_finished,
     joined,
     lacked,
@@ -68,6 +69,11 @@ def prompt(text: str, *, session: UpstreamSessionId = SESSION) -> UserTextReplay
 
 def reply(text: str = "done") -> TextReceived:
     return TextReceived(upstream_session_id=SESSION, text=text)
+
+
+def test_a_session_that_got_a_prompt_is_told_from_one_that_never_did():
+    assert has_prompt([prompt("go on")])
+    assert not has_prompt([UsageReported(upstream_session_id=SESSION, tokens_used=1)])
 
 
 def call(call_id: str) -> ToolCallAnnounced:

@@ -52,7 +52,7 @@ DIED = TurnEnded(outcome=Outcome.PROCESS_DIED)
         ([INTENDED, ATTACHED, SENT, DIED], True),
         ([INTENDED, ATTACHED, SENT, ENDED], False),
         ([INTENDED, ATTACHED, SENT, PARKED], False),
-        ([INTENDED, ATTACHED, SENT, TurnEnded(outcome=Outcome.CANCELLED)], False),
+        ([INTENDED, ATTACHED, SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
     ],
 )
 def test_a_turn_is_cut_off_when_it_stopped_before_its_end_whoever_ended_it_since(
@@ -194,7 +194,9 @@ def test_a_prompt_counts_for_the_session_it_went_to():
 
 
 def test_the_newest_of_each_kind_is_kept():
-    view = fold([INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT, ENDED])
+    again = [INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT]
+    assert fold(again).recognised is None, "what it was before it was sent again"
+    view = fold([*again, ABSENT, ENDED])
     assert (view.intended, view.attached, view.sent, view.ended) == (
         INTENDED,
         ATTACHED,
@@ -202,4 +204,4 @@ def test_the_newest_of_each_kind_is_kept():
         ENDED,
     )
     assert view.recognised is Recognition.ABSENT
-    assert view.events == 8
+    assert view.events == 9

@@ -60,6 +60,9 @@ def test_what_may_have_been_done_is_listed_and_not_done_again_before_somebody_lo
     said = up("tell", "w/auditor", DEPLOY, *AGENT, code=IN_DOUBT).err
     assert "(look first: upthread effects w)" in said
     assert "--continue" not in said
+    waiting = up("effects", "w", "--json").json["waiting"]
+    assert waiting == {"w/auditor": "Run sh deploy.sh: outcome unknown"}
+    assert "w/auditor waits: " in up("effects", "w").out
     assert deployments(up) == 1
 
 

@@ -29,6 +29,9 @@ RELAYED: Final = "nearly_full"
 OLDER_RECORD: Final = "older_record"
 """The reason under which turns are read back that only the agent's own session has."""
 
+SESSION_EMPTY: Final = "session_empty"
+"""The reason under which a session is left that never got a prompt of ours."""
+
 NOT_COMPARED: Final = "not_compared"
 """The reason that says that a session could not be compared with the record."""
 
@@ -133,7 +136,8 @@ RULES: Final[tuple[Rule, ...]] = (
         says="what the role judged last time has changed",
     ),
     Rule(
-        reason="session_empty",
+        # A first turn and no resumption: role and context have not been given to anybody yet.
+        reason=SESSION_EMPTY,
         decision=FIRST,
         applies=lambda i: i.is_session_empty,
         says="the session holds nothing: its first prompt was stopped before the agent stored it",
@@ -314,3 +318,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
 )
 """In order of priority. The docs' table is generated from here."""
+
+DECIDED_FOR: Final = {rule.reason: rule.decision for rule in RULES}
+"""What is decided for each reason, for example of a link that was opened for one."""

@@ -3,8 +3,7 @@
 actions         one action, whether two may be the same, and with what a person looks
 shell_commands  the commands in a line of shell, with their words
 nested_commands commands that run others
-families        what a program does beyond this machine, and to what, by its words
-programs        which programs do, and which of their options take a word
+programs        what a program does beyond this machine, and to what, by its words
 repeatable      which lines may run again while an action is in doubt
 calls           the actions of a call, whatever an agent says it with
 """

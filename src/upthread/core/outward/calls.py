@@ -44,7 +44,8 @@ def actions_of_call(
     match is outward whatever it is, and the same as another one with the same words.
     """
     lines = commands_of(arguments)
-    found = [each for line in lines or (_as_command(title),) for each in _of_line(line)]
+    # A title may be a command, in backquotes, as agents show one, or plain.
+    found = [each for line in lines or (title.strip().strip("`"),) for each in _of_line(line)]
     if not lines:
         found += _of_tool(title, arguments)
     # Only where nothing else is known of it: an action by its parts is told apart more closely.
@@ -81,11 +82,6 @@ def _line(value: JsonValue) -> str:
     return shlex.join(str(word) for word in value)
 
 
-def _as_command(title: str) -> str:
-    """Return a title as the command it may be: in backquotes, as agents show one, or plain."""
-    return title.strip().strip("`")
-
-
 @lru_cache(maxsize=1024)
 def _of_line(line: str) -> tuple[Action, ...]:
     return tuple(each for command in commands_in(line) for each in actions_of_command(command))
@@ -98,18 +94,13 @@ def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
     # A title in words, such as `Create a file`, is no tool of a server.
     if not _TOOL.fullmatch(tool) or not _SENDING.search(spoken):
         return ()
-    return (Action(family=tool, target=(_digest(arguments),)),)
+    return (Action(family=tool, words=(_digest(arguments),)),)
 
 
 def _by_words(title: str, arguments: JsonValue, lines: Sequence[str]) -> Action:
-    if not lines:
-        meant = _digest(arguments) if isinstance(arguments, Mapping) and arguments else title
-        return Action(family="configured", target=(meant,))
-    words = [
-        *(word for line in lines for each in commands_in(line) for word in each.words),
-    ]
+    words = [word for line in lines for each in commands_in(line) for word in each.words]
     told = " ".join(word or "?" for word in words if word not in QUIET)
-    return Action(family="configured", target=(told,))
+    return Action(family="configured", words=(told if lines else _digest(arguments) or title,))
 
 
 def _digest(arguments: JsonValue) -> str | None:

@@ -1,7 +1,7 @@
 """Commands that run others: `sudo git push`, `sh -c '…'`, `find -exec`, `git rebase --exec`. Pure.
 
 Each is read here by the words that follow, as its own program reads them. Variables, functions,
-aliases and text that is written into a shell are not followed: a line that uses them is not
+aliases and text that a shell reads are not followed: a line that uses them is not
 understood, so it does not run while an action is in doubt (repeatable.py).
 """
 
@@ -16,21 +16,6 @@ from upthread.core.lazy_regex import regex
 Word: TypeAlias = str | None
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
-
-PACKAGERS: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
-TASK_RUNNERS: Final = (
-    PACKAGERS
-    | {"gmake", "just", "make"}
-    | {"ant", "bundle", "cap", "composer", "fab", "gradle", "grunt", "gulp", "inv", "invoke"}
-    | {"mage", "mise", "mix", "moon", "mvn", "ninja", "nox", "nx", "rake", "task", "tox", "turbo"}
-    | {"act", "deno", "lefthook", "nix", "pre-commit"}
-)
-"""Programs that run what a project calls a task, by its name."""
-
-DRY_RUNS: Final = frozenset(
-    {"-n", "--dry-run", "--just-print", "--recon", "--list", "-l", "--version"}
-)
-"""Options by which those only tell; those of PACKAGERS have other meanings."""
 
 HOLE: Final = "\ue000"
 """Stands in a text for what only running it would tell: a word that has one is not known."""

@@ -1,38 +1,24 @@
-"""Which programs reach beyond this machine, and how their words are told apart. Pure.
+"""What a program does beyond this machine, read from its words. Pure.
 
-A program that is not here reaches nobody, but for a script whose name says so.
+Most programs are a row of a table: the verbs with which they act. What else a program was given
+tells on what it acts. A program that is not here reaches nobody, but for a script whose name says
+so. The words are those of each program's documentation, as seen in git 2.51, gh 2.83, curl 8.17,
+npm 11, kubectl 1.34, Terraform 1.14, OpenSSH 9.2 and rsync 3.4.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
+from upthread.core.lazy_dataclass import dataclass, field
+from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
-from upthread.core.outward.families import (
-    BODY,
-    Line,
-    Read,
-    acting,
-    always,
-    by_name,
-    cloud,
-    commanding,
-    copying,
-    elsewhere,
-    httpie,
-    image,
-    kubectl,
-    plain,
-    read_curl,
-    read_gh,
-    read_git,
-    read_mail,
-    read_npm,
-    uploading,
-)
-from upthread.core.outward.nested_commands import Word, name_of
+from upthread.core.outward.nested_commands import SHELLS, Word, name_of
 from upthread.core.outward.shell_commands import ShellCommand
+
+Read: TypeAlias = Callable[["Line"], tuple[Action, ...]]
 
 
 def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
@@ -41,27 +27,63 @@ def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
     if words and name_of(words[0]).startswith("git-"):  # a verb of git's, as a program
         words = ["git", name_of(words[0])[4:], *words[1:]]
     name = name_of(words[0]).casefold() if words else ""
-    read = _FAMILIES.get(name)
-    line = _line(name, words[1:], command.directory)
-    found = read(line) if read else ()
+    line = _line(_NAMES.get(name, name), words[1:], command.directory)
+    found = _READERS.get(line.name, _by_verb)(line)
     # Last: what its own words tell is closer than a name that speaks of deploying.
-    return found or by_name(line)
+    return found or _by_name(line)
 
 
-def _started(words: list[Word]) -> list[Word]:
-    """Return the words from the program on that `uv run`, `npx` and the like start."""
-    while (name := name_of(words[0]) if words else "") in _STARTED_BY:
-        shorter = _STARTED_BY[name](words[1:])
-        if shorter is None:
-            break
-        words = shorter
-    return words
+# --- a command's words ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """A command's words told apart. `operands` belong to no option, as far as that is known.
+
+    `options` has each option's last word, empty for one without; `directory` where it runs.
+    """
+
+    name: str
+    operands: list[Word] = field(default_factory=list[Word])
+    options: dict[str, Word] = field(default_factory=dict[str, Word])
+    directory: str | None = None
+
+    def has(self, *names: str) -> bool:
+        """Return whether one of these options is there."""
+        return not self.options.keys().isdisjoint(names)
+
+    def option(self, *names: str) -> Word:
+        """Return the word of the first of these options that is there."""
+        return next((self.options[name] for name in names if name in self.options), None)
+
+    def action(self, family: str, words: Sequence[Word]) -> Action:
+        """Return what it does, with what its options say of that, in the directory where it runs.
+
+        A word that the shell makes others of is not known.
+        """
+        told = [value for name, value in self.options.items() if value and name not in _DESCRIBING]
+        known = [None if word and _PATTERN.search(word) else word for word in (*words, *told)]
+        return Action(family=family, words=tuple(known), place=self.directory)
+
+
+DRY: Final = frozenset(
+    {"--dry-run", "-n", "--dryrun", "--check", "--diff", "--help", "-h", "--list", "--list-only"}
+    | {"--just-print", "--recon", "--sql"}
+)
+_DESCRIBING: Final = frozenset(
+    """
+    -m --message -b --body -s --subject -F --body-file --notes --notes-file -c --comment --otp
+    --token --access --registry -u --username -p --password --repository --repository-url
+    """.split()
+)
+"""The options whose word says nothing of what is acted on: two actions may differ in it."""
+_PATTERN: Final = regex(r"[*?\[]")
 
 
 def _line(name: str, words: Sequence[Word], directory: str) -> Line:
-    """Tell options from operands. An option takes the next word where `_VALUES` says so."""
+    """Tell options from operands. An option takes the next word where `_TAKING` says so."""
     line = Line(name=name, directory=directory or None)
-    taking = _VALUES.get(name, frozenset())
+    taking = _TAKING.get(name, frozenset())
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
@@ -70,178 +92,381 @@ def _line(name: str, words: Sequence[Word], directory: str) -> Line:
             break
         if word is None or not word.startswith("-") or word == "-":
             line.operands.append(word)
-        elif word.startswith("--") and "=" in word:
-            option, _, value = word.partition("=")
-            line.options[option] = value
         elif word in taking:
             line.options[word] = waiting.pop(0) if waiting else None
-        elif not word.startswith("--") and word[:2] in taking:
+        elif word.startswith("--"):
+            option, _, value = word.partition("=")
+            line.options[option] = value
+        elif word[:2] in taking:
             line.options[word[:2]] = word[2:]
-        elif not word.startswith("--"):
+        else:
             # Both ways to read it: `-nv` is two short options, or one long option with one dash.
             line.options |= {f"-{letter}": "" for letter in word[1:]} | {word: ""}
             if f"-{word[-1]}" in taking:
                 line.options[f"-{word[-1]}"] = waiting.pop(0) if waiting else None
-        else:
-            line.options[word] = ""
     return line
 
 
-# --- the table ------------------------------------------------------------------------------------
+def _started(words: list[Word]) -> list[Word]:
+    """Return the words from the program on that `uv run`, `npx` and the like start."""
+    while words and (verbs := _STARTED_BY.get(name_of(words[0]))) is not None:
+        rest = words[1:]
+        if name_of(words[0]).startswith("py"):
+            # `python -I -m twine upload`: the module is the program; else the script is.
+            rest = (
+                rest[rest.index("-m") + 1 :] if "-m" in rest else rest if "-c" not in rest else []
+            )
+        elif rest[:1] and rest[0] in verbs:
+            rest = rest[1:]
+        elif "" not in verbs:
+            break
+        while rest and (rest[0] or "").startswith("-"):
+            rest = rest[1:]
+        if not rest:
+            break
+        words = rest
+    return words
 
 
-def _without_options(words: list[Word]) -> list[Word] | None:
-    rest = words[1:] if words[:1] == ["run"] else words
-    while rest and (rest[0] or "").startswith("-"):
-        rest = rest[1:]
-    return rest or None
-
-
-def _module(words: list[Word]) -> list[Word] | None:
-    """`python -I -m twine upload`: the module is the program; else the script is."""
-    if "-m" in words:
-        return words[words.index("-m") + 1 :] or None
-    return None if "-c" in words else _without_options(words)
-
-
-def _after_run(words: list[Word]) -> list[Word] | None:
-    return words[1:] or None if words[:1] == ["run"] else None
-
-
-def _after_exec(words: list[Word]) -> list[Word] | None:
-    return words[1:] or None if words[:1] and words[0] in {"exec", "dlx", "x"} else None
-
-
-_STARTED_BY: Final[Mapping[str, Callable[[list[Word]], list[Word] | None]]] = {
-    **dict.fromkeys(("python", "python3", "py", "pypy3"), _module),
-    **dict.fromkeys(("uv", "pdm", "hatch", "pipenv", "rye", "poetry"), _after_run),
-    **dict.fromkeys(("npx", "bunx", "uvx", "pipx"), _without_options),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "bundle", "mise"), _after_exec),
+_STARTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("python", "python3", "py", "pypy3"), ("",)),
+    **dict.fromkeys(("uv", "pdm", "hatch", "pipenv", "rye", "poetry"), ("run",)),
+    **dict.fromkeys(("npx", "bunx", "uvx", "pipx"), ("run", "")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "bundle", "mise"), ("exec", "dlx", "x")),
 }
-"""Programs that only start another one, by the words that come after."""
+"""Programs that only start another one, and after which verbs; empty where none is needed."""
 
 
-_DEPLOYING: Final = """
-deploy up destroy down promote rollback redeploy launch remove publish release secrets scale restart
---prod
-""".split()
-_MIGRATING: Final = """
-migrate update rollback up down clean apply migrate:latest migrate:rollback db:migrate
-db:migrate:undo migration:run migration:revert
-""".split()
+# --- programs with verbs --------------------------------------------------------------------------
+
+_TABLE: Final = """
+npm/pnpm/yarn/bun lerna jsr deno: publish unpublish deprecate dist-tag owner access
+twine: upload
+cargo: publish yank
+gem: push yank
+uv poetry flit hatch pdm dart flutter: publish
+mvn/mvnw: deploy release:perform
+gradle/gradlew: publish publishPlugins uploadArchives
+dotnet nuget: push
+vsce ovsx semantic-release goreleaser: publish release
+docker/podman/nerdctl/buildah crane oras: push
+skopeo: copy sync
+hg jj: push
+svn: commit ci
+kubectl/oc/k: annotate apply autoscale cordon create delete drain edit expose label patch replace
+ restart undo pause resume run scale set taint uncordon exec
+helm: install upgrade uninstall rollback delete push
+terraform/tofu terragrunt: apply destroy import taint
+pulumi: up update destroy import
+fly/flyctl netlify firebase serverless/sls cdk sam wrangler railway sst eb cap dokku convex amplify
+ copilot render kamal vercel: deploy up destroy down promote rollback redeploy launch remove publish
+ release secrets scale restart
+alembic: upgrade downgrade stamp
+manage.py/django-admin: migrate flush loaddata
+rails/rake: db:migrate db:rollback db:seed
+prisma: deploy push reset
+flyway liquibase dbmate goose atlas migrate knex sequelize/sequelize-cli typeorm: migrate update
+ rollback up down clean apply migrate:latest migrate:rollback db:migrate db:migrate:undo
+ migration:run migration:revert
+ansible-playbook ansible: *
+aws gcloud gsutil az doctl heroku linode-cli s3cmd rclone ibmcloud oci stripe twilio gh glab hub
+ tea: ?
+"""
+"""Which programs act, and with which verbs; a name after a slash is another one of a program.
+
+`*` is any, and `?` any that is not known to look.
+"""
+_ROWS: Final = [
+    (names.split(), frozenset(verbs.split()))
+    for names, _, verbs in (
+        line.partition(": ") for line in _TABLE.strip().replace("\n ", " ").splitlines()
+    )
+]
+_NAMES: Final[Mapping[str, str]] = {
+    name: spelled.split("/")[0]
+    for names, _ in _ROWS
+    for spelled in names
+    for name in spelled.split("/")
+}
+_VERBS: Final[Mapping[str, frozenset[str]]] = {
+    spelled.split("/")[0]: verbs for names, verbs in _ROWS for spelled in names
+}
+_LOOKS: Final = regex(
+    r"(alias|auth|browse|checkout|checks|co|completion|config|configure|clone|describe|diff"
+    r"|download|explain|extension|get|head|help|history|info|init|list|login|logs?|ls|plan|preview"
+    r"|print|read|search|set-default|show|status|tail|test|token|top|validate|version|view|wait"
+    r"|watch|whoami)(-.*)?$"
+)
+_ACTS: Final = regex(
+    r"(add|apply|attach|cancel|copy|cp|create|delete|deploy|destroy|detach|disable|down|enable"
+    r"|execute|import|invoke|modify|mv|patch|promote|publish|put|register|release|remove|reset"
+    r"|resize|restart|restore|revoke|rm|rollback|scale|send|set|start|stop|submit|sync|terminate"
+    r"|up|update|upload|upgrade|write)(-.*)?$"
+)
+_VERB_WITHIN: Final = 2
+_CLOUDS_VERB_WITHIN: Final = 4
+"""Among how many words the verb is: `gcloud compute instances list` has it in the third place."""
+
+
+def _by_verb(line: Line) -> tuple[Action, ...]:
+    """Read a row of the table: the verb, and what else there is."""
+    verbs = _VERBS.get(line.name, frozenset())
+    if not verbs or not line.operands or line.has(*DRY - {"-n"}):
+        return ()
+    if "*" in verbs:
+        return (line.action(line.name, line.operands),)
+    if "?" in verbs:
+        return _of_cloud(line)
+    for at, word in enumerate(line.operands[:_VERB_WITHIN]):
+        if word in verbs:
+            return (line.action(f"{line.name} {word}", line.operands[at + 1 :]),)
+        if _LOOKS.match(word or ""):
+            break
+    return ()
+
+
+def _of_cloud(line: Line) -> tuple[Action, ...]:
+    """Read a cloud's or a forge's own program: what it is asked to do, unless that is to look.
+
+    The first verb that is known decides: what follows are names.
+    """
+    for at, word in enumerate(line.operands[:_CLOUDS_VERB_WITHIN]):
+        verb = (word or "").rpartition(":")[2]  # `heroku apps:create`
+        # What is done with a release of `gh` and the logs of `aws` comes after.
+        if _ACTS.match(verb) and (at or line.name not in _NOUN_FIRST):
+            return _at_service(line, at + 1)
+        if _LOOKS.match(verb) and (at or (line.name, word) != ("aws", "logs")):
+            return ()
+    return _at_service(line, 2) if len(line.operands) > 1 else ()
+
+
+_NOUN_FIRST: Final = frozenset({"aws", "gh", "glab", "hub", "tea"})
+
+
+def _at_service(line: Line, verb_end: int) -> tuple[Action, ...]:
+    done, about = line.operands[:verb_end], line.operands[verb_end:]
+    if {"pr", "mr"} & {*done}:
+        # A pull request is that of its branch: under another title it would be the same one.
+        line.options |= dict.fromkeys(("-t", "--title"), "")
+    repositories = [line.options.pop(name, None) for name in ("--repo", "-R")]
+    line.directory = next(filter(None, repositories), None)
+    return (line.action(" ".join((line.name, *(word or "?" for word in done))), about),)
+
+
+# --- git ------------------------------------------------------------------------------------------
+
+_EVERY_REF: Final = frozenset({"--all", "--mirror", "--branches"})
+
+
+def _git(line: Line) -> tuple[Action, ...]:
+    """`git`: a push is what it pushes and where; a dry run is none, nor is what asks for help."""
+    verb, *rest = line.operands or [None]
+    place = line.option("-C", "--work-tree", "--git-dir") or line.directory
+    if verb in {"subtree", "lfs"} and rest[:1] == ["push"]:
+        verb, rest = "push", rest[1:]
+    if verb in {"send-email", "request-pull"}:
+        return (Action(family="mail", words=(line.option("--to"),)),)
+    if verb in {"svn", "p4"} and rest[:1] in (["dcommit"], ["submit"]):
+        return (Action(family="push", place=place),)
+    if verb not in {"push", "send-pack"} or line.has("--dry-run", "-n", "--help", "-h"):
+        return ()
+    remote = rest[0] if rest else line.option("--repo")
+    refs: list[Word] = list(rest[1:])
+    if line.has("--tags") and not refs:
+        refs = ["--tags"]
+    # Git's configuration says what goes then: it may be any ref.
+    if not refs or line.has(*_EVERY_REF):
+        refs = [None]
+    # What a remote at an address is called only git knows.
+    if remote and re.search(r"[/:@\\]", remote):
+        remote = None
+    return tuple(_push(remote, ref, place, line) for ref in refs)
+
+
+def _push(remote: Word, ref: Word, place: Word, line: Line) -> Action:
+    # `+main` and `a:main` reach the same ref as `main` does.
+    source, has_to, to = (ref or "").lstrip("+").rpartition(":")
+    named = to.removeprefix("refs/heads/")
+    is_any = "*" in named or named in {"", "HEAD", "@"}
+    is_deleted = line.has("--delete", "-d") or (has_to and not source and not is_any)
+    family = "delete of a ref" if is_deleted else "push"
+    return Action(family=family, words=(remote, None if is_any else named), place=place)
+
+
+# --- HTTP -----------------------------------------------------------------------------------------
+
+_BODY: Final = (
+    *("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii"),
+    *("-F", "--form", "--form-string", "-T", "--upload-file", "--json", "--post-data"),
+    *("--post-file", "--body-data", "--body-file"),
+)
+_HTTP_LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_ITEM: Final = regex(r":=|[^=]=[^=]|@")
+_LOOPBACK: Final = regex(r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)")
+"""This machine by another name than `localhost`."""
+
+
+def _requested(method: str, urls: Sequence[Word]) -> tuple[Action, ...]:
+    method = method.upper()
+    if method in _HTTP_LOOKS:
+        return ()
+    return tuple(Action(family=f"HTTP {method}", words=(_url(url),)) for url in urls or [None])
+
+
+def _curl(line: Line) -> tuple[Action, ...]:
+    """A request by `curl` or `wget`: what has a body or a method of its own."""
+    implied = "PUT" if line.has("-T", "--upload-file") else "POST" if line.has(*_BODY) else "GET"
+    if line.has("-G", "--get"):
+        implied = "GET"
+    given = line.option("-X", "--request", "--method")
+    if line.has("-X", "--request", "--method") and given is None:
+        implied = "POST"  # one that only running it would tell
+    urls = [*line.operands, *([line.options["--url"]] if line.has("--url") else [])]
+    return _requested(given or implied, urls)
+
+
+def _httpie(line: Line) -> tuple[Action, ...]:
+    """A request by `http` or `xh`, whose fields make it a POST."""
+    first = (line.operands or [None])[0] or ""
+    at = 1 if first.isalpha() and first.isupper() else 0
+    has_items = any(word and _ITEM.search(word) for word in line.operands[at + 1 :])
+    return _requested(first if at else "POST" if has_items else "GET", line.operands[at : at + 1])
+
+
+def _forge(line: Line) -> tuple[Action, ...]:
+    """A forge's own program, `gh` or `glab`: all that does not look, and requests of its API."""
+    if line.operands[:1] != ["api"]:
+        return _by_verb(line)
+    has_fields = line.has("-f", "-F", "--field", "--raw-field", "--input")
+    method = line.option("-X", "--method") or ("POST" if has_fields else "GET")
+    return _requested(method, line.operands[1:2])
+
+
+def _url(url: Word) -> Word:
+    """Return an address in one spelling: a scheme, no default port, no slash at the end."""
+    if not url:
+        return None
+    whole = url if "://" in url else f"http://{url}"
+    scheme, _, rest = whole.partition("://")
+    host, slash, path = rest.partition("/")
+    # Who asks changes nothing of what is asked for.
+    host = re.sub(r":(80|443)$", "", host.rpartition("@")[2]).casefold()
+    host = _LOOPBACK.sub("localhost", host)
+    return f"{scheme.casefold()}://{host}{slash}{path}".partition("#")[0].rstrip("/")
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+_BEYOND: Final = regex(r"(?:rsync://|[\w.@-]+:)")
+
+
+def _docker(line: Line) -> tuple[Action, ...]:
+    """An image that is pushed, by itself or when it was built."""
+    is_pushed = line.has("--push") and {"build", "bake"} & {*line.operands[:2]}
+    tag = line.option("-t", "--tag")
+    return (Action(family="docker push", words=(tag,)),) if is_pushed else _by_verb(line)
+
+
+def _vercel(line: Line) -> tuple[Action, ...]:
+    is_deploying = line.operands in ([], ["deploy"]) and not line.has(*DRY)
+    return (line.action("vercel deploy", ()),) if is_deploying else _by_verb(line)
+
+
+def _mail(line: Line) -> tuple[Action, ...]:
+    """Mail, by its recipients in any order."""
+    to = [word for word in (*line.operands, line.option("--to", "-t")) if word and "@" in word]
+    return (Action(family="mail", words=tuple(to)),)
+
+
+def _copying(line: Line) -> tuple[Action, ...]:
+    """Files copied to another host, or taken away from one: each place there that changes."""
+    if len(line.operands) < len(("FROM", "TO")) or line.has("-n", "--dry-run", "--list-only"):
+        return ()
+    changed = line.operands if line.has("--remove-source-files") else line.operands[-1:]
+    places = [each for each in changed if each and _BEYOND.match(each)]
+    return tuple(Action(family="copy", words=(each,)) for each in places)
+
+
+def _sftp(line: Line) -> tuple[Action, ...]:
+    """`sftp HOST`: what its commands do there is not in its words; `sftp HOST:FILE TO` fetches."""
+    is_telling = len(line.operands) != 1 or line.has("-h", "--help")
+    return () if is_telling else (Action(family="copy"),)
+
+
+def _ssh(line: Line) -> tuple[Action, ...]:
+    """`ssh HOST COMMAND…`: what it runs there is not known to change nothing."""
+    host, *words = line.operands or [None]
+    told = " ".join(word or "?" for word in words)
+    return (Action(family="ssh", words=(host, told)),) if words else ()
+
+
+_TELLING_NAME: Final = regex(
+    r"(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)", re.IGNORECASE
+)
+_RUNNERS: Final = SHELLS | {
+    *"""
+    act ant bun bundle cap composer deno fab gmake gradle grunt gulp inv invoke just lefthook mage
+    make manage.py mise mix moon mvn ninja nix node nox npm nx perl php pnpm pre-commit python
+    python3 rails rake ruby task tox ts-node tsx turbo yarn
+    """.split()
+}
+"""Programs that run a script, or what a project calls a task, by its name."""
+
+
+def _by_name(line: Line) -> tuple[Action, ...]:
+    """A script or a task whose name says that it deploys, releases or publishes."""
+    words = line.operands if line.name in _RUNNERS else [line.name, *line.operands]
+    named = words[:3] if line.name in _RUNNERS else words[:1]
+    told = next((word for word in named if word and _TELLING_NAME.search(word)), None)
+    if told is None or line.has(*DRY):
+        return ()
+    return (line.action(f"script {name_of(told)}", words[words.index(told) + 1 :]),)
 
 
 def _named(*tables: tuple[str, Read]) -> Mapping[str, Read]:
     return {name: read for names, read in tables for name in names.split()}
 
 
-_FAMILIES: Final[Mapping[str, Read]] = _named(
-    ("git", read_git),
-    ("jj", lambda line: plain(line, "push") if line.operands[:2] == ["git", "push"] else ()),
-    ("hg", lambda line: plain(line, "push") if line.operand(0) == "push" else ()),
-    ("svn", lambda line: plain(line, "push") if line.operand(0) in {"commit", "ci"} else ()),
-    ("gh glab hub tea", read_gh),
-    ("npm pnpm yarn bun lerna jsr deno", read_npm),
-    ("twine", uploading("upload")),
-    ("cargo", uploading("publish", "yank")),
-    ("gem", uploading("push", "yank")),
-    ("uv poetry flit hatch pdm dart flutter", uploading("publish")),
-    ("mvn mvnw", uploading("deploy", "release:perform")),
-    ("gradle gradlew", uploading("publish", "publishPlugins", "uploadArchives")),
-    ("dotnet nuget", uploading("push")),
-    ("vsce ovsx semantic-release goreleaser", uploading("publish", "release")),
-    ("docker podman nerdctl buildah crane oras", image),
-    (
-        "skopeo",
-        lambda line: (
-            (Action(family="push an image", target=(line.operand(2),)),)
-            if line.operand(0) in {"copy", "sync"}
-            else ()
-        ),
-    ),
-    ("curl wget curlie", read_curl),
-    ("http https xh xhs", httpie),
-    ("kubectl oc k", kubectl),
-    ("helm", acting("deploy", "install", "upgrade", "uninstall", "rollback", "delete", "push")),
-    ("terraform tofu terragrunt", acting("deploy", "apply", "destroy", "import", "taint")),
-    ("pulumi", acting("deploy", "up", "update", "destroy", "import")),
-    ("ansible-playbook ansible", always("deploy: ansible")),
-    (
-        """
-        fly flyctl netlify firebase serverless sls cdk sam wrangler railway sst eb cap dokku convex
-        amplify copilot render kamal
-        """,
-        acting("deploy", *_DEPLOYING),
-    ),
-    (
-        "vercel",
-        lambda line: (
-            plain(line, "deploy: vercel")
-            if line.operand(0) in {None, *_DEPLOYING} or line.has("--prod")
-            else ()
-        ),
-    ),
-    (
-        """
-        aws gcloud gsutil az doctl heroku linode-cli s3cmd rclone ibmcloud oci stripe twilio
-        """,
-        cloud,
-    ),
-    ("alembic", acting("migrate", "upgrade", "downgrade", "stamp")),
-    ("manage.py django-admin", acting("migrate", "migrate", "flush", "loaddata")),
-    ("rails rake", acting("migrate", "db:migrate", "db:rollback", "db:seed")),
-    ("prisma", acting("migrate", "deploy", "push", "reset")),
-    (
-        "flyway liquibase dbmate goose atlas migrate knex sequelize sequelize-cli typeorm",
-        acting("migrate", *_MIGRATING),
-    ),
-    ("mail mailx sendmail mutt neomutt msmtp swaks s-nail", read_mail),
-    ("scp rsync", copying),
-    ("sftp", commanding),
-    ("ssh", elsewhere),
+_READERS: Final[Mapping[str, Read]] = _named(
+    ("git", _git),
+    ("gh glab hub tea", _forge),
+    ("docker", _docker),
+    ("curl wget curlie", _curl),
+    ("http https xh xhs", _httpie),
+    ("vercel", _vercel),
+    ("mail mailx sendmail mutt neomutt msmtp swaks s-nail", _mail),
+    ("scp rsync", _copying),
+    ("sftp", _sftp),
+    ("ssh", _ssh),
 )
-"""What reads a program's words, by its name."""
+"""What reads the words of a program that has no row in the table, or more than that."""
 
 _TAKING_WORDS: Final = f"""
-git: -C -c --git-dir --work-tree --namespace -o --push-option --repo --receive-pack --exec --prefix
- -P --to --cc --from --subject
-gh glab hub tea: -R --repo -t --title -b --body -B --base -H --head -F --body-file -l --label -a
- --assignee -r --reviewer -m --milestone --notes -n --notes-file --target --method -X -f --field
- --raw-field --input --jq -q --template --source-branch --project -p --name --hostname -c --comment
- --subject
-npm pnpm yarn bun lerna: --tag --access --registry --otp --prefix -C --cwd -w --workspace --filter
- -F
-twine poetry flit uv cargo gem dotnet nuget hatch: -r --repository --repository-url -u --username -p
- --password --token --package --index --publish-url -k --api-key -s --source --key --host
- --manifest-path --registry -c --comment
-docker podman nerdctl buildah: -t --tag -f --file --platform --build-arg --target --context -c -H
- --host --label --cache-from --cache-to
+git: -C -c --git-dir --work-tree --namespace -o --push-option --repo --receive-pack --exec --to
+ --prefix -P
+gh glab hub tea: -R --repo -t --title -b --body -F --body-file --notes --notes-file -X --method -f
+ --field --raw-field --input -c --comment --subject
+npm lerna: --access --registry --otp
+kubectl: -n --namespace --context
+docker: -t --tag -c --context -H --host
+svn: -m --message -F
+aws gcloud az: --region --profile --project
+twine poetry uv cargo gem: -u --username -p --password --token --repository --repository-url
+python python3: -c -m -W -X
 curl curlie: -X --request -H --header -u --user -o --output -A --user-agent -b --cookie -c
  --cookie-jar -e --referer -m --max-time -w --write-out -x --proxy --url --retry --retry-delay
  --connect-timeout -K --config -E --cert --key --cacert -r --range --limit-rate -D --dump-header
- --resolve --unix-socket --oauth2-bearer --max-redirs {" ".join(BODY)}
-python python3: -c -m -W -X
+ --resolve --unix-socket --oauth2-bearer --max-redirs {" ".join(_BODY)}
 wget: -O --header --post-data --post-file --method -o -t --body-data --body-file -T --timeout -U
  --user --password
-kubectl oc k: -f --filename -k --kustomize -n --namespace --context -l --selector -p --patch --type
- -o --output --replicas -c
-fly flyctl heroku netlify wrangler cdk serverless sls vercel: -a --app -e --env --stage -s --site -d
- --dir -c --message -m --profile --region --token -t --config
-terraform tofu terragrunt helm ansible-playbook ansible pulumi: -f --values -n --namespace --set
- --version -i -l -e --inventory --limit --extra-vars -s --stack --kube-context -u
-mail mailx s-nail mutt neomutt sendmail msmtp swaks: -s -a -r -c -b -S -A -f -F -H -i --to --from
- --server --body --header
 ssh: {" ".join(f"-{letter}" for letter in "BbcDEeFIiJLlmOoPpQRSWw")}
 scp: {" ".join(f"-{letter}" for letter in "cDFiJloPSX")}
 sftp: {" ".join(f"-{letter}" for letter in "BbcDFiJloPRSsX")}
-rsync: -e --rsh -f --filter -B -T -M -@ --backup-dir --bwlimit --chmod --chown --compare-dest
- --copy-dest --exclude --exclude-from --files-from --include --include-from --link-dest --log-file
- --max-size --min-size --out-format --partial-dir --password-file --port --rsync-path --suffix
- --temp-dir --timeout
+rsync: -e --rsh --backup-dir --exclude --include --log-file
 """
 """The options of each program that take the next word; another one's words are operands."""
 
-_VALUES: Final[Mapping[str, frozenset[str]]] = {
+_TAKING: Final[Mapping[str, frozenset[str]]] = {
     name: frozenset(options.split())
     for names, _, options in (
         line.partition(": ") for line in _TAKING_WORDS.replace("\n ", " ").splitlines()

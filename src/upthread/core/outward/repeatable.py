@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import ASSIGNED, SHELLS, Word, name_of, without_wrapper
-from upthread.core.outward.shell_commands import source_of, tree_of, word_of, words_of
+from upthread.core.outward.shell_commands import (
+    commands_written,
+    source_of,
+    tree_of,
+    word_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -48,6 +54,29 @@ def places_changed(line: str) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(walk.places))
 
 
+def only_reads(line: str) -> bool:
+    """Return whether a line does nothing but read, for certain. An empty one is not known.
+
+    The first thing that is not known decides: a variable, a wrapper, a program or an option that is
+    not in `READERS`. A variable may do what an option may not: RIPGREP_CONFIG_PATH gives `rg` any.
+    """
+    if places_changed(line) != () or _ASSIGNS.search(line):
+        return False
+    commands = commands_written(line)
+    return bool(commands) and all(map(_is_reader, commands))
+
+
+def _is_reader(words: Sequence[Word]) -> bool:
+    known = [word for word in words if word is not None]
+    if len(known) < len(words):
+        return False
+    program, *rest = known
+    if name_of(program) in SHELLS:
+        return only_reads(rest[-1])
+    # By the whole word: `./cat` is whatever somebody put there.
+    return program in READERS and READERS[program](rest)
+
+
 class _Walk:
     """Goes through the tree of one line; `places` are the paths that it enters or changes."""
 
@@ -68,7 +97,12 @@ class _Walk:
         for child in node.named_children:
             inside = self._visit(child, inside, depth)
         if node.type == "command":
-            return self._command(words_of(node), where, depth)
+            words = words_of(node)
+            bare = (each for each in node.named_children if each.type in {"word", "concatenation"})
+            # Of such a word the shell makes others: a file of a clone may be called `--pre=./x`.
+            is_option = any(source_of(each)[:1] in {*"*?[{"} for each in bare)
+            _require(not is_option or words[0] in READING_ANYTHING or words[0] not in READERS)
+            return self._command(words, where, depth)
         if node.type == "file_redirect":
             self._redirect(node, where)
         elif node.type == "variable_assignment":
@@ -105,6 +139,7 @@ class _Walk:
         return posixpath.join(where, words[1] or "") if name == "cd" else where
 
 
+_ASSIGNS: Final = regex(r"(?<![-\w.])\w+\+?=")
 _OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
 """Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
@@ -124,7 +159,7 @@ _FOREIGN: Final = {
 }
 """Wrappers that do more than to run a command, or run it as somebody else."""
 _HARMFUL_VARIABLE: Final = regex(
-    r"PATH|(LD|DYLD|GIT)_.*|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
+    r"PATH|(LD|DYLD|GIT)_.*|.*CONFIG(_.*)?|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
     r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS"
 )
@@ -423,6 +458,24 @@ _READING_MORE: Final = """
 nproc paste printenv printf ps read realpath readlink seq set sha256sum shasum shift shopt sleep
 strings test type uname uptime wait which whoami
 """
+_VERBS: Final = """
+coverage: report,html,xml,json,combine
+bazel: build,test,query,info;--run_under --workspace_status_command
+cargo: build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest;--config
+go: build,test,vet,fmt,list,mod tidy,mod download,mod graph,mod verify,version,doc
+ ;-exec -toolexec -vettool
+dotnet: build,test,format,restore,clean,list;-t /t -p:Deploy /p:Deploy -target
+swift: build,test
+mix: test,compile,format
+pip pip3: list,show,freeze,check
+uv: pip list,pip show,pip freeze,pip check,tree
+poetry: show,check
+gh glab: pr view,pr list,pr status,pr checks,pr diff,issue view,issue list,issue status
+ ,run view,run list,release list,release view,repo view,auth status
+kubectl oc: get,describe,logs,version,top,explain,cluster-info
+docker podman: ps,images,logs,inspect,version,info,compose ps,compose logs
+"""
+"""Programs with verbs: those that do no harm, and after a semicolon the options that may."""
 _PROGRAMS: Final = _named(
     (f"{' '.join(READING_ANYTHING)} {_READING_MORE}", lambda _words: ()),
     *((name, _as(READERS[name])) for name in ("find", "rg", "sort")),
@@ -437,36 +490,11 @@ _PROGRAMS: Final = _named(
     ("npm pnpm yarn bun", _packages),
     ("cmake", _cmake),
     ("ctest", _as(without("-S", "-D", "-T", "-M", "--script", "--build-and-test", "--dashboard"))),
-    ("coverage", _verbs("report,html,xml,json,combine")),
-    ("bazel", _verbs("build,test,query,info", "--run_under --workspace_status_command")),
-    (
-        "cargo",
-        _verbs("build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest", "--config"),
+    *(
+        (names, _verbs(*told.split(";")))
+        for names, told in (
+            row.split(": ") for row in _VERBS.replace("\n ", "").strip().splitlines()
+        )
     ),
-    (
-        "go",
-        _verbs(
-            "build,test,vet,fmt,list,mod tidy,mod download,mod graph,mod verify,version,doc",
-            "-exec -toolexec -vettool",
-        ),
-    ),
-    (
-        "dotnet",
-        _verbs("build,test,format,restore,clean,list", "-t /t -p:Deploy /p:Deploy -target"),
-    ),
-    ("swift", _verbs("build,test")),
-    ("mix", _verbs("test,compile,format")),
-    ("pip pip3", _verbs("list,show,freeze,check")),
-    ("uv", _verbs("pip list,pip show,pip freeze,pip check,tree")),
-    ("poetry", _verbs("show,check")),
-    (
-        "gh glab",
-        _verbs(
-            "pr view,pr list,pr status,pr checks,pr diff,issue view,issue list,issue status"
-            ",run view,run list,release list,release view,repo view,auth status"
-        ),
-    ),
-    ("kubectl oc", _verbs("get,describe,logs,version,top,explain,cluster-info")),
-    ("docker podman", _verbs("ps,images,logs,inspect,version,info,compose ps,compose logs")),
 )
 """The programs that are repeatable, and what judges their words."""

@@ -2,7 +2,7 @@
 
 Parsed with the grammar of bash (tree-sitter-bash 0.25), which also reads what sh, zsh and most
 agents write, and continues after what it cannot read. Commands within commands are found: in
-`sh -c`, `eval`, `$(…)`, a document for a shell. What only running the line would tell is None.
+`sh -c`, `eval`, `$(…)`. What only running the line would tell is None.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from upthread.core.outward.nested_commands import (
     ASSIGNED,
     ASSIGNING,
     HOLE,
-    SHELLS,
     Word,
     lines_run_by,
     name_of,
     unwrapped,
-    without_wrapper,
 )
 
 if TYPE_CHECKING:
@@ -116,20 +114,15 @@ def _parser() -> Parser:
 
 
 def _simple_commands(root: Node) -> Iterator[tuple[tuple[Word, ...], Node | None]]:
-    """Yield each command's words, in order; and the document or the file that it is fed."""
+    """Yield each command's words, in order; and the file that it is fed."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
         # A stack of our own: lines may be nested deeper than Python recurses.
         waiting += reversed(node.named_children)
         if node.type == "command":
-            words = words_of(node)
-            yield from ((each, node) for each in filter(None, [words]))
-            yield from ((each, None) for each in _fed_by_document(node, words))
+            yield from ((words, node) for words in [words_of(node)] if words)
         elif node.type == "redirected_statement":
-            commands = (each for each in node.named_children if each.type == "command")
-            words = next(map(words_of, commands), ())
-            yield from ((each, None) for each in _fed_by_document(node, words))
             yield from ((each, None) for each in _fed_by_file(node))
 
 
@@ -141,11 +134,11 @@ def words_of(command: Node, *, hole: str | None = None) -> tuple[Word, ...]:
     words: list[Word] = []
     for child in command.children:
         if child.type == "command_name":
-            words.append(_text(child.named_children[0], hole) if child.named_children else None)
+            words.append(word_of(child.named_children[0], hole) if child.named_children else None)
         elif not child.is_named or _is_assigning(words, child):
             words.append(source_of(child))  # `==` and `=~` are words anywhere but in a test
         elif not child.type.endswith(("_redirect", "variable_assignment")):
-            words.append(_text(child, hole))
+            words.append(word_of(child, hole))
     return tuple(None if not hole and word and HOLE in word else word for word in words)
 
 
@@ -158,7 +151,7 @@ def _is_assigning(words: Sequence[Word], node: Node) -> bool:
     )
 
 
-def _text(node: Node, hole: str | None = None) -> Word:
+def word_of(node: Node, hole: str | None = None) -> Word:
     """Return a word as the shell would hand it over, the hole where only running it would tell."""
     if node.type in {"string", "concatenation"}:
         return _joined_pieces(node, hole)
@@ -176,7 +169,7 @@ def _joined_pieces(node: Node, hole: str | None) -> Word:
     pieces: list[str] = []
     for child in node.named_children:
         is_content = child.type == "string_content"
-        said = _unescaped_in_quotes(source_of(child)) if is_content else _text(child, hole)
+        said = _unescaped_in_quotes(source_of(child)) if is_content else word_of(child, hole)
         if said is None:
             return None
         shown = "" if is_content else source_of(child)
@@ -190,11 +183,6 @@ def _between(node: Node, start: int, end: int) -> str:
     """Return what stands between a node's parts, such as the blanks that belong to none."""
     begin = node.start_byte
     return _shown((node.text or b"")[start - begin : end - begin])
-
-
-def word_of(node: Node) -> Word:
-    """Return a word as the shell would hand it over, None where only running it would tell."""
-    return _text(node)
 
 
 def source_of(node: Node) -> str:
@@ -253,45 +241,11 @@ _READERS: Final[dict[str, Callable[[Node], Word]]] = {
 }
 
 
-def _fed_by_document(node: Node, words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
-    """Yield a shell that reads a document, as if it were `sh -c`; and so for other languages."""
-    redirects = [
-        each
-        for each in node.named_children
-        if each.type in {"heredoc_redirect", "herestring_redirect"}
-    ]
-    bodies = [
-        source_of(body).strip("'\"")
-        for redirect in redirects
-        for body in redirect.named_children
-        if body.type in {"heredoc_body", "string", "raw_string"}
-    ]
-    if not bodies:
-        return
-    if _is_fed(words):
-        yield (name_of(without_wrapper(words)[0]), "-c", "\n".join(bodies))
-    for redirect in redirects:  # `cat <<EOF | bash` is a pipe within the document's mark
-        for pipe in redirect.named_children:
-            last = pipe.named_children[-1:] if pipe.type == "pipeline" else []
-            after = words_of(last[0]) if last and last[0].type == "command" else ()
-            if _is_fed(after):
-                yield (name_of(without_wrapper(after)[0]), "-c", "\n".join(bodies))
-
-
 def _fed_by_file(node: Node) -> Iterator[tuple[Word, ...]]:
     """Yield `cat FILE` for each file that a command is fed."""
     for redirect in node.named_children:
         if redirect.type == "file_redirect" and any(each.type == "<" for each in redirect.children):
-            yield ("cat", *map(_text, redirect.named_children[-1:]))
-
-
-def _is_fed(words: Sequence[Word]) -> bool:
-    """Whether a command is a shell that reads what it does from its input."""
-    words = without_wrapper(tuple(words))
-    if not words or name_of(words[0]) not in SHELLS or "-c" in words[1:]:
-        return False
-    rest = [word for word in words[1:] if word is None or word == "-" or not word.startswith("-")]
-    return not rest or rest[0] in {"-", "/dev/stdin"} or "-s" in words
+            yield ("cat", *map(word_of, redirect.named_children[-1:]))
 
 
 def _first_operand(words: Sequence[Word]) -> str:

@@ -5,36 +5,25 @@ sub-agent. A line of shell is taken apart, so that what stands behind a `&&` is 
 Pure; nothing is looked up.
 
 An agent that has no tool to read with is given lines of shell that only read, where its role may
-read but run no commands: what is known to be harmless, and the first thing that is not known
-decides: a variable, a substitution, a file written to, a program or an option not in the table.
+read but run no commands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of
-from upthread.core.outward.repeatable import READERS, READING_ANYTHING
-from upthread.core.outward.shell_commands import (
-    commands_in,
-    commands_written,
-    source_of,
-    tree_of,
-    words_of,
-)
+from upthread.core.outward.repeatable import only_reads
+from upthread.core.outward.shell_commands import commands_in, commands_written
 from upthread.core.roles.limits import BASH, tools_named
 from upthread.core.shell.call_commands import EXECUTE
 from upthread.core.shell.expected_call import Foreseen, places_of
 from upthread.core.shell.reads import files_read
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 _NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "skill": ("name", "skill"),
@@ -116,11 +105,8 @@ def _text(words: Sequence[Word]) -> str:
 
 def _is_shell(words: Sequence[Word]) -> bool:
     """`bash -lc LINE` is the line, whose commands are all there beside it."""
-    match words:
-        case (str(program), "-c" | "-lc", str()):
-            return _SHELL.fullmatch(program) is not None
-        case _:
-            return False
+    is_line = len(words) == len(("sh", "-c", "LINE")) and words[1] in {"-c", "-lc"} and words[2]
+    return bool(is_line and _SHELL.fullmatch(words[0] or ""))
 
 
 def _named(will_happen: Foreseen, names: Sequence[str]) -> Iterator[str]:
@@ -128,59 +114,3 @@ def _named(will_happen: Foreseen, names: Sequence[str]) -> Iterator[str]:
         if isinstance(told.arguments, Mapping):
             found = (told.arguments.get(name) for name in names)
             yield from (each for each in found if isinstance(each, str) and each)
-
-
-# --- lines that certainly do nothing but read -----------------------------------------------------
-
-
-SHELLS_WITHIN_MAX: Final = 2
-
-_JOINING: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
-_NOWHERE: Final = regex(r"\d?(?:>>?|&>>?)\s*/dev/null|\d?>&\d|<\s*[\w./-]+")
-"""A redirection that writes no file."""
-_PATTERN: Final = regex(r"[*?\[{]")
-_SHELL_OPTION: Final = regex(r"-l?c")
-
-
-def only_reads(line: str) -> bool:
-    """Return whether a line does nothing but read, for certain. An empty one is not known."""
-    return _reads(line, SHELLS_WITHIN_MAX)
-
-
-def _reads(line: str, depth: int) -> bool:
-    root = tree_of(line)
-    # Of a line that cannot be read to its end nothing is certain.
-    return root is not None and bool(root.named_children) and _is_harmless(root, depth)
-
-
-def _is_harmless(node: Node, depth: int) -> bool:
-    if node.type == "command":
-        return _is_reader(node, depth)
-    if node.type == "file_redirect":
-        return _NOWHERE.fullmatch(source_of(node)) is not None
-    return node.type in _JOINING and all(_is_harmless(each, depth) for each in node.named_children)
-
-
-def _is_reader(command: Node, depth: int) -> bool:
-    # A variable may do what an option may not: RIPGREP_CONFIG_PATH gives `rg` any of its own.
-    if any(each.type.endswith(("assignment", "redirect")) for each in command.named_children):
-        return False
-    words = [word for word in words_of(command) if word is not None]
-    # A word that only running the line would tell may be an option that writes.
-    if not words or len(words) != len(words_of(command)):
-        return False
-    program, *rest = words
-    is_shell = name_of(program) in SHELLS and len(rest) == len(("-c", "LINE"))
-    if is_shell and _SHELL_OPTION.fullmatch(rest[0]):
-        return depth > 0 and _reads(rest[1], depth - 1)
-    # By the whole word: `./cat` is whatever somebody put there.
-    harmless = READERS.get(program)
-    if harmless is None or (program not in READING_ANYTHING and _may_become_options(command)):
-        return False
-    return harmless(rest)
-
-
-def _may_become_options(command: Node) -> bool:
-    """Whether the shell makes other words of these: a file may be called `-delete`."""
-    bare = (each for each in command.named_children if not each.type.endswith("string"))
-    return any(_PATTERN.search(source_of(each)) for each in bare)

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
+from msgspec import structs
+
 from upthread.core.lazy_regex import regex
 from upthread.core.names import folded, shown
 from upthread.core.roles.limits import (
@@ -20,9 +22,8 @@ from upthread.core.roles.limits import (
     EDITING,
     NO_LIMITS,
     RoleLimits,
-    RuleList,
-    Sandbox,
     ToolRule,
+    denying,
     joined,
     tools_named,
 )
@@ -58,8 +59,33 @@ _ENTRY: Final = regex(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _BETWEEN: Final = regex(r",(?![^()]*\))|\n")
 """Between two tools of a list in one text; a comma in brackets is part of one."""
 
-_LOOSE_MODES: Final = frozenset({"acceptEdits", "auto", "bypassPermissions"})
-_USUAL_MODES: Final = frozenset({"default", "manual"})
+_LOOSENS: Final = RoleLimits(not_given=("",))
+_SAID_BY_A_WORD: Final[Mapping[str, Mapping[str, RoleLimits]]] = {
+    "mode": {
+        "primary": NO_LIMITS,
+        "all": NO_LIMITS,
+        # As OpenCode's own sub-agents: they give no work away, and keep no list of it.
+        "subagent": denying("task", "todowrite"),
+    },
+    "permissionMode": {
+        **dict.fromkeys(("acceptEdits", "auto", "bypassPermissions"), _LOOSENS),
+        **dict.fromkeys(("default", "manual"), NO_LIMITS),
+        "dontAsk": RoleLimits(asks_nobody=True),
+        # Its own plan mode is not used: it changes what the model is told, and waits for a person.
+        "plan": denying(*EDITING, BASH),
+    },
+    "sandbox_mode": {
+        "read-only": RoleLimits(sandbox="read-only"),
+        "workspace-write": RoleLimits(sandbox="workspace-write"),
+        "danger-full-access": _LOOSENS,
+    },
+    "approval_policy": {
+        "untrusted": RoleLimits(lists=((ToolRule(tool=BASH, word="ask"),),)),
+        **dict.fromkeys(("on-request", "on-failure"), NO_LIMITS),
+        "never": _LOOSENS,
+    },
+}
+"""The keys that have one word, and what each word means."""
 
 
 def limits_of_front_matter(fields: Mapping[str, object], source: str) -> RoleLimits:
@@ -69,13 +95,11 @@ def limits_of_front_matter(fields: Mapping[str, object], source: str) -> RoleLim
     """
     # First: a key that is misspelt must not leave the role without its limit.
     _require_known(fields, _MARKDOWN_KEYS, source)
-    found = [NO_LIMITS]
+    found = [_by_word(fields, key, source) for key in ("mode", "permissionMode")]
     for key, read in (
-        ("mode", _mode),
         ("tools", _tools),
         ("disallowedTools", _disallowed),
         ("permission", _permission),
-        ("permissionMode", _permission_mode),
     ):
         if key in fields:
             found.append(read(fields[key], source))
@@ -95,8 +119,8 @@ def limits_of_codex(fields: Mapping[str, object], source: str) -> RoleLimits:
     model = _model(fields, source)
     return joined(
         (
-            _sandbox_mode(fields.get("sandbox_mode"), source),
-            _approval_policy(fields.get("approval_policy"), source),
+            _by_word(fields, "sandbox_mode", source),
+            _by_word(fields, "approval_policy", source),
             RoleLimits(model=model, model_of=CODEX if model else ""),
         )
     )
@@ -127,17 +151,20 @@ def _model(fields: Mapping[str, object], source: str) -> str:
     return model
 
 
-# --- OpenCode's ----------------------------------------------------------------------------------
-
-
-def _mode(value: object, source: str) -> RoleLimits:
-    """As OpenCode's own sub-agents: they give no work away, and keep no list of it."""
-    if value not in ("primary", "subagent", "all"):
-        raise _malformed(source, "mode", "is none", "write primary, subagent or all")
-    if value != "subagent":
+def _by_word(fields: Mapping[str, object], key: str, source: str) -> RoleLimits:
+    """Return what the word of a key means, nothing where the key is not there."""
+    if key not in fields:
         return NO_LIMITS
-    rules = tuple(ToolRule(tool=name, word="deny") for name in ("task", "todowrite"))
-    return RoleLimits(lists=(rules,), said=("mode: subagent, so no task and no todowrite",))
+    value, known = fields[key], _SAID_BY_A_WORD[key]
+    if not isinstance(value, str) or value not in known:
+        raise _malformed(source, key, "is none", f"write one of: {', '.join(known)}")
+    said, limits = f"{key}: {value}", known[value]
+    if limits is _LOOSENS:
+        return RoleLimits(not_given=(said,))
+    return structs.replace(limits, said=(said,)) if limits.are_any else limits
+
+
+# --- OpenCode's ----------------------------------------------------------------------------------
 
 
 def _permission(value: object, source: str) -> RoleLimits:
@@ -289,52 +316,3 @@ def _of_entries(
 
 def _as_written(entries: Sequence[tuple[str, str]]) -> list[str]:
     return [tool if pattern == ANY else f"{tool}({pattern})" for tool, pattern in entries]
-
-
-def _permission_mode(value: object, source: str) -> RoleLimits:
-    said = f"permissionMode: {_in_short(value)}"
-    value = value if isinstance(value, str) else ""
-    if value in _LOOSE_MODES:
-        return RoleLimits(not_given=(said,))
-    # Its own plan mode is not used: it changes what the model is told, and waits for a person.
-    if value == "plan":
-        rules = tuple(ToolRule(tool=name, word="deny") for name in (*EDITING, BASH))
-        return RoleLimits(lists=(rules,), said=(said,))
-    if value == "dontAsk":
-        return RoleLimits(asks_nobody=True, said=(said,))
-    if value in _USUAL_MODES:
-        return NO_LIMITS
-    known = sorted({*_LOOSE_MODES, *_USUAL_MODES, "dontAsk", "plan"})
-    raise _malformed(source, "permissionMode", "is none", f"write one of: {', '.join(known)}")
-
-
-# --- Codex's -------------------------------------------------------------------------------------
-
-
-def _sandbox_mode(value: object, source: str) -> RoleLimits:
-    said = f"sandbox_mode: {_in_short(value)}"
-    strict: Mapping[object, Sandbox] = {
-        "read-only": "read-only",
-        "workspace-write": "workspace-write",
-    }
-    if value is None:
-        return NO_LIMITS
-    if value == "danger-full-access":
-        return RoleLimits(not_given=(said,))
-    if not isinstance(value, str) or value not in strict:
-        hint = "write read-only, workspace-write or danger-full-access"
-        raise _malformed(source, "sandbox_mode", "is none", hint)
-    return RoleLimits(sandbox=strict[value], said=(said,))
-
-
-def _approval_policy(value: object, source: str) -> RoleLimits:
-    said = f"approval_policy: {_in_short(value)}"
-    if value is None or value in ("on-request", "on-failure"):
-        return NO_LIMITS
-    if value == "never":
-        return RoleLimits(not_given=(said,))
-    if value == "untrusted":
-        rules: RuleList = (ToolRule(tool=BASH, word="ask"),)
-        return RoleLimits(lists=(rules,), said=(said,))
-    hint = "write untrusted, on-request or never"
-    raise _malformed(source, "approval_policy", "is none that upthread can hold", hint)

@@ -104,9 +104,14 @@ class RoleLimits(Struct, frozen=True, kw_only=True):
         return (*self.lists, *filter(None, [held[self.sandbox]]))
 
 
+def denying(*tools: str) -> RoleLimits:
+    """Return the limits of a role that may not use these tools at all."""
+    return RoleLimits(lists=(tuple(ToolRule(tool=name, word="deny") for name in tools),))
+
+
 NO_LIMITS: Final = RoleLimits()
 
-_NO_EDITS: Final = tuple(ToolRule(tool=name, word="deny") for name in EDITING)
+(_NO_EDITS,) = denying(*EDITING).lists
 _SANDBOXED: Final[Mapping[Sandbox, RuleList]] = {
     "": (),
     "read-only": _NO_EDITS,
@@ -220,10 +225,9 @@ def _judged(rules: RuleList, subject: str, called_with: Sequence[str]) -> Rule:
 
 
 def _last_word(rules: Sequence[ToolRule], called_with: str) -> Rule:
-    for rule in reversed(rules):
-        if _fits(rule.pattern, called_with):
-            return rule.word
-    return "allow"
+    fitting = (rule.word for rule in reversed(rules) if _fits(rule.pattern, called_with))
+    nothing: Rule = "allow"
+    return next(fitting, nothing)
 
 
 def _strictest(rules: Sequence[ToolRule]) -> Rule:
@@ -240,9 +244,7 @@ def _strictest(rules: Sequence[ToolRule]) -> Rule:
 
 
 def _strictest_of(words: Sequence[Rule]) -> Rule:
-    if "deny" in words:
-        return "deny"
-    return "ask" if "ask" in words else "allow"
+    return max(words, key=lambda word: STRICTNESS[word])
 
 
 def _is_wholly_denied(rules: RuleList, subject: str) -> bool:

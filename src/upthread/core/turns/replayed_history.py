@@ -41,14 +41,15 @@ TOO_MANY: Final = "it has too many prompts to be compared"
 class Lacked(Struct, frozen=True, kw_only=True):
     """What a record lacks of a session, oldest first.
 
-    `fault` says why that cannot be told, empty where it can. `stamp` is what the session's store
-    was known by when it was looked at, empty where nobody looked; `written_at_ns` is when it was
-    last written to. `is_empty`: the last turn was stopped, and the session holds no prompt.
+    `fault` says why that cannot be told, empty where it can. `is_empty` is whether the session is
+    known to hold no prompt at all: its store has none. `stamp` is what the session's store was
+    known by when it was looked at, empty where nobody looked; `written_at_ns` is when it was last
+    written to.
     """
 
     turns: tuple[StoredTurn, ...] = ()
-    is_empty: bool = False
     fault: str = ""
+    is_empty: bool = False
     stamp: str = ""
     written_at_ns: int = 0
 
@@ -89,6 +90,11 @@ def lacked(
         if isinstance(part, types.ToolCallPart)
     }
     return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
+
+
+def has_prompt(history: Iterable[events.AgentEvent]) -> bool:
+    """Return whether a session holds any prompt, answered or not."""
+    return any(isinstance(event, events.UserTextReplayed) for event in history)
 
 
 def answered_turns(history: Sequence[events.AgentEvent]) -> tuple[StoredTurn, ...]:

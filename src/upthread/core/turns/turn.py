@@ -92,6 +92,7 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
     TurnState.SENT: {
         AttachFailed: TurnState.INTENDED,
         RecoveryStarted: TurnState.UNCERTAIN,
+        PromptRecognised: TurnState.SENT,
         TurnEnded: TurnState.ENDED,
         TurnParked: TurnState.PARKED,
     },
@@ -106,7 +107,11 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         TurnParked: TurnState.PARKED,
     },
     TurnState.ENDED: {},
-    TurnState.PARKED: {RecoveryStarted: TurnState.UNCERTAIN, TurnEnded: TurnState.ENDED},
+    TurnState.PARKED: {
+        RecoveryStarted: TurnState.UNCERTAIN,
+        PromptRecognised: TurnState.PARKED,
+        TurnEnded: TurnState.ENDED,
+    },
 }
 
 NEXT_COMMAND: Final[Mapping[TurnState, TurnCommand]] = {
@@ -162,9 +167,9 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     @property
     def was_cut_off(self) -> bool:
-        """Whether it has no end of its own: still open, or ended because its process died."""
+        """Whether it has no end of its own: still open, killed or cancelled."""
         if self.ended is not None:
-            return self.ended.outcome is Outcome.PROCESS_DIED
+            return self.ended.outcome in {Outcome.PROCESS_DIED, Outcome.CANCELLED}
         return not self.is_over
 
     @property
@@ -186,8 +191,8 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     @property
     def was_unheard(self) -> bool:
-        """Whether it was cut off before its prompt left, so that no session has got it."""
-        return self.was_cut_off and not self.sends
+        """Whether it was cut off before a session got its prompt."""
+        return self.was_cut_off and (not self.sends or self.recognised is Recognition.ABSENT)
 
 
 def fold(events: Iterable[TurnEvent]) -> TurnView:
@@ -210,7 +215,12 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             assert view.may_send, f"a prompt left {SENDS_MAX} times already"
             sends = view.sends + 1
             return structs.replace(
-                view, sent=event, sends=sends, is_prompted=True, is_person_asked=False
+                view,
+                sent=event,
+                sends=sends,
+                is_prompted=True,
+                is_person_asked=False,
+                recognised=None,
             )
         case PromptRecognised():
             return structs.replace(view, recognised=Recognition(event.recognition))

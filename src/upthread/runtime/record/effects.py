@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -12,17 +12,9 @@ from msgspec import Struct
 
 from upthread.core.acts import settlements_in
 from upthread.core.turns import turn as turns
-from upthread.core.types import (
-    Conversation,
-    ConversationId,
-    ProjectId,
-    TurnId,
-)
+from upthread.core.types import Conversation, ConversationId, ProjectId, TurnId
 from upthread.runtime.lease import conversation_lease
-from upthread.runtime.record.turn_views import (
-    totals_of,
-    views_newest_first,
-)
+from upthread.runtime.record.turn_views import totals_of, views_newest_first
 from upthread.runtime.system import is_dead
 from upthread.store.base import Store
 
@@ -55,29 +47,26 @@ class RecordedEffect(Struct, frozen=True, kw_only=True):
 
 
 def recorded_effects(
-    store: Store, conversations: Sequence[Conversation], *, outward_patterns: Sequence[str]
-) -> tuple[RecordedEffect, ...]:
-    """Return the effects of conversations, one after the other, each in order. Blocking."""
-    return tuple(
-        RecordedEffect(conversation=conversation, effect=effect)
-        for conversation in conversations
-        for effect in _settled(store, conversation, outward_patterns)
-    )
-
-
-def _settled(
     store: Store,
-    conversation: Conversation,
+    conversations: Sequence[Conversation],
+    *,
     outward_patterns: Sequence[str],
     is_asked: Callable[[TurnId], bool] = lambda _: True,
-) -> tuple[Effect, ...]:
-    """Return what the turns that are asked about did, with what a person has said of it."""
+) -> tuple[RecordedEffect, ...]:
+    """Return the effects of conversations, one after the other, each in order. Blocking.
+
+    They have what a person said of them; `is_asked` says of a turn whether its effects are wanted.
+    """
     from upthread.core.turns.effects import effects_of, settled  # noqa: PLC0415  # as below
 
-    messages = store.messages(conversation.conversation_id)
-    asked = [message for message in messages if is_asked(message.turn_id)]
-    said = settlements_in(store.acts(conversation.conversation_id))
-    return settled(effects_of(asked, outward_patterns=outward_patterns), said)
+    found: list[RecordedEffect] = []
+    for conversation in conversations:
+        messages = store.messages(conversation.conversation_id)
+        asked = [message for message in messages if is_asked(message.turn_id)]
+        said = settlements_in(store.acts(conversation.conversation_id))
+        effects = settled(effects_of(asked, outward_patterns=outward_patterns), said)
+        found += [RecordedEffect(conversation=conversation, effect=each) for each in effects]
+    return tuple(found)
 
 
 def effects_in_doubt(
@@ -114,12 +103,19 @@ def effects_in_doubt(
         # Late: it judges commands, and most looks find nothing that was cut off.
         from upthread.core.turns.effects import in_doubt  # noqa: PLC0415
 
-        done = _settled(store, conversation, outward_patterns, lambda turn: turn != apart_from)
+        done = recorded_effects(
+            store,
+            [conversation],
+            outward_patterns=outward_patterns,
+            is_asked=lambda turn: turn != apart_from,
+        )
+        doubted = in_doubt(each.effect for each in done)
         found += [
-            RecordedEffect(conversation=conversation, effect=effect)
-            for effect in in_doubt(done)
+            each
+            for each in done
+            if each.effect in doubted
             # In a turn that its agent ended, a call that is not understood puts nothing in doubt.
-            if effect.actions or interrupted(effect.turn_id, conversation)
+            and (each.effect.actions or interrupted(each.effect.turn_id, conversation))
         ]
     return tuple(found)
 
@@ -158,28 +154,18 @@ def left_open(
     def open_at_its_end(owner: ConversationId) -> frozenset[TurnId | None]:
         return _open_at_its_end(store, owner)
 
-    return tuple(
-        RecordedEffect(conversation=conversation, effect=effect)
-        for conversation in store.conversations(project_id, workstream)
-        for effect in _left_open(
-            store, conversation, outward_patterns, apart_from, open_at_its_end(_owner(conversation))
-        )
-    )
-
-
-def _left_open(
-    store: Store,
-    conversation: Conversation,
-    outward_patterns: Sequence[str],
-    apart_from: TurnId | None,
-    open_turns: Set[TurnId | None],
-) -> tuple[Effect, ...]:
-    if apart_from not in open_turns and open_turns and _is_at_work(store, conversation):
-        return ()
-    asked = open_turns - {apart_from}
-    if not asked:
-        return ()
-    return _settled(store, conversation, outward_patterns, lambda turn: turn in asked)
+    found: list[RecordedEffect] = []
+    for conversation in store.conversations(project_id, workstream):
+        open_turns = open_at_its_end(_owner(conversation))
+        asked = open_turns - {apart_from}
+        if asked and (apart_from in open_turns or not _is_at_work(store, conversation)):
+            found += recorded_effects(
+                store,
+                [conversation],
+                outward_patterns=outward_patterns,
+                is_asked=asked.__contains__,
+            )
+    return tuple(found)
 
 
 def _open_at_its_end(store: Store, owner: ConversationId) -> frozenset[TurnId | None]:

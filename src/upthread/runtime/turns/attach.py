@@ -7,6 +7,8 @@ again with what is then known. Once a session is attached, the turn's listener i
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities
@@ -14,15 +16,18 @@ from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.model import freshness_in, price_in
+from upthread.core.decision.rules import SESSION_EMPTY
 from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
 from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
+from upthread.core.turns.replayed_history import has_prompt
 from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.older_record import has_answered
 from upthread.runtime.turns.progress import Notice, TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
 from upthread.store.base import Store
@@ -90,6 +95,11 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     decision = RESUME if _is_banked(live) else live.log.intended.decision
     if decision not in NEW_SESSION_DECISIONS:
         await _note_version(live, connection)
+        if await _is_empty(live, connection):
+            assert live.inputs is not None
+            live.inputs = replace(live.inputs, is_session_empty=True)
+            await live.log.commit(decided_again(live))
+            decision = live.log.intended.decision
     attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
     if attached.how == "new":
@@ -131,6 +141,20 @@ def decided_again(live: LiveTurn) -> TurnIntended:
     )
 
 
+async def _is_empty(live: LiveTurn, connection: AgentConnection) -> bool:
+    """Whether the agent says that its session holds no prompt, where no store can be asked."""
+    link, last, own = live.link, live.claim.last, live.request.own_sessions
+    if link is None or own.is_read(link.agent) or _is_banked(live):
+        return False
+    if await live.read(lambda store: has_answered(store, link, last[1] if last else None)):
+        return False
+    # One that cannot load it may be able to resume it.
+    with suppress(UpstreamError):
+        if connection.capabilities.can_load:
+            return not has_prompt(await connection.load_session(link.upstream_session_id))
+    return False
+
+
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
     attached = live.log.view.attached
@@ -157,9 +181,13 @@ def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> 
     # A session that was made now is nobody's; two conversations in one session would answer with
     # each other's words, and an agent that names another's lies (ADR 63).
     owner = store.link_owner(live.conversation.key.project_id, session)
+    because = live.log.intended.reasons[0]
+    was_empty = because == SESSION_EMPTY
+    if was_empty and session == live.current_session:  # the agent gave its empty one once more
+        live.log.commit_here(event)
+        return
     if owner is not None:
         raise held_elsewhere(session, "a new session", owner.key.address)
-    because = live.log.intended.reasons[0]
     link = Link(
         conversation_id=conversation_id,
         seq=len(store.links(conversation_id)) + 1,
@@ -167,7 +195,8 @@ def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> 
         agent=event.agent,
         agent_version=live.agent_version,
         working_directory=live.request.open.working_directory,
-        opened_because=because,
+        # One that never got a prompt is replaced with what it was opened for: see `telling`.
+        opened_because=live.link.opened_because if was_empty and live.link else because,
         opened_at_ms=now_ms,
     )
     # The old link ends only now that there is another session to go on in.

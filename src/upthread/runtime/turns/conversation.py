@@ -25,7 +25,7 @@ from upthread.core.decision.handshake import (
 from upthread.core.decision.model import RecordFacts
 from upthread.core.names import Address, choose_base_name
 from upthread.core.roles.role import Role
-from upthread.core.turns.turn import TurnView
+from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -377,7 +377,8 @@ def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Pro
             continue
         if attached.upstream_session_id != link.upstream_session_id:
             continue
-        if view.sent is not None and view.is_prompted:
+        is_absent = view.recognised is Recognition.ABSENT
+        if view.sent is not None and view.is_prompted and not is_absent:
             # Only an answered prompt is in the session for certain.
             # Counted too high, a whole history would be taken for a part
             # of one, and the turn could not be decided (recognition.py).

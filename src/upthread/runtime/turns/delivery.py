@@ -6,10 +6,11 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
@@ -27,7 +28,7 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice
-from upthread.runtime.turns.recorder import Recording
+from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
     doubts,
@@ -43,18 +44,8 @@ from upthread.tasks import task_group
 
 NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 
-CANCEL_HEARD_S: Final = 5.0
-"""How long a cancelled agent is listened to. What it does later is read from its own store."""
-
-
-class Answer(Struct, kw_only=True):
-    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
-
-    result: PromptResult
-    writes: tuple[Write, ...]
-    prompt_characters: int
-    duration_s: float
-    late_events: int
+DRAIN_S: Final = 5.0
+"""How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
 
 
 class _Beforehand(NamedTuple):
@@ -125,24 +116,37 @@ class Sender:
     ) -> Answer:
         live.recording = recording = self._recording(live, beforehand)
         live.gate.expect(known=beforehand.known, keep=recording.intend)
+        session = live.require_link().upstream_session_id
         results: list[PromptResult] = []
         began_s = anyio.current_time()
-        async with task_group() as tasks:
-            tasks.start_soon(recording.keep_flushing)
-            now_ms = self._system.now_ms()
-            results.append(await _heard_out(live, connection, text, now_ms=now_ms))
-            tasks.cancel_scope.cancel()
-        writes = recording.close()
-        live.log.make_with_next(recording.examined)
-        if live.recorder is not None:  # some of it is committed: what follows is written after it
-            live.messages.advance_to(live.recorder.next_seq)
-        return Answer(
-            result=results[0],
-            writes=writes,
-            prompt_characters=len(text),
-            duration_s=anyio.current_time() - began_s,
-            late_events=connection.late_events,
-        )
+
+        async def ask() -> None:
+            results.append(await _prompt(live, connection, text, now_ms=self._system.now_ms()))
+
+        def answer() -> Answer:
+            writes = recording.close()
+            live.log.make_with_next(recording.examined)
+            if live.recorder is not None:  # some of it is committed: more is written after it
+                live.messages.advance_to(live.recorder.next_seq)
+            return Answer(
+                result=results[0],
+                writes=writes,
+                prompt_characters=len(text),
+                duration_s=anyio.current_time() - began_s,
+                late_events=connection.late_events,
+            )
+
+        try:
+            async with task_group() as tasks:
+                tasks.start_soon(recording.keep_flushing)
+                await heard_out(ask, lambda: connection.cancel(session))
+                tasks.cancel_scope.cancel()
+        except anyio.get_cancelled_exc_class():
+            # The agent came to its own end before the cancel reached it: that is how it ended.
+            if results and results[0].outcome is Outcome.OK:
+                live.answer = answer()
+            raise
+        return answer()
 
     def _recording(self, live: LiveTurn, beforehand: _Beforehand) -> Recording:
         recorder = Recorder(
@@ -249,38 +253,34 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
     return replace(message, parts=(*message.parts, *parts)), (write,)
 
 
-async def _heard_out(
-    live: LiveTurn, connection: AgentConnection, text: str, *, now_ms: int
-) -> PromptResult:
-    """Prompt. If the caller gives up, cancel the agent and record what it does until it stops.
+async def heard_out(
+    prompt: Callable[[], Awaitable[None]], cancel: Callable[[], Awaitable[None]]
+) -> None:
+    """Prompt; for a caller that is cancelled, cancel the prompt and take what the agent still says.
 
-    Then the cancellation goes on. A second one ends the agent at once.
+    DRAIN_S at most: then the agent is ended, and what it says after that is in its store alone.
     """
-    results: list[PromptResult] = []
-    ended, scope = anyio.Event(), anyio.CancelScope(shield=True)
+    kept, is_over = anyio.CancelScope(shield=True), anyio.Event()
 
-    async def prompt() -> None:
+    async def run() -> None:
         try:
-            with scope:
-                results.append(await _prompt(live, connection, text, now_ms=now_ms))
+            with kept:
+                await prompt()
         finally:
-            ended.set()
+            is_over.set()
 
     async with task_group() as tasks:
-        # In a task of its own, which no cancellation of the caller reaches.
-        tasks.start_soon(prompt)
+        tasks.start_soon(run)
         try:
-            await ended.wait()
+            await is_over.wait()
         except anyio.get_cancelled_exc_class():
-            scope.deadline = anyio.current_time() + CANCEL_HEARD_S
             try:
-                with anyio.CancelScope(shield=True):
-                    await connection.cancel(live.require_link().upstream_session_id)
-                    await ended.wait()
+                with anyio.move_on_after(DRAIN_S, shield=True):
+                    await cancel()
+                    await is_over.wait()
             finally:
-                scope.cancel()
+                kept.cancel()  # also for a caller that is cancelled once more
             raise
-    return results[0]
 
 
 async def _prompt(

@@ -34,10 +34,11 @@ from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import attach_as_decided, decided_again
-from upthread.runtime.turns.delivery import Answer, Sender
+from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice, TurnResult
-from upthread.runtime.turns.recovery import Recoverer
+from upthread.runtime.turns.recorder import Answer
+from upthread.runtime.turns.recovery import Recoverer, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.runtime.turns.turn_history import effects_of_turn
 from upthread.store.base import Store
@@ -159,16 +160,29 @@ class Driver:
                 or turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE
             ):
                 return
-            left = live.recording.close() if live.recording else ()
-            if live.recording:
-                live.log.make_with_next(live.recording.examined)
-            # What it took was spent, though no agent tells a sum for a prompt it did not end.
-            live.account.note_cut_off()
-            ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
             try:
-                await self._end(live, ended, writes=left)
+                if live.answer is not None:
+                    await self._conclude(live, live.answer)
+                else:
+                    await live.read(lambda store: self._end_given_up(store, live))
             except FencedError:
                 return  # the holder that took over goes on with the turn; this is why we are here
+
+    def _end_given_up(self, store: Store, live: LiveTurn) -> None:
+        """Commit the end of a turn that has none of its own, with all that its agent did. Blocking.
+
+        The agent has ended by now, and its own store has the rest.
+        """
+        if live.recording and live.recorder:
+            live.log.make_with_next(live.recording.examined)
+            live.log.commit_here(writes=live.recording.close(is_whole=False))
+            live.messages.advance_to(live.recorder.next_seq)
+        # What it took was spent, though no agent tells a sum for a prompt it did not end.
+        live.account.note_cut_off()
+        ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
+        rest = rest_of(store, live, ended, now_ms=self._system.now_ms())
+        live.log.commit_here(*rest.known)
+        end_here(live, rest.ended, rest.writes)
 
     async def _end(self, live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
         await live.read(lambda _: end_here(live, ended, writes))

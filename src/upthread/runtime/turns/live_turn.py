@@ -19,8 +19,9 @@ from upthread.agents.base import OpenRequest
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
-from upthread.core.decision.handshake import FIRST, START_FRESH, HandshakeInputs
-from upthread.core.decision.model import freshness_in
+from upthread.core.decision.model import HandshakeInputs, freshness_in
+from upthread.core.decision.rules import DECIDED_FOR, SESSION_EMPTY
+from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import NOTHING_SAID
@@ -44,7 +45,7 @@ from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.recorder import Recording
+from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
@@ -75,6 +76,8 @@ class LiveTurn:
         self.recorder: Recorder | None = None
         self.recording: Recording | None = None
         self.adopted_reply = ""
+        self.answer: Answer | None = None
+        """The end that the agent came to by itself while its caller gave the turn up."""
         self._store = store
         self._system = system
 
@@ -153,6 +156,10 @@ class LiveTurn:
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
         decision = self.log.intended.decision
+        if self.log.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
+            # What the empty session was to be told is due again, with what was said since.
+            is_fresh = DECIDED_FOR.get(self.claim.link.opened_because) == START_FRESH
+            return START_FRESH if is_fresh else RESUME_WITH_REPLAY
         # A crash between its making and its first prompt leaves such a session behind.
         is_blank = self.holds_claimed_link and not self.claim.prompts.has_any
         return START_FRESH if is_blank and decision not in NEW_SESSION_DECISIONS else decision
@@ -168,10 +175,7 @@ class LiveTurn:
     @property
     def must_inject(self) -> bool:
         """Whether the session is told what was said before; a briefing takes its place."""
-        if self.telling == FIRST:
-            # Earlier prompts were lost with a session that never stored one.
-            return bool(self.claim.turns)
-        if self.telling == START_FRESH:
+        if self.telling in {FIRST, START_FRESH}:
             return False
         last = self.claim.last[1].ended if self.claim.last else None
         return must_inject(

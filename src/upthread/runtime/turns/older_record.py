@@ -22,13 +22,13 @@ from upthread.core.events import (
     TurnEnded,
     TurnEvent,
     TurnIntended,
-    UserTextReplayed,
 )
 from upthread.core.turns.hooked_call import StoredSession, StoredTurn
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
     Lacked,
     answered_turns,
+    has_prompt,
     is_finished,
     joined,
     lacked,
@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 UNFINISHED: Final = "the agent's own session has no end of it"
 
 
+ANSWERS_MESSAGES_MAX: Final = 256
+"""How far back an answer of a session is looked for."""
+
+
 def _no_stamp(_agent: str, _session: UpstreamSessionId) -> str:
     return ""
 
@@ -65,10 +69,12 @@ def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | Non
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; both raise StoreError.
 
-    `stamp` gives what a session is known by while nobody prompts it, empty where nothing is known
-    of it; `read` gives all of it, None where there is none.
+    `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
+    while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
+    there is none.
     """
 
+    is_read: Callable[[str], bool] = lambda _agent: False
     stamp: Callable[[str, UpstreamSessionId], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
 
@@ -86,30 +92,39 @@ def look(
 ) -> Lacked:
     """Return what the record lacks of a link's session. `last` is its conversation's newest turn.
 
-    The session is read only where its stamp is not that of the end of the last turn, or where that
-    turn was stopped: then it may hold more, or nothing.
+    The session is read only where its stamp is not that of the end of the last turn, or where
+    nothing on record proves that it ever got a prompt.
     """
-    if link is None:
+    if link is None or not own.is_read(link.agent):
         return NOTHING_LACKED
     session = link.upstream_session_id
+    is_proven = has_answered(store, link, last)
     try:
         stamp = own.stamp(link.agent, session)
-        # No stamp: nobody here reads that agent's store, and nothing is known to be missing.
-        is_known = last is not None and not last.was_left_open
-        if not stamp or (is_known and stamp == _stamp_at_end(last, session)):
+        if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session)
     except StoreError as error:
         return Lacked(fault=error.message)
     if found is None:
-        return NOTHING_LACKED
+        return Lacked(is_empty=not is_proven)
+    if not is_proven and not has_prompt(found.events):
+        return Lacked(is_empty=True, stamp=stamp)
     history = as_recorded(found, redactor)
     compared = lacked(history, store.messages(link.conversation_id), session)
-    return structs.replace(
-        compared,
-        stamp=stamp,
-        written_at_ns=found.written_at_ns,
-        is_empty=_is_empty(found, last),
+    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
+    """Return whether anything that the session said is on record."""
+    # Most often, and without a look at any message.
+    if last is not None and last.ended is not None and last.ended.outcome is Outcome.OK:
+        return True
+    newest = store.messages(link.conversation_id, newest=ANSWERS_MESSAGES_MAX)
+    return any(
+        message.upstream_session_id == link.upstream_session_id
+        and message.speaker is not Speaker.USER
+        for message in newest
     )
 
 
@@ -126,13 +141,6 @@ def look_at_all(
         return None
     turns = answered_turns(as_recorded(found, redactor))
     return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
-
-
-def _is_empty(found: StoredSession, last: TurnView | None) -> bool:
-    """Whether the agent was stopped before it stored the first prompt of a session."""
-    if last is None or not last.was_left_open or last.sent is None or last.sent.prompts_before:
-        return False
-    return not any(isinstance(event, UserTextReplayed) for event in found.events)
 
 
 def as_recorded(found: StoredSession, redactor: Redactor | None) -> tuple[AgentEvent, ...]:

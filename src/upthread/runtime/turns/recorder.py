@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import anyio
+from msgspec import Struct
 
-from upthread.agents.base import PermissionRequest
+from upthread.agents.base import PermissionRequest, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.names import shown
@@ -27,6 +28,16 @@ from upthread.store.base import Store
 BATCH_WRITES_MAX = 64
 FLUSH_EVERY_S = 0.5
 """Text that is still running is recorded at least this often."""
+
+
+class Answer(Struct, kw_only=True):
+    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
+
+    result: PromptResult
+    writes: tuple[Write, ...]
+    prompt_characters: int
+    duration_s: float
+    late_events: int
 
 
 class Recording:
@@ -112,9 +123,14 @@ class Recording:
         self._take_in(self._recorder.drain())
         await self._commit()
 
-    def close(self) -> tuple[Write, ...]:
-        """Return the writes that are left, for the commit that ends the turn; then `examined`."""
-        self._take_in(self._recorder.finish(at_ms=self._system.now_ms()))
+    def close(self, *, is_whole: bool = True) -> tuple[Write, ...]:
+        """Return the writes that are left, for the commit that ends the turn; then `examined`.
+
+        Calls without an end get an unknown one if it `is_whole`, else they stay open.
+        """
+        now_ms = self._system.now_ms()
+        recorder = self._recorder
+        self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush())
         left = tuple(self._pending)
         self._pending.clear()
         # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).

@@ -9,6 +9,7 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -29,9 +30,10 @@ from upthread.runtime.turns.attach import (
     attached_event,
     notify_started,
 )
-from upthread.runtime.turns.delivery import Answer, Sender, sent_event
+from upthread.runtime.turns.delivery import Sender, sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import as_recorded
+from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
@@ -188,11 +190,45 @@ def adopted_end(
     return ended_event(live, adopted, writes=writes, at_ms=now_ms), writes
 
 
+class Rest(NamedTuple):
+    """What is recorded of a turn that nobody goes on with: its end, and what only its agent knew.
+
+    `known` is what became of its prompt, where the agent's own store says it.
+    """
+
+    known: tuple[PromptRecognised, ...]
+    ended: TurnEnded
+    writes: tuple[Write, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its prompt was answered to the end all the same."""
+        return self.ended.outcome is Outcome.OK
+
+
+def rest_of(store: Store, live: LiveTurn, ended: TurnEnded, *, now_ms: int) -> Rest:
+    """Return the end of a turn that nobody goes on with, as its agent's own store has it. Blocking.
+
+    `ended` is how it ends where its reply is not known to be complete.
+    """
+    found = recognised_in_store(store, live)
+    known = (PromptRecognised(recognition=found.recognition),) if found else ()
+    if found is not None and found.recognition is Recognition.COMPLETE:
+        # Whole, with its report: a run that the turn is a step of looks at how it ended.
+        return Rest(known, *adopted_end(store, live, found, now_ms=now_ms))
+    if live.link is None:
+        return Rest(known, ended, ())
+    # Calls without an end get an unknown one: no provider takes a history with an open call.
+    found = found or Recognised(recognition=Recognition.UNDECIDABLE)
+    return Rest(known, ended, tail_writes(store, live, found, now_ms=now_ms))
+
+
 def tail_writes(
     store: Store, live: LiveTurn, found: Recognised, *, now_ms: int
 ) -> tuple[Write, ...]:
     """Return writes for what the agent did before the crash and we had not recorded. Blocking."""
-    messages = live.messages.of_turn(after_seq=_sent(live).prompt_seq)
+    sent = live.log.view.sent
+    messages = live.messages.of_turn(after_seq=sent.prompt_seq) if sent else ()
     # Goes on with the calls that the crash left open: their results may be in the history only.
     recorder = recorder_of_rest(store, live)
     know_children(recorder, recorded_children(store, live.conversation))

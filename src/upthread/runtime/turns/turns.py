@@ -13,7 +13,7 @@ from typing import NoReturn, TypeVar
 
 import anyio
 
-from upthread.core.commands import OpenTurn, Write
+from upthread.core.commands import OpenTurn
 from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
 from upthread.core.decision.price import Spending, Tokens
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD
@@ -31,7 +31,7 @@ from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.spent_tokens import cost_of, spending_in_words
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
-from upthread.errors import UsageError
+from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import spent_in_conversation
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations, refused
@@ -41,8 +41,7 @@ from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, read_back
 from upthread.runtime.turns.progress import Notice, TurnResult
-from upthread.runtime.turns.recovery import adopted_end, recognised_in_store, tail_writes
-from upthread.runtime.turns.turn_history import recorder_of_rest
+from upthread.runtime.turns.recovery import rest_of
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
@@ -111,7 +110,10 @@ class Turns:
             return live
         turn_id, view = live.claim.last
         if view.ended is not None:
-            return await self._with_rest_of(live)
+            if view.was_left_open and view.sent:
+                live.log.take_up(turn_id, view)
+                await live.read(lambda store: self._catch_up(store, live))
+            return live
         decision = await live.read(lambda store: self._decided(store, live, NOTHING_LACKED))
         if decision.decision == REFUSE:
             await self._refuse(live, decision)  # a prompt that is refused leaves it open
@@ -124,53 +126,32 @@ class Turns:
         claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
         return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
 
-    async def _with_rest_of(self, live: LiveTurn) -> LiveTurn:
-        """Record what the agent did after the last turn was stopped, as its own store says."""
-        assert live.claim.last is not None
-        if not live.claim.last[1].was_left_open:
-            return live
-        stopped = LiveTurn(
-            request=live.request, claim=live.claim, store=self._store, system=self._system
-        )
-        stopped.log.take_up(*live.claim.last)
-        if not await live.read(lambda store: self._has_rest(store, stopped)):
-            return live
-        claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
-        return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
-
-    def _has_rest(self, store: Store, stopped: LiveTurn) -> bool:
-        """Record the calls and the reply that only the agent's store has. Blocking."""
-        found = recognised_in_store(store, stopped)
-        if found is None or not found.tail:
-            return False
-        writes = tail_writes(store, stopped, found, now_ms=self._system.now_ms())
-        store.commit(writes, fences=stopped.log.fences)
-        return bool(writes)
-
     def _end_open_turn(self, store: Store, live: LiveTurn) -> bool:
         """Commit the end of a turn that another takes the place of. Blocking.
 
         Returns whether its prompt was answered to the end all the same, as its agent's store says.
         """
-        view = live.log.view
-        found = recognised_in_store(store, live)
-        if found is not None and found.recognition is Recognition.COMPLETE:
-            # Whole, with its report: a run that the turn is a step of looks at how it ended.
-            ended, tail = adopted_end(store, live, found, now_ms=self._system.now_ms())
-            live.log.commit_here(ended, writes=tail)
-            return True
-        outcome = live.log.outcome_of_park if view.parked else Outcome.PROCESS_DIED
-        detail = "interrupted; a new prompt took its place"
-        writes: tuple[Write, ...] = ()
-        if found is not None and found.recognition is Recognition.INCOMPLETE:
-            writes = tail_writes(store, live, found, now_ms=self._system.now_ms())
-        elif live.link is not None:
-            # Calls without an end get an unknown one: no
-            # provider takes a history with an open call.
-            writes = recorder_of_rest(store, live).finish(at_ms=self._system.now_ms())
-            live.messages.advance_past(writes)
-        live.log.commit_here(TurnEnded(outcome=outcome, detail=detail), writes=writes)
-        return False
+        outcome = live.log.outcome_of_park if live.log.view.parked else Outcome.PROCESS_DIED
+        ended = TurnEnded(outcome=outcome, detail="interrupted; a new prompt took its place")
+        rest = rest_of(store, live, ended, now_ms=self._system.now_ms())
+        live.log.commit_here(*rest.known, rest.ended, writes=rest.writes)
+        return rest.is_complete
+
+    def _catch_up(self, store: Store, live: LiveTurn) -> None:
+        """Record what an agent did that outlived its cancelled turn. Blocking."""
+        ended, attached, link = live.log.view.ended, live.log.view.attached, live.link
+        session = attached.upstream_session_id if attached else None
+        if ended is None or link is None or session != link.upstream_session_id:
+            return  # another session has taken its place
+        try:
+            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
+        except StoreError:
+            return  # the person is told why once the record is compared with the session
+        # While it is the same, nothing was added since the turn ended.
+        if stamp and stamp == ended.session_stamp:
+            return
+        rest = rest_of(store, live, ended, now_ms=self._system.now_ms())
+        store.commit(rest.writes, fences=live.log.fences)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached

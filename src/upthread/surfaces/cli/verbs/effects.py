@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.states import LOOK, answer_command, doubts_in_words, effects_command
 from upthread.core.text import LINE_CHARACTERS_MAX
+from upthread.core.turns.turn import HELD_BACK
 from upthread.errors import UsageError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call, who_acts
@@ -20,6 +21,7 @@ from upthread.surfaces.cli.terminal.table import write_table
 if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.runtime.record.effects import RecordedEffect
+    from upthread.runtime.record.workstream_views import RoleView
     from upthread.runtime.turns.progress import Notice
 
 
@@ -30,17 +32,22 @@ def show(call: Call, workstream: str) -> int:
     """Show what is held back, and how a person settles it."""
     from upthread.core.turns.effects import Settlement
 
-    async def use(project: Project) -> tuple[RecordedEffect, ...]:
-        return await project.effects_held(workstream)
+    async def use(project: Project) -> tuple[Sequence[RecordedEffect], Sequence[RoleView]]:
+        return await project.effects_held(workstream), (await project.show(workstream)).roles
 
-    found = call.with_project(use)
+    found, roles = call.with_project(use)
     output = call.output
+    waiting = {
+        role.conversation.key.address: role.last_turn.parked.detail
+        for role in roles
+        if role.last_turn and role.last_turn.parked and role.last_turn.parked.reason == HELD_BACK
+    }
     if output.is_json:
         is_in_doubt = {
             key: [shapes.effect(each) for each in found if each.effect.is_in_doubt is is_unknown]
             for key, is_unknown in (("in_doubt", True), ("done", False))
         }
-        output.json(is_in_doubt)
+        output.json({**is_in_doubt, "waiting": waiting})
         return 0
     if not found:
         output.line(f"nothing of {one_line(workstream)} is held back")
@@ -51,6 +58,8 @@ def show(call: Call, workstream: str) -> int:
     for each in found:
         for look in each.looks:
             output.command(f"see what is there of {each.effect_id}: ", look)
+    for address, held in waiting.items():
+        output.line(f"{one_line(address)} waits: {one_line(held)}", "yellow")
     output.line("look whether each was done; until you say something, nobody does it again:")
     for said in Settlement:
         output.command("  ", quoted("upthread", "effects", workstream, said, found[0].effect_id))
