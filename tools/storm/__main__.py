@@ -30,7 +30,17 @@ from typing import Final
 from tests.live.agents import AGENTS
 from tools.storm.far_end import FarEnd
 from tools.storm.kinds import KINDS, Place
-from tools.storm.stops import STOPS, Case, Ending, binary_of, draw, make_shell, play
+from tools.storm.stops import (
+    IS_OVER,
+    STOPS,
+    Case,
+    Ending,
+    binary_of,
+    draw,
+    end_all,
+    make_shell,
+    play,
+)
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -101,18 +111,24 @@ def _played(cases: Sequence[Case], jobs: int) -> Iterator[Ending]:
     slots = threading.Semaphore(jobs)
 
     def played(case: Case) -> Ending:
-        with tempfile.TemporaryDirectory(prefix=f"storm-{case.number}-") as directory:
+        with tempfile.TemporaryDirectory(dir=top) as directory:
             try:
                 return play(case, far_end, Path(directory), slots)
             except Exception as error:  # noqa: BLE001  # the other cases go on
                 fault = ("no case", f"{type(error).__name__}: {error}")
                 return Ending(case=case, faults=[fault])
 
-    with closing(FarEnd()) as far_end, ThreadPoolExecutor(jobs * BESIDE_PER_JOB) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="storm-") as top,
+        closing(FarEnd()) as far_end,
+        ThreadPoolExecutor(jobs * BESIDE_PER_JOB) as pool,
+    ):
         try:
             for future in as_completed([pool.submit(played, case) for case in cases]):
                 yield future.result()
         finally:
+            IS_OVER.set()
+            end_all(Path(top))
             pool.shutdown(cancel_futures=True)
 
 

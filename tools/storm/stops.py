@@ -53,6 +53,8 @@ SHARES: Final = {"claude-code": 5, "codex": 5, "opencode": 2}
 
 PIPELINE: Final = '[[pipeline.steps]]\nrole = "planner"\ntask = "Do it."\n'
 WORKSTREAM: Final = "ws"
+IS_OVER: Final = threading.Event()
+"""Set where the storm itself is interrupted: nothing is started any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +189,7 @@ def play(case: Case, far_end: FarEnd, directory: Path, slots: threading.Semaphor
             _Trial(ending, far_end, directory, model, slots).play()
         finally:
             far_end.deeds[case.number].let_go()
-            _end_all(directory)
+            end_all(directory)
         ending.seconds = time.monotonic() - started_s
     return ending
 
@@ -240,9 +242,11 @@ class _Trial:
             return  # it was repeated while the first was frozen
         if case.harmless:
             address = f"{WORKSTREAM}/{case.harmless}"
-            harmless = self._tell("Look.", self._way.command("git status"), address=address)
+            looks = random.Random(case.number).random() < 0.5
+            script = self._way.command("git status") if looks else "[[SAY All is well.]]"
+            harmless = self._tell("Look.", script, address=address)
             if not harmless.has_ended_well:
-                self._fault("false hold", f"of `git status`: {harmless}")
+                self._fault("false hold", f"of {script}: {harmless}")
             ending.seen.append(f"harmless {harmless}")
         self._repeat(first)
         self._count()
@@ -313,7 +317,7 @@ class _Trial:
         if beside.code or not beside.has_ended_well:
             self._fault("beside", str(beside))
         with self._idle():
-            time.sleep(max(0.0, until_s - time.monotonic()))
+            IS_OVER.wait(max(0.0, until_s - time.monotonic()))
         if self._case.is_told_frozen:
             self._repeat(Said(code=0))
         self._deeds.let_go()
@@ -375,7 +379,7 @@ class _Trial:
             self._fault("lost", f"the first prompt: {again}, first {first}")
 
     def _count(self) -> None:
-        _end_all(self._directory, within_s=ENDS_ALONE_S)
+        end_all(self._directory, within_s=ENDS_ALONE_S)
         ending = self._ending
         ending.count = self._deeds.count
         expected = 2 if ending.has_ended_well and ending.before == 1 else 1
@@ -399,6 +403,8 @@ class _Trial:
         return self._popen([*self._shell.command(*words), "--json"])
 
     def _popen(self, words: list[str]) -> subprocess.Popen[bytes]:
+        if IS_OVER.is_set():
+            raise InterruptedError
         said = self._directory / f"said-{time.monotonic_ns()}"
         with said.open("wb") as out, said.with_suffix(".err").open("wb") as err:
             running = subprocess.Popen(
@@ -440,7 +446,7 @@ def _send(pids: set[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _end_all(directory: Path, *, within_s: float = 0.0) -> None:
+def end_all(directory: Path, *, within_s: float = 0.0) -> None:
     """Give a case's processes a while to end by themselves, then end them."""
     until_s = time.monotonic() + within_s
     while left := set(processes_with(str(directory))):
