@@ -303,8 +303,8 @@ class _Trial:
             _send(tree_of(running.pid) if is_whole else {running.pid}, SIGNALS[case.stop])
         said = self._end(running)
         self._deeds.let_go()
-        # Below 0: it had not begun to listen. 0 and 4: it had ended by itself.
-        if said.code > 0 and said.code not in {4, EXIT_CODES.get(case.stop, said.code)}:
+        # Without a line it had not begun to listen. 0 and 4: it had ended by itself.
+        if said.lines and said.code not in {0, 4, EXIT_CODES.get(case.stop, said.code)}:
             self._fault("exit code", str(said))
         return said
 
@@ -429,10 +429,11 @@ class _Trial:
             code = running.wait()
         file = self._said[running.pid]
         lines = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
-        stderr = file.with_suffix(".err").read_text()[-600:]
-        said = Said(code=code, lines=lines, stderr=f" [{stderr}]" if stderr else "")
+        stderr = file.with_suffix(".err").read_text()
+        said = Said(code=code, lines=lines, stderr=f" [{stderr[-900:]}]" if stderr else "")
         kind = (said.one("result").get("error") or {}).get("kind")
-        if kind in {"bug", "store"} or "Traceback" in stderr:
+        # Python itself may be stopped before any of upthread runs.
+        if kind in {"bug", "store"} or ("Traceback" in stderr and "/upthread/" in stderr):
             self._fault("broken", str(said))
         return said
 
