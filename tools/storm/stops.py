@@ -44,7 +44,15 @@ SIGNALS: Final = {
 STOPS: Final = tuple(SIGNALS)
 EXIT_CODES: Final = {"int": 130, "term": 143, "hup": 129}
 MOMENTS: Final = ("any", "asked", "in the deed", "after the deed", "told", "replying")
-AFTER_S: Final = {"asked": 0.9, "in the deed": 0.3, "after the deed": 0.5, "told": 0.3}
+AFTER_S: Final = {
+    "asked": (0.0, 0.9),
+    "in the deed": (0.0, 0.3),
+    "after the deed": (0.0, 0.5),
+    "told": (0.0, 0.3),
+    "replying": (0.0, 1.2),
+}
+"""How long after its moment a stop comes."""
+
 TURN_S: Final = {"claude-code": 2.5, "codex": 1.5, "opencode": 9.0}
 """How long a turn takes: a stop at any moment comes within it."""
 
@@ -95,7 +103,7 @@ def draw(seed: int, number: int, agents: Sequence[str]) -> Case:
     stop = STOPS[number % len(STOPS)]
     choices = ["same role"] * 6 + ["other role", "fresh"]
     again = chance.choice([*choices, "run"] if stop not in {"cancel", "freeze"} else choices)
-    has_harmless = (number // len(STOPS)) % 4 == 3 and again != "run"
+    has_harmless = (number // len(STOPS)) % 4 == 2 and again != "run"
     may_be_told = stop == "freeze" and again == "same role" and not has_harmless
     is_told_frozen = may_be_told and chance.random() < 0.5
     # What is told before the first turn has begun repeats nothing: it comes first.
@@ -108,7 +116,7 @@ def draw(seed: int, number: int, agents: Sequence[str]) -> Case:
         first=first,
         second=chance.choice(others) if chance.random() < 0.5 else first,
         moment=moment,
-        after_s=chance.uniform(0.0, TURN_S[name] if moment == "any" else AFTER_S.get(moment, 1.2)),
+        after_s=chance.uniform(*AFTER_S.get(moment, (0.3, TURN_S[name]))),
         again=again,
         is_whole=chance.random() < 0.5 or (again == "run" and stop == "kill"),
         is_named=chance.random() < 0.5,
