@@ -147,6 +147,11 @@ class Said:
         return str(parked["reason"]) if parked else waits
 
     @property
+    def has_replied(self) -> bool:
+        """Whether any of a reply was shown."""
+        return any(line.get("kind") == "text" for line in self.lines)
+
+    @property
     def has_ended_well(self) -> bool:
         return self.one("turn_ended").get("outcome") == "ok"
 
@@ -244,7 +249,7 @@ class _Trial:
         running = self._begin()
         self._await_moment(running)
         first = self._freeze(running) if case.stop == "freeze" else self._stop(running)
-        ending.has_ended_well = first.has_ended_well
+        ending.has_ended_well = first.has_ended_well or self._is_end_recorded(first)
         ending.seen.append(f"first {first}")
         if case.is_told_frozen:
             return  # it was repeated while the first was frozen
@@ -334,6 +339,14 @@ class _Trial:
         if self._case.is_told_frozen:
             self._count()
         return said
+
+    def _is_end_recorded(self, first: Said) -> bool:
+        """Whether it was stopped when its reply had been shown and its end was on record."""
+        if not first.has_replied or self._case.is_told_frozen:
+            return False
+        (audit,) = self._read("audit", WORKSTREAM)
+        turns = [turn for each in audit["conversations"] for turn in each["turns"]]
+        return all(turn["outcome"] == "ok" for turn in turns)
 
     @contextmanager
     def _idle(self) -> Iterator[None]:
