@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-rest test-all live new-agents frameworks check soak bench bench-peers recording lock format docs agents clean
+.PHONY: help demo test test-rest test-all live storm new-agents frameworks check soak bench bench-peers recording lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -49,6 +49,11 @@ test-all: test test-rest  ## also the pairwise matrices, the frameworks, the rea
 
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
 	$(BIN)/python -m tools.run_tests live
+
+storm: .venv/dev agents  ## turns stopped in six ways while they act outwardly, an hour; STOPS=2 for a few
+	$(BIN)/python tools/enclosed.py $(BIN)/python -m tools.storm $(if $(STOPS),--stops $(STOPS)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE)) $(if $(AGENTS),--agents $(AGENTS)) \
+	  $(if $(WAYS),--ways $(WAYS))
 
 new-agents: .venv/dev  ## the same with the newest agents of the npm registry: docs/agents/measured.md
 	$(BIN)/python -m tools.new_agents
