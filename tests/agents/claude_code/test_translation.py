@@ -111,11 +111,9 @@ def test_a_call_is_announced_with_its_arguments_and_ended_by_its_result():
         user(result("created")),
         user(result([said("a"), {"type": "image"}, said("b")], is_error=True)),
     )
-    assert called == ToolCallAnnounced(
-        **{**OWN, "call_id": "toolu_1", "title": "Write /w/x.txt", "tool_kind": "edit"},
-        arguments={"file_path": "/w/x.txt", "content": "x"},
-        locations=("/w/x.txt",),
-    )
+    named = {"call_id": "toolu_1", "title": "Write /w/x.txt", "tool_kind": "edit"}
+    given = {"arguments": {"file_path": "/w/x.txt", "content": "x"}, "locations": ("/w/x.txt",)}
+    assert called == ToolCallAnnounced(**OWN, **named, **given)
     assert (done.status, done.text) == ("completed", "created")
     assert (failed.status, failed.text) == ("failed", "a\nb")
 
