@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from tools.size_cap import excess_of_minutes
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
-PROCESSES: Final = "3"
+PROCESSES: Final = "2"
 SLOWEST_SHOWN: Final = 20
 LINES_REPEATED_MAX: Final = 40
 

@@ -61,7 +61,7 @@ def desk(request, name, shell, tmp_path) -> Iterator[Desk]:
 
 
 @pytest.mark.parametrize(
-    "name", spread(WAYS, first=0, extended=["claude-code, asking", "opencode", "codex"])
+    "name", spread(WAYS, first=0, extended=["claude-code, asking", "opencode"])
 )
 def test_a_turn_that_is_continued_does_not_act_again(desk, model):
     desk.cut_off()

@@ -84,7 +84,7 @@ def test_after_a_kill_each_verb_and_the_next_sub_agent_know_the_prompt_and_the_f
     assert killed.planner("spec-1", turns=2)["turns"] == 2
 
 
-@pytest.mark.parametrize("name", spread(SET_UPS, first=0, extended=["claude-code", "codex"]))
+@pytest.mark.parametrize("name", spread(SET_UPS, first=0, extended=["codex"]))
 def test_tell_does_what_why_says_and_the_session_knows_the_kill(name, killed):
     why = killed.upthread("why", "spec-1/planner")["now"]
     told = text_of(killed, "tell", "spec-1/planner", "What was it?", "--json").splitlines()

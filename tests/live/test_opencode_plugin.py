@@ -18,7 +18,7 @@ from tests.live.asked import tokens_in
 from tests.live.hooked import PluggedOpenCode
 from tests.live.opencode import WINDOW_TOKENS, database_of
 from tests.live.shell import wait_until
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -199,7 +199,7 @@ def test_a_session_that_the_model_names_itself_is_continued_on_record(desk):
 IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
 
 
-@EXTENDED
+@SOAK
 def test_a_child_in_the_background_is_running_until_it_has_ended(plugged):
     """On a server, because over ACP no child works in the background."""
     plugged.use("spec-background")
@@ -234,7 +234,7 @@ REPLACING = """export const Another = async () => ({
 """
 
 
-@EXTENDED
+@SOAK
 def test_a_plug_in_that_replaces_the_arguments_is_found_out_and_named(plugged):
     """OpenCode ignores a new `args` object and what is set in it: the child is a new child."""
     other = Path(plugged.environment["XDG_CONFIG_HOME"], "opencode", "plugin", "another.js")

@@ -19,7 +19,7 @@ from tests.support.laboratory.sharing import (
     until,
 )
 from tests.support.postgres_server import PostgresServer, with_database
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK
 
 from upthread.store.postgres import migrate
 
@@ -108,7 +108,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_its_step(passage, workers,
     check(passage, workers)
 
 
-@EXTENDED
+@SOAK
 async def test_a_worker_that_may_not_wait_hands_its_turn_back_and_another_goes_on(
     passage: Passage, workers: Workers, observer: Observer
 ) -> None:
@@ -126,7 +126,7 @@ async def test_a_worker_that_may_not_wait_hands_its_turn_back_and_another_goes_o
     check(passage, workers)
 
 
-@EXTENDED
+@SOAK
 async def test_a_server_that_crashes_while_a_run_is_taken_over_strands_nothing(tmp_path):
     server = PostgresServer()
     try:

@@ -24,7 +24,7 @@ from tests.surfaces.hook.conftest import HookPlace, Said
 
 from upthread.core.decision import words
 
-CALLS = (pytest.param(220, marks=EXTENDED), pytest.param(1_000, marks=SOAK))
+CALLS = (pytest.param(220, marks=SOAK), pytest.param(1_000, marks=SOAK))
 """The smaller number meets each fault once, with twenty calls at a time."""
 
 AT_ONCE = 20
