@@ -296,8 +296,10 @@ def test_no_model_is_asked_and_none_takes_a_consent_back_terminal_or_not(up):
 @pytest.mark.parametrize(
     "verb",
     spread(
-        [("reset", "w/planner", "--yes"), ("use", "w"), ("use",), ("setup", "codex", "--yes")]
-        + [("setup", "codex", "--remove", "--yes")],
+        [
+            *(("reset", "w/planner", "--yes"), ("use", "w"), ("use",)),
+            *(("setup", "codex", "--yes"), ("setup", "codex", "--remove", "--yes")),
+        ],
         first=2,
     ),
 )
