@@ -38,6 +38,24 @@ def test_a_role_is_resumed_and_after_its_session_was_lost_its_history_is_replaye
     assert [link["ended_because"] for link in chain] == ["missing", None]
 
 
+PROFILES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "opencode": "XDG_DATA_HOME"}
+
+
+@pytest.mark.parametrize("name", spread(PROFILES, first=0))
+def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(name, shell):
+    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
+    variable, usual = PROFILES[name], shell.environment.get(PROFILES[name])
+    shell.environment[variable] = str(shell.home / "work")
+    now = shell.one("why", ADDRESS)["now"]
+    assert (now["decision"], now["reasons"]) == ("refuse", ["other_profile"])
+    error = shell.lines("tell", ADDRESS, "Go on.", exit_code=5)[-1]["error"]
+    assert f"{variable}={shell.home}" in error["hint"]
+    del shell.environment[variable]
+    shell.environment |= {variable: usual} if usual else {}
+    again = shell.tell("Go on.")
+    assert (again["decision"], again["upstream_session_id"]) == ("resume", session)
+
+
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_after_a_kill_of_agent_and_upthread_the_next_turn_holds_the_earlier_history(
     name, shell, model

@@ -16,7 +16,7 @@ from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
 from upthread.agents.registry import REHEARSAL, part_of
 from upthread.agents.rehearsal.sessions import SessionStore, UnknownSessionError, sessions_directory
-from upthread.core.agents import WITH_A_STORE
+from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -110,6 +110,13 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
         return ""
     with _telling_why(agent):
         return reader.stamp_of(_home(agent, environment), session)
+
+
+def profile_of(environment: Mapping[str, str], agent: str) -> str:
+    """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`."""
+    row = AGENTS.get(name_of(agent))
+    own = row.home if row else None
+    return f"{own.variable}={home_of(name_of(agent), environment)}" if own else ""
 
 
 def _home(agent: str, environment: Mapping[str, str]) -> Path:

@@ -142,6 +142,7 @@ class Preparing:
 
         return OwnSessions(
             is_read=stored.is_read,
+            profile=lambda agent: stored.profile_of(self._where(agent), agent),
             stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
             read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
         )

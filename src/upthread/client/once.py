@@ -40,6 +40,7 @@ class DoOnce:
     async def __call__(self, key: str, action: Action) -> JsonValue:
         """Do the action if it was never done under this key; returns its receipt, JSON.
 
+        It goes by the key alone: another action under the same key is not done.
         An action that raises has failed: it may be tried again, and the error is yours. So raise
         only when nothing was done. One that is cancelled, or dies with its process, has an unknown
         outcome: from then on UsageError, until `confirm` or `forget`. Raises LeaseHeldError while

@@ -118,6 +118,7 @@ class Whys:
             turns_lacking=len(lacked.turns) or None,
             not_compared=lacked.fault,
             is_session_empty=lacked.is_empty,
+            other_profile=lacked.other_profile or None,
         )
         return self._gathered(view, role, known)
 

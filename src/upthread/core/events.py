@@ -173,7 +173,8 @@ class SessionAttached(Struct, frozen=True, kw_only=True):
     """An upstream session is ours to prompt. `how` is new, resumed or loaded.
 
     The agent's process is named so that whoever takes over can end it: two writers on one upstream
-    session lose a branch.
+    session lose a branch. `agent_profile` is the variable with the place where the agent keeps its
+    sessions, empty where that is not known.
     """
 
     upstream_session_id: UpstreamSessionId
@@ -182,6 +183,7 @@ class SessionAttached(Struct, frozen=True, kw_only=True):
     agent_pid: int | None = None
     agent_started_at_ticks: int | None = None
     agent_host: str | None = None
+    agent_profile: str = ""
 
 
 class AttachFailed(Struct, frozen=True, kw_only=True):

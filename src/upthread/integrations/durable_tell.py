@@ -1,16 +1,19 @@
 """Telling once, for durable engines that run a step again until it has a result.
 
 A step that tells a role is not done twice: the first attempt's reply is its receipt. An attempt
-that was cut off is gone on with, in the same session; one whose reply came, and whose receipt did
-not, is recognised by its prompt. What a person has to decide is an error that is not tried again.
+that was cut off or cancelled is gone on with, in the same session; one whose reply came, and whose
+receipt did not, is recognised by its prompt. What a person has to decide is an error that is not
+tried again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Final, TypedDict, cast
 
 from upthread.client.project import Project
+from upthread.core.names import shown
 from upthread.core.types import JsonValue, Message, Outcome, Speaker
 from upthread.errors import NotFoundError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
@@ -23,9 +26,13 @@ RETRIED: Final = frozenset(
 
 
 class Told(TypedDict):
-    """A reply with what upthread decided. `conversation_id` is the same over every attempt."""
+    """A reply with what upthread decided. `conversation_id` is the same over every attempt.
+
+    `text_sha256` is of the text that was told.
+    """
 
     address: str
+    text_sha256: str
     conversation_id: str
     turn_id: str
     decision: str
@@ -49,20 +56,28 @@ async def tell_once(
     """Tell a role once under a key, and return its reply; again under the same key, the same one.
 
     Raises NotToldError for a turn that failed or was parked, RefusedError for one that must not be,
-    UsageError where nobody can know whether it was told.
+    UsageError where nobody can know whether it was told, and where another address or text was told
+    under this key.
     """
 
     async def tell() -> JsonValue:
-        return cast("JsonValue", _told(address, await up.tell(address, text, options)))
+        return cast("JsonValue", _told(address, text, await up.tell(address, text, options)))
 
     try:
-        return cast("Told", await up.once(key, tell))
+        told = cast("Told", await up.once(key, tell))
     except UsageError as error:
         found = await _gone_on_with(up, address, text, options)
         if found is None:
             raise error from None
-        await up.once.confirm(key, cast("JsonValue", found))
-        return found
+        told = found
+        await up.once.confirm(key, cast("JsonValue", told))
+    if (told["address"], told["text_sha256"]) != (address, _sha256(text)):
+        raise UsageError(
+            f"under the key {shown(key)} {told['address']} was told another text",
+            hint="give each step of each run a key of its own",
+            key=key,
+        )
+    return told
 
 
 async def _gone_on_with(
@@ -77,12 +92,16 @@ async def _gone_on_with(
     if view.last_turn is None or not prompts or prompts[-1].text != text:
         return None
     if view.last_turn.ended is None:
-        return _told(address, await up.go_on(address, options))
+        return _told(address, text, await up.go_on(address, options))
+    # A worker that is told to stop cancels its turn: the next attempt is told what that had done.
+    if view.last_turn.ended.outcome in {Outcome.CANCELLED, Outcome.PROCESS_DIED}:
+        return _told(address, text, await up.tell(address, text, options))
     if view.last_turn.ended.outcome is not Outcome.OK:
         return None
     intended = view.last_turn.intended
     return {
         "address": address,
+        "text_sha256": _sha256(text),
         "conversation_id": view.conversation.conversation_id,
         "turn_id": view.last_turn_id or "",
         "decision": intended.decision if intended else "",
@@ -97,7 +116,7 @@ def _reply(said: Sequence[Message], prompt: Message) -> str:
     return "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
 
 
-def _told(address: str, result: TurnResult) -> Told:
+def _told(address: str, text: str, result: TurnResult) -> Told:
     if result.parked is not None or result.outcome is not Outcome.OK:
         waits = result.parked is not None
         raise NotToldError(
@@ -109,6 +128,7 @@ def _told(address: str, result: TurnResult) -> Told:
         )
     return {
         "address": address,
+        "text_sha256": _sha256(text),
         "conversation_id": result.conversation.conversation_id,
         "turn_id": result.turn_id,
         "decision": result.decision,
@@ -116,6 +136,10 @@ def _told(address: str, result: TurnResult) -> Told:
         "outcome": str(result.outcome),
         "reply": result.reply,
     }
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_final(error: UpthreadError) -> bool:

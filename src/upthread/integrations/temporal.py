@@ -1,8 +1,8 @@
 """A Temporal activity that tells a role: `Worker(…, activities=[upthread_tell])`.
 
 The workflow's history holds an address and a reply, where the whole conversation stays here. It is
-idempotent by the activity's id, it heartbeats while the role works, and what a person has to decide
-is an ApplicationError that Temporal does not try again. Written for temporalio 1.35.
+idempotent by the run and the activity's id, it heartbeats while the role works, and what a person
+has to decide is an ApplicationError that Temporal does not try again. Written for temporalio 1.35.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Tell:
 async def upthread_tell(tell: Tell) -> Told:
     """Tell a role once for this activity, however often Temporal runs it, and return its reply."""
     info = activity.info()
-    key = f"temporal:{info.workflow_id}:{info.activity_id}"
+    # A workflow's id may be used again, and another run's reply is not this one's.
+    run = info.workflow_run_id or info.activity_run_id or ""
+    key = f"temporal:{info.namespace}:{info.workflow_id}:{run}:{info.activity_id}"
     try:
         async with open_project(tell.directory, database=tell.database) as up:
             options = TellOptions(agent=tell.agent, when_busy="wait")

@@ -100,6 +100,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     ),
     "takes_no_session": st.booleans(),
     "other_host": st.none() | st.just("elsewhere"),
+    "other_profile": st.none() | st.just("CODEX_HOME=/work"),
     "surroundings": st.none(),
 }
 INPUTS = st.builds(HandshakeInputs, **DRAWN)
@@ -174,6 +175,8 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
         ({"current_agent": "codex"}, RESUME_WITH_REPLAY, "other_agent"),
         ({"other_host": "build-3"}, RESUME_WITH_REPLAY, "other_host"),
+        ({"other_profile": "CODEX_HOME=/work"}, REFUSE, "other_profile"),
+        ({"other_profile": "CODEX_HOME=/work", "is_fresh_asked": True}, START_FRESH, "asked"),
         ({"opens_only_within": True}, RESUME_WITH_REPLAY, "sub_agent_session"),
         ({"opens_only_within": True, "was_interrupted": True}, *ONLY_WITHIN),
         ({"opens_only_within": True, "is_fresh_asked": True}, START_FRESH, "asked"),

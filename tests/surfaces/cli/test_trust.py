@@ -293,6 +293,25 @@ def test_no_model_is_asked_and_none_takes_a_consent_back_terminal_or_not(up):
     assert up("trust", "--json").json["pending"] == []
 
 
+@pytest.mark.parametrize(
+    "verb",
+    spread(
+        [
+            *(("reset", "w/planner", "--yes"), ("use", "w"), ("use",)),
+            *(("setup", "codex", "--yes"), ("setup", "codex", "--remove", "--yes")),
+        ],
+        first=2,
+    ),
+)
+def test_no_model_ends_a_conversation_or_changes_the_workstream_or_the_set_up(up, verb):
+    up("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)
+    before = up("show", "w", "--json").json["roles"]
+    refused = up.beside(**up.environment, CLAUDECODE="1")(*verb, code=2)
+    assert "at their own terminal: upthread " in refused.err
+    assert up("show", "w", "--json").json["roles"] == before
+    assert up("status", "--json").json["workstream"] is None
+
+
 AGREE = """
 import anyio
 from upthread.client import open_project

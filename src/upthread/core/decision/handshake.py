@@ -22,7 +22,7 @@ from upthread.core.decision.model import (
     worth_keeping,
 )
 from upthread.core.decision.rollover import ROLLOVER
-from upthread.core.decision.rules import RULES
+from upthread.core.decision.rules import PROFILE, RULES
 from upthread.core.decision.words import (
     CHANGED_NAMED_MAX,
     FIRST,
@@ -85,7 +85,7 @@ def decide(inputs: HandshakeInputs) -> Decision:
     return Decision(
         decision=deciding.decision,
         reasons=(deciding.reason, *also),
-        hint=deciding.hint,
+        hint=deciding.hint.replace(PROFILE, inputs.other_profile or ""),
         inputs=worth_keeping(inputs),
     )
 

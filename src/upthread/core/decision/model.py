@@ -91,7 +91,8 @@ class HandshakeInputs:
     `turns` counts the conversation's turns so far, over all of its sessions: what is to follow from
     the length of one session needs a count of its own. `callers` are the conversations inside which
     this call is made, outermost first. `current_agent` is None when no upstream session is open;
-    `other_host` is where it lives, None when that is here, as far as is known. `holder` and
+    `other_host` is where it lives, None when that is here, as far as is known, and `other_profile`
+    the variable with the place that its agent has it in, None for the one in use. `holder` and
     `tree_holder` say who has the conversation, and the working tree that the role would write to,
     None where nobody is in the way. `was_unheard` is whether the turn that was interrupted was so
     before its session got the prompt. `session_lost` is the outcome for which this turn gave its
@@ -112,6 +113,7 @@ class HandshakeInputs:
     turns: int = 0
     current_agent: str | None = None
     other_host: str | None = None
+    other_profile: str | None = None
     holder: str | None = None
     tree_holder: str | None = None
     was_interrupted: bool = False
@@ -216,7 +218,7 @@ _PLAIN: Final = (
     *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
     *("holder", "tree_holder", "was_interrupted", "was_unheard", "is_fresh_asked", "depth_max"),
     *("takes_no_session", "opens_only_within", "condition_before", "condition_now", "relays"),
-    *("turns_lacking", "not_compared", "is_session_empty"),
+    *("turns_lacking", "not_compared", "is_session_empty", "other_profile"),
 )
 """The inputs that JSON has as they are."""
 

@@ -32,6 +32,9 @@ OLDER_RECORD: Final = "older_record"
 SESSION_EMPTY: Final = "session_empty"
 """The reason under which a session is left that never got a prompt of ours."""
 
+PROFILE: Final = "PROFILE"
+"""Stands in a hint for the variable with the place of the profile that has the session."""
+
 NOT_COMPARED: Final = "not_compared"
 """The reason that says that a session could not be compared with the record."""
 
@@ -156,6 +159,13 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.other_host is not None,
         says="the session lives on another host",
+    ),
+    Rule(
+        reason="other_profile",
+        decision=REFUSE,
+        applies=lambda i: i.other_profile is not None,
+        says="the session is in another profile of the agent",
+        hint="go on there, with PROFILE before the command; or begin the prompt with `fresh:`",
     ),
     Rule(
         reason="no_session",

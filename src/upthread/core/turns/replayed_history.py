@@ -42,7 +42,8 @@ class Lacked(Struct, frozen=True, kw_only=True):
     """What a record lacks of a session, oldest first.
 
     `fault` says why that cannot be told, empty where it can. `is_empty` is whether the session is
-    known to hold no prompt at all: its store has none. `stamp` is what the session's store was
+    known to hold no prompt at all: its store has none. `other_profile` is the variable with the
+    place that the session is in, empty where that is here. `stamp` is what the session's store was
     known by when it was looked at, empty where nobody looked; `written_at_ns` is when it was last
     written to.
     """
@@ -50,6 +51,7 @@ class Lacked(Struct, frozen=True, kw_only=True):
     turns: tuple[StoredTurn, ...] = ()
     fault: str = ""
     is_empty: bool = False
+    other_profile: str = ""
     stamp: str = ""
     written_at_ns: int = 0
 

@@ -100,6 +100,15 @@ def session_host(store: Store, link: Link | None) -> str | None:
     return view.attached.agent_host if view and view.attached else None
 
 
+def session_profile(store: Store, link: Link | None) -> str:
+    """Return the profile of its agent that a link's session was last attached in. Blocking.
+
+    Empty where that is not known.
+    """
+    view = _last_attached(store, link)
+    return view.attached.agent_profile if view and view.attached else ""
+
+
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:
     """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
     return _hooks_inputs(store, link) is not None

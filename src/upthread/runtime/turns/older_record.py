@@ -45,6 +45,7 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.hooked.retrieval import Destination, Retrieved, found_writes
+from upthread.runtime.record.turn_views import session_profile
 from upthread.runtime.turns.conversation import Claim
 from upthread.store.base import Store
 
@@ -69,12 +70,14 @@ def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | Non
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; both raise StoreError.
 
-    `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
+    `is_read` says whether an agent's store is read here, and `profile` with which variable that
+    store is found, empty where that is not known. `stamp` gives what a session is known by
     while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
     there is none.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
+    profile: Callable[[str], str] = lambda _agent: ""
     stamp: Callable[[str, UpstreamSessionId], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
 
@@ -99,17 +102,19 @@ def look(
         return NOTHING_LACKED
     session = link.upstream_session_id
     is_proven = has_answered(store, link, last)
+    profile = session_profile(store, link)
     try:
         stamp = own.stamp(link.agent, session)
+        # Elsewhere it is not lost: the person has several profiles of the agent.
+        if not stamp and profile and profile != own.profile(link.agent):
+            return Lacked(other_profile=profile)
         if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session)
     except StoreError as error:
         return Lacked(fault=error.message)
-    if found is None:
-        return Lacked(is_empty=not is_proven)
-    if not is_proven and not has_prompt(found.events):
-        return Lacked(is_empty=True, stamp=stamp)
+    if found is None or not (is_proven or has_prompt(found.events)):
+        return Lacked(is_empty=not is_proven, stamp=stamp)
     history = as_recorded(found, redactor)
     compared = lacked(history, store.messages(link.conversation_id), session)
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)

@@ -247,6 +247,7 @@ class Turns:
             turns_lacking=len(found.turns) or None,
             not_compared=found.fault,
             is_session_empty=found.is_empty,
+            other_profile=found.other_profile or None,
         )
         live.inputs = self._gathered(store, live, inputs, is_counted=False)
         decision = decide(live.inputs)

@@ -159,6 +159,15 @@ def enter_directory(directory: str) -> None:
         raise UsageError(f"cannot enter {directory!r}: {reason}", hint="-C DIRECTORY") from error
 
 
+def require_person(doing: str, *words: str) -> None:
+    """Raise UsageError where a model runs a verb that only a person may; `words` are theirs."""
+    from upthread.client.consent import refuse_models
+    from upthread.surfaces.cli.terminal.neutral import command
+
+    hint = f"ask the person to do it, at their own terminal: {command('upthread', *words)}"
+    refuse_models(who_acts(os.environ), what=f"{doing} from inside an agent's turn", hint=hint)
+
+
 def who_acts(environment: Mapping[str, str]) -> Actor:
     """Return who runs this process, as far as it can be told."""
     # The nearest first: a shell that cleaned its environment stands below its agent all the same.

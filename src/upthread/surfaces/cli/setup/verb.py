@@ -17,7 +17,7 @@ from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode, roles
 from upthread.surfaces.cli.setup.changes import (
     Change,
@@ -57,6 +57,9 @@ class Asked:
 
 def setup(call: Call, agent: str, asked: Asked) -> int:
     """Set an agent up, or take that back, after asking."""
+    if not asked.is_dry_run:
+        taken_back = ("--remove",) if asked.is_removing else ()
+        require_person("nobody changes the set-up", "setup", agent, *taken_back)
     known = AGENTS.get(name_of(agent))
     if known is None or known.setup_name not in TARGETS:
         like = did_you_mean(agent, TARGETS)

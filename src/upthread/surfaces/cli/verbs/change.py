@@ -22,7 +22,7 @@ from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageE
 from upthread.runtime.record.fork import Fork as MadeFork
 from upthread.runtime.record.fork import ForkPlan
 from upthread.runtime.record.workstream_views import RoleView
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -89,6 +89,8 @@ def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
 
 def reset(call: Call, address: str, *, is_yes: bool, is_dry_run: bool) -> int:
     """Close a conversation and begin a new one, after asking."""
+    if not is_dry_run:
+        require_person("nobody ends a conversation", "reset", address)
 
     async def look(project: Project) -> RoleView:
         return await project.role(address)

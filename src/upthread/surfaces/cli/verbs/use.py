@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from upthread.client.hooks import InUse
 from upthread.core.workstreams import BECAUSE, WORKSTREAM_VARIABLE
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import standing_in_words
 from upthread.surfaces.cli.terminal.times import moment
@@ -28,6 +28,7 @@ STANDINGS_MAX: Final = 10
 
 def use(call: Call, workstream: str | None) -> int:
     """Say what this working tree works on; None: nothing in particular any more."""
+    require_person("nobody changes the workstream", "use", *([workstream] if workstream else []))
 
     async def change(project: Project) -> InUse:
         return await project.hooks.use(workstream)
