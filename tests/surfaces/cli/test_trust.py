@@ -297,7 +297,7 @@ def test_no_model_is_asked_and_none_takes_a_consent_back_terminal_or_not(up):
     "verb",
     spread(
         [
-            *(("reset", "w/planner", "--yes"), ("use", "w"), ("use",)),
+            *(("reset", "w/planner", "--yes"), ("use", "w"), ("use", "--clear")),
             *(("setup", "codex", "--yes"), ("setup", "codex", "--remove", "--yes")),
         ],
         first=2,

@@ -28,7 +28,7 @@ STANDINGS_MAX: Final = 10
 
 def use(call: Call, workstream: str | None) -> int:
     """Say what this working tree works on; None: nothing in particular any more."""
-    require_person("nobody changes the workstream", "use", *([workstream] if workstream else []))
+    require_person("nobody changes the workstream", "use", workstream or "--clear")
 
     async def change(project: Project) -> InUse:
         return await project.hooks.use(workstream)
