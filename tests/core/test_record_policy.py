@@ -320,7 +320,17 @@ def test_each_event_with_text_is_known(event, blanks):
 
 CODES = frozenset(
     {"decision", "reasons", "condition", "reason", "status", "outcome", "how", "recognition"}
-    | {"role", "agent", "agents", "agent_host", "holder", "question_id", "turn_id", "told"}
+    | {
+        "role",
+        "agent",
+        "agents",
+        "agent_host",
+        "agent_profile",
+        "holder",
+        "question_id",
+        "turn_id",
+        "told",
+    }
     | {"prior_digest", "tree_digest", "input_digest", "session_stamp"}
     | {"failed_before"}
 )
