@@ -6,7 +6,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upthread.testing.rehearsal_model.history_rules import (
@@ -440,6 +440,7 @@ BODIES = st.sampled_from(["messages", "input", "tools", "thinking"])
 
 
 @given(st.dictionaries(BODIES, JSON, max_size=3))
+@example({"input": [{"role": []}]})
 def test_no_shape_of_body_breaks_a_rule(body):
     apply_rules(CHAT_COMPLETIONS_RULES, body)
     apply_rules(MESSAGES_RULES, body)

@@ -268,6 +268,7 @@ REACHED = {
     "workspace_changed": ({}, {"lost": Outcome.WORKSPACE_CHANGED}),
     "other_agent": ({}, {"agent": "codex"}),
     "other_host": ({"other_host": "elsewhere"}, {}),
+    "other_profile": ({"other_profile": "CODEX_HOME=/x"}, {}),
     "no_session": ({"current_agent": None}, {}),
     "directory_missing": ({}, {"was_in": "/nowhere/at/all"}),
     "critical_changed": ({}, {"changed": 1, "is_critical": True}),

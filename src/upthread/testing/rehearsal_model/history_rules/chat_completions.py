@@ -39,7 +39,7 @@ def there_is_a_message(body: _json.JsonObject) -> Iterator[Found]:
 def roles_are_known(body: _json.JsonObject) -> Iterator[Found]:
     """A role is one of six (API reference, `messages`)."""
     for index, message in _messages(body):
-        if message.get("role") not in ROLES:
+        if _json.as_text(message.get("role")) not in ROLES:
             yield Found(
                 index,
                 f"Invalid value: {message.get('role')!r}. Supported values are: "

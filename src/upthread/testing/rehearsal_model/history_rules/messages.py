@@ -74,7 +74,9 @@ def system_messages_have_content(body: _json.JsonObject) -> Iterator[Found]:
             continue
         if not message.get("content"):
             yield Found(index, f"messages.{index}: system content must contain at least one block")
-        elif any(block.get("type") not in _SYSTEM_BLOCKS for block in _blocks(message)):
+        elif any(
+            _json.as_text(block.get("type")) not in _SYSTEM_BLOCKS for block in _blocks(message)
+        ):
             yield Found(
                 index,
                 f"messages.{index}: role 'system' supports text, tool_addition, and tool_removal "
@@ -314,7 +316,10 @@ def images_have_a_known_type(body: _json.JsonObject) -> Iterator[Found]:
     for turn in _turns(body):
         for place, block in _of_type(turn, "image"):
             source = _json.as_object(block.get("source"))
-            if source.get("type") == "base64" and source.get("media_type") not in IMAGE_TYPES:
+            if (
+                source.get("type") == "base64"
+                and _json.as_text(source.get("media_type")) not in IMAGE_TYPES
+            ):
                 yield Found(
                     turn.index,
                     f"messages.{turn.index}.content.{place}.image.source.base64.media_type: Input "

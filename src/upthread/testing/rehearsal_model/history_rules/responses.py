@@ -121,7 +121,7 @@ def messages_say_something(body: _json.JsonObject) -> Iterator[Found]:
     for index, item in enumerate(_json.objects_in(body.get("input"))):
         if _type(item) != "message":
             continue
-        if item.get("role") not in {"user", "assistant", "system", "developer"}:
+        if _json.as_text(item.get("role")) not in {"user", "assistant", "system", "developer"}:
             yield Found(index, f"Invalid value: '{item.get('role')}'.")
         if not item.get("content"):
             yield Found(index, f"Missing required parameter: 'input[{index}].content'.")
