@@ -112,8 +112,7 @@ class Gate:
         if effect is not None:
             is_refused = effect.settled is Settlement.DONE
             option_id = _option(request, "reject_once") if is_refused else None
-            # Nobody has settled it, or the agent offers
-            # no refusal: it can only be stopped (ADR 136).
+            # Nobody has settled it, or no refusal is offered: it can only be stopped (ADR 136).
             if option_id is None:
                 self._park_held_back(effect, request)
             return PermissionAnswer(option_id=option_id, answered_by=ANSWERED_BY_UPTHREAD)

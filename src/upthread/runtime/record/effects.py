@@ -80,9 +80,8 @@ def effects_in_doubt(
 ) -> tuple[RecordedEffect, ...]:
     """Return what may have reached beyond this machine in a workstream, and nobody has looked.
 
-    Whichever role it was, in whatever session of whatever agent, a turn apart. Only turns that did
-    not end well, or before a call of theirs had, leave such a thing behind: only conversations with
-    one are read. Blocking.
+    Whichever role it was, a turn apart. Only turns that did not end well, or before a call of
+    theirs had, leave such a thing behind: only conversations with one are read. Blocking.
     """
     found: list[RecordedEffect] = []
 
