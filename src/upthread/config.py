@@ -33,6 +33,7 @@ from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.names import did_you_mean, shown
+from upthread.core.roles.fields import CLAUDE_CODE, CODEX, OPENCODE
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
     BUILT_IN_ROLES,
@@ -61,11 +62,11 @@ Value = TypeVar("Value")
 PROJECT_FILE = "upthread.toml"
 _DEFAULTS = Path(__file__).parent / "defaults"
 ROLE_FOLDERS: Final[Mapping[str, str]] = {
-    ".claude/agents": "claude-code",
-    ".opencode/agent": "opencode",
-    ".opencode/agents": "opencode",
+    ".claude/agents": CLAUDE_CODE,
+    ".opencode/agent": OPENCODE,
+    ".opencode/agents": OPENCODE,
     "agents": "",
-    ".codex/agents": "codex",
+    ".codex/agents": CODEX,
 }
 """Where role files are, and whose. An agent gets its own file, else the last of these."""
 FILE_BYTES_MAX = 1024 * 1024
@@ -401,8 +402,8 @@ def _limit_all(roles: dict[str, Role], limits: Mapping[str, Sequence[RoleLimits]
         own = roles[name].limits
         others = [each for each in limits[name] if each.held != own.held]
         held = joined((*others, own))
-        model = {"model": own.model, "model_of": own.model_of}
-        roles[name] = structs.replace(roles[name], limits=structs.replace(held, **model))
+        held = structs.replace(held, model=own.model, model_of=own.model_of)
+        roles[name] = structs.replace(roles[name], limits=held)
 
 
 def _stand_in(found: _Roles, item: Item) -> str:

@@ -47,7 +47,6 @@ def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
     shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
     if agent is CODEX:
         codex_environment(shell.home, model, settings={"sandbox_mode": sandbox})
-    (shell.home / ".claude.json").touch()
     (shell.home / ".claude.json").write_text("{}")
     before = said_by_the_person(shell.home)
     assert before

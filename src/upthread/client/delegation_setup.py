@@ -143,7 +143,9 @@ class Preparing:
         return OwnSessions(
             is_read=stored.is_read,
             profile=lambda agent: stored.profile_of(self._where(agent), agent),
-            stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
+            stamp=lambda agent, session, profile="": stored.stamp_of(
+                self._where(agent, profile), agent, session
+            ),
             read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
         )
 
@@ -156,10 +158,11 @@ class Preparing:
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
-    def _where(self, agent: str) -> Mapping[str, str]:
-        """Return the environment that says where an agent keeps its sessions."""
+    def _where(self, agent: str, profile: str = "") -> Mapping[str, str]:
+        """Return the environment that says where an agent keeps its sessions (of a profile)."""
         configured = self._settings.agents.get(agent)
-        return {**self._environment, **(configured.environment if configured else {})}
+        named = dict([profile.split("=", 1)]) if profile else {}
+        return {**self._environment, **(configured.environment if configured else {}), **named}
 
     def _redactor_of(self, role: str) -> Redactor | None:
         # Compared as it is recorded: where nothing is taken

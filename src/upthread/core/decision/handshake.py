@@ -34,7 +34,7 @@ from upthread.core.decision.words import (
     START_FRESH,
     because_in_words,
 )
-from upthread.core.text import visible_line
+from upthread.core.text import command, visible_line
 from upthread.core.types import Continuity, Decision, Outcome
 
 __all__ = [
@@ -85,7 +85,7 @@ def decide(inputs: HandshakeInputs) -> Decision:
     return Decision(
         decision=deciding.decision,
         reasons=(deciding.reason, *also),
-        hint=deciding.hint.replace(PROFILE, inputs.other_profile or ""),
+        hint=deciding.hint.replace(PROFILE, command("env", inputs.other_profile or "")),
         inputs=worth_keeping(inputs),
     )
 

@@ -67,8 +67,9 @@ class Line:
 
 
 DRY: Final = frozenset(
-    {"--dry-run", "-n", "--dryrun", "--check", "--diff", "--help", "-h", "--list", "--list-only"}
-    | {"--just-print", "--recon", "--sql"}
+    """
+    --dry-run -n --dryrun --check --diff --help -h --list --list-only --just-print --recon --sql
+    """.split()
 )
 _DESCRIBING: Final = frozenset(
     """
@@ -295,11 +296,10 @@ def _push(remote: Word, ref: Word, place: Word, line: Line) -> Action:
 
 # --- HTTP -----------------------------------------------------------------------------------------
 
-_BODY: Final = (
-    *("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii"),
-    *("-F", "--form", "--form-string", "-T", "--upload-file", "--json", "--post-data"),
-    *("--post-file", "--body-data", "--body-file"),
-)
+_BODY: Final = """
+-d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T
+--upload-file --json --post-data --post-file --body-data --body-file
+""".split()
 _HTTP_LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _ITEM: Final = regex(r":=|[^=]=[^=]|@")
 _LOOPBACK: Final = regex(r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)")
@@ -321,8 +321,7 @@ def _curl(line: Line) -> tuple[Action, ...]:
     given = line.option("-X", "--request", "--method")
     if line.has("-X", "--request", "--method") and given is None:
         implied = "POST"  # one that only running it would tell
-    urls = [*line.operands, *([line.options["--url"]] if line.has("--url") else [])]
-    return _requested(given or implied, urls)
+    return _requested(given or implied, line.operands)
 
 
 def _httpie(line: Line) -> tuple[Action, ...]:
@@ -380,7 +379,7 @@ def _mail(line: Line) -> tuple[Action, ...]:
 
 def _copying(line: Line) -> tuple[Action, ...]:
     """Files copied to another host, or taken away from one: each place there that changes."""
-    if len(line.operands) < len(("FROM", "TO")) or line.has("-n", "--dry-run", "--list-only"):
+    if not line.operands[1:] or line.has("-n", "--dry-run", "--list-only"):
         return ()
     changed = line.operands if line.has("--remove-source-files") else line.operands[-1:]
     places = [each for each in changed if each and _BEYOND.match(each)]
@@ -454,7 +453,7 @@ aws gcloud az: --region --profile --project
 twine poetry uv cargo gem: -u --username -p --password --token --repository --repository-url
 python python3: -c -m -W -X
 curl curlie: -X --request -H --header -u --user -o --output -A --user-agent -b --cookie -c
- --cookie-jar -e --referer -m --max-time -w --write-out -x --proxy --url --retry --retry-delay
+ --cookie-jar -e --referer -m --max-time -w --write-out -x --proxy --retry --retry-delay
  --connect-timeout -K --config -E --cert --key --cacert -r --range --limit-rate -D --dump-header
  --resolve --unix-socket --oauth2-bearer --max-redirs {" ".join(_BODY)}
 wget: -O --header --post-data --post-file --method -o -t --body-data --body-file -T --timeout -U

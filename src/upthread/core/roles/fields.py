@@ -65,7 +65,7 @@ _SAID_BY_A_WORD: Final[Mapping[str, Mapping[str, RoleLimits]]] = {
         "primary": NO_LIMITS,
         "all": NO_LIMITS,
         # As OpenCode's own sub-agents: they give no work away, and keep no list of it.
-        "subagent": denying("task", "todowrite"),
+        "subagent": denying("task", "todowrite", said=("so no task and no todowrite",)),
     },
     "permissionMode": {
         **dict.fromkeys(("acceptEdits", "auto", "bypassPermissions"), _LOOSENS),
@@ -161,7 +161,8 @@ def _by_word(fields: Mapping[str, object], key: str, source: str) -> RoleLimits:
     said, limits = f"{key}: {value}", known[value]
     if limits is _LOOSENS:
         return RoleLimits(not_given=(said,))
-    return structs.replace(limits, said=(said,)) if limits.are_any else limits
+    told = ", ".join((said, *limits.said))
+    return structs.replace(limits, said=(told,)) if limits.are_any else limits
 
 
 # --- OpenCode's ----------------------------------------------------------------------------------

@@ -109,9 +109,9 @@ class RoleLimits(Struct, frozen=True, kw_only=True):
         return (*self.lists, *filter(None, [held[self.sandbox]]))
 
 
-def denying(*tools: str) -> RoleLimits:
+def denying(*tools: str, said: tuple[str, ...] = ()) -> RoleLimits:
     """Return the limits of a role that may not use these tools at all."""
-    return RoleLimits(lists=(tuple(ToolRule(tool=name, word="deny") for name in tools),))
+    return RoleLimits(lists=(tuple(ToolRule(tool=name, word="deny") for name in tools),), said=said)
 
 
 NO_LIMITS: Final = RoleLimits()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -147,11 +147,7 @@ def left_open(
     Whoever was cut off did not say what it had done: the next one, of whatever role, may well begin
     it again. What somebody is at work at is not cut off, but for the turn that asks: `apart_from`.
     """
-
-    @cache
-    def open_in(owner: ConversationId) -> Mapping[TurnId | None, bool]:
-        return _left_open_in(store, owner)
-
+    open_in = cache(partial(_left_open_in, store))
     found: list[RecordedEffect] = []
     for conversation in store.conversations(project_id, workstream):
         is_past = open_in(_owner(conversation))

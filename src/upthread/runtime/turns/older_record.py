@@ -59,7 +59,7 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
-def _no_stamp(_agent: str, _session: UpstreamSessionId) -> str:
+def _no_stamp(_agent: str, _session: UpstreamSessionId, _profile: str = "") -> str:
     return ""
 
 
@@ -71,14 +71,14 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; both raise StoreError.
 
     `is_read` says whether an agent's store is read here, and `profile` with which variable that
-    store is found, empty where that is not known. `stamp` gives what a session is known by
-    while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
-    there is none.
+    store is found, empty where that is not known. `stamp` gives what a session is known by while
+    nobody prompts it, empty where nothing is known of it, in a profile if one is given; `read`
+    gives all of it, None where there is none.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
     profile: Callable[[str], str] = lambda _agent: ""
-    stamp: Callable[[str, UpstreamSessionId], str] = _no_stamp
+    stamp: Callable[..., str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
 
 
@@ -102,12 +102,12 @@ def look(
         return NOTHING_LACKED
     session = link.upstream_session_id
     is_proven = has_answered(store, link, last)
-    profile = session_profile(store, link)
     try:
         stamp = own.stamp(link.agent, session)
-        # Elsewhere it is not lost: the person has several profiles of the agent.
-        if not stamp and profile and profile != own.profile(link.agent):
-            return Lacked(other_profile=profile)
+        # In another profile it is not lost, as long as it is there.
+        other = "" if stamp else session_profile(store, link)
+        if other and own.stamp(link.agent, session, other):
+            return Lacked(other_profile=other)
         if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session)
