@@ -44,16 +44,18 @@ PROFILES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "opencode
 @pytest.mark.parametrize("name", spread(PROFILES, first=0))
 def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(name, shell):
     session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
-    variable, usual = PROFILES[name], shell.environment.get(PROFILES[name])
+    variable, usual = PROFILES[name], dict(shell.environment)
     shell.environment[variable] = str(shell.home / "work")
     now = shell.one("why", ADDRESS)["now"]
     assert (now["decision"], now["reasons"]) == ("refuse", ["other_profile"])
     error = shell.lines("tell", ADDRESS, "Go on.", exit_code=5)[-1]["error"]
     assert f"{variable}={shell.home}" in error["hint"]
-    del shell.environment[variable]
-    shell.environment |= {variable: usual} if usual else {}
+    elsewhere, shell.environment = shell.environment, usual
     again = shell.tell("Go on.")
     assert (again["decision"], again["upstream_session_id"]) == ("resume", session)
+    AGENTS[name].delete_session(shell.home, session)
+    shell.environment = elsewhere
+    assert shell.one("why", ADDRESS)["now"]["decision"] != "refuse", "no profile has it"
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))

@@ -53,5 +53,4 @@ def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
     assert shell.tell("Do it.", address=ADDRESS)["decision"] == "first"
     assert shell.tell("And now?", address=ADDRESS)["decision"] == "resume"
     after = said_by_the_person(shell.home)
-    assert {name: text for name, text in after.items() if name in before} == before
-    assert {name: text for name, text in after.items() if name not in before and text != "{}"} == {}
+    assert {name: text for name, text in after.items() if name in before or text != "{}"} == before
