@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upthread.core.outward.actions import Action, look_of
@@ -37,7 +37,6 @@ def test_two_that_each_say_what_the_other_does_not_are_not_the_same(one, other):
 
 
 # --- with what a person may see whether an action was done: it changes nothing and means one  -----
-
 
 ANY_WORD = st.none() | st.text(max_size=30) | st.sampled_from(["-x", "ext::sh", "a b", "$(x)", "x"])
 
@@ -72,6 +71,7 @@ def test_what_can_be_looked_at_is_said_with_the_command(line: str, look: str):
     st.lists(ANY_WORD, max_size=4),
     ANY_WORD,
 )
+@example("push", ["", None], None)
 def test_whatever_an_agent_wrote_is_one_plain_command_of_plain_words(family, told, place):
     look = look_of(Action(family=family, words=tuple(told), place=place))
     words = shlex.split(look)

@@ -60,7 +60,7 @@ _VIEWED: Final = {
 
 def look_of(action: Action) -> str:
     """Return the command that shows what is there now, empty where none is known."""
-    words, place = [word for word in action.words if word], action.place
+    words, place = [word for word in action.words if word is not None], action.place
     is_plain = all(map(_PLAIN.fullmatch, words))
     match action.family.split():
         # Asked in the project's own directory: of a push from another one it would tell another's.
