@@ -143,7 +143,7 @@ class Preparing:
         return OwnSessions(
             is_read=stored.is_read,
             profile=lambda agent: stored.profile_of(self._where(agent), agent),
-            stamp=lambda agent, session, profile="": stored.stamp_of(
+            stamp=lambda agent, session, profile: stored.stamp_of(
                 self._where(agent, profile), agent, session
             ),
             read=lambda agent, session: stored.read_session(self._where(agent), agent, session),

@@ -59,7 +59,7 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
-def _no_stamp(_agent: str, _session: UpstreamSessionId, _profile: str = "") -> str:
+def _no_stamp(_agent: str, _session: UpstreamSessionId, _profile: str) -> str:
     return ""
 
 
@@ -78,7 +78,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
 
     is_read: Callable[[str], bool] = lambda _agent: False
     profile: Callable[[str], str] = lambda _agent: ""
-    stamp: Callable[..., str] = _no_stamp
+    stamp: Callable[[str, UpstreamSessionId, str], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
 
 
@@ -103,7 +103,7 @@ def look(
     session = link.upstream_session_id
     is_proven = has_answered(store, link, last)
     try:
-        stamp = own.stamp(link.agent, session)
+        stamp = own.stamp(link.agent, session, "")
         # In another profile it is not lost, as long as it is there.
         other = "" if stamp else session_profile(store, link)
         if other and own.stamp(link.agent, session, other):
@@ -140,7 +140,7 @@ def look_at_all(
 
     Raises StoreError for one that cannot be read.
     """
-    stamp = own.stamp(agent, session)
+    stamp = own.stamp(agent, session, "")
     found = own.read(agent, session)
     if found is None:
         return None

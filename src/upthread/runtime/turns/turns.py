@@ -144,7 +144,7 @@ class Turns:
         if ended is None or link is None or session != link.upstream_session_id:
             return  # another session has taken its place
         try:
-            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
+            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id, "")
         except StoreError:
             return  # the person is told why once the record is compared with the session
         # While it is the same, nothing was added since the turn ended.
