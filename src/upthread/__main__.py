@@ -11,6 +11,9 @@ What is made until a verb runs is code, which stays: to look through it again an
 could be freed takes a tenth of a light verb's time, and to do so at exit another.
 """
 
+ENDED_BY_SIGNAL = 128
+"""Exit codes above it tell the number of a signal."""
+
 
 def main() -> int:
     """Run one verb and return its exit code; nothing is imported from where it is called."""
@@ -39,5 +42,17 @@ def _run() -> int:
     return run()
 
 
+def _end(code: int) -> None:
+    """End the process with a code, also after a signal.
+
+    Once a KeyboardInterrupt has left a text given to `exec`, as a dataclass is made, CPython 3.11
+    kills itself with SIGINT where `-m` would exit (`Py_RunMain`): 130, whatever the code was.
+    """
+    if code > ENDED_BY_SIGNAL:
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end(main())

@@ -196,15 +196,6 @@ def test_only_modules_of_upthread_are_run():
     assert "upthread's own" in done.stderr
 
 
-def test_what_an_earlier_version_wrote_down_is_run_isolated():
-    old = ("/usr/bin/python3", "-m", "upthread", "drain")
-    assert programs.is_unsafe(old)
-    safe = programs.made_safe(old)
-    assert safe == ("/usr/bin/python3", *programs.own_module("upthread", "drain")[1:])
-    assert not programs.is_unsafe(safe)
-    assert programs.made_safe(safe) == safe
-
-
 def test_the_working_directory_is_taken_off_the_path_unless_upthread_lies_there(clone, monkeypatch):
     monkeypatch.chdir(clone)
     (clone.parent / "way").symlink_to(clone)

@@ -35,7 +35,6 @@ OWN_ENVIRONMENT_PREFIXES = ("UPTHREAD_", "PG", "LC_", "XDG_", "SSL_CERT_", "KRB5
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _LAUNCHER = os.path.join(_HERE, "isolated.py")
 _ENV = (b"#!/usr/bin/env ", b"#! /usr/bin/env ", b"#!/bin/env ")
-_UNSAFE = ("-m", "upthread")
 
 
 def own_module(module: str, *arguments: str) -> tuple[str, ...]:
@@ -49,21 +48,6 @@ def own_module(module: str, *arguments: str) -> tuple[str, ...]:
 def own_file(path: str, *arguments: str) -> tuple[str, ...]:
     """Return the words that run a file of upthread's which needs the standard library alone."""
     return (sys.executable, "-I", "-S", path, *arguments)
-
-
-def made_safe(words: Sequence[str]) -> tuple[str, ...]:
-    """Return words that run a module of ours isolated, if an earlier version wrote them without.
-
-    `python -m upthread` imports from the working directory first, which is a repository.
-    """
-    if is_unsafe(words):
-        return (words[0], "-I", _LAUNCHER, *words[2:])
-    return tuple(words)
-
-
-def is_unsafe(words: Sequence[str]) -> bool:
-    """Return whether words run upthread as it was once set up, importing what lies about."""
-    return tuple(words[1:3]) == _UNSAFE
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:

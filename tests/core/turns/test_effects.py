@@ -209,11 +209,14 @@ def test_a_call_that_is_not_understood_is_the_same_by_its_words():
     assert holding("python y.py", known) is None
 
 
-def test_once_its_role_has_ended_another_turn_an_action_holds_its_own_repetition_alone():
+def test_once_its_role_has_ended_another_turn_an_action_holds_what_its_program_does_alone():
     done = effects_of([message(1, call("a")), message(2, call("b", command="python x.py"))])
     known = [structs.replace(each, is_past=True) for each in done]
     assert holding("git push origin main", known) == "a"
-    assert holding("python x.py", known) == "b"
+    assert holding("git push elsewhere other", known) == "a"
+    assert holding("python y.py", known) == "b"
+    assert holding("git status", known) is None
+    assert holding("python -m pytest", known) is None
     assert holding("npm publish", known) is None
     assert holding("./deploy.sh", known) is None
     assert held(known) == ()

@@ -72,11 +72,6 @@ def test_a_broken_configuration_offers_nothing_and_says_nothing(offered, shared)
     broken.unlink()
 
 
-def test_a_script_of_an_earlier_version_is_answered_with_nothing(shared):
-    done = shared.beside(_UPTHREAD_COMPLETE="complete_bash", COMP_WORDS="upthread s")()
-    assert done.out + done.err == ""
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_is_printed_for_each_shell(shared, shell):
     script = shared("--show-completion", shell).out

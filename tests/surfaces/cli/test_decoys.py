@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.decoys import Decoys
-from tests.support.sets import EXTENDED, spread
+from tests.support.sets import spread
 
 from upthread.core.decision.words import UNDECIDED
 
@@ -275,48 +275,3 @@ def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
     done = clone.run([server["command"], *server["args"]], said=json.dumps(hello).encode() + b"\n")
     assert b'"serverInfo"' in done.stdout, done
     clone.decoys.assert_nothing_ran()
-
-
-# --- what an earlier version has set up ---------------------------------------------------------
-
-
-def as_once_set_up(clone: InClone) -> Path:
-    """The files as an earlier `upthread setup` wrote them, kept as it kept them."""
-    clone.up("setup", "codex", "--yes")
-    installed = clone.home / "upthread" / "hooks" / "installed.json"
-    config = clone.home / ".codex" / "config.toml"
-    server = tomllib.loads(config.read_text())["mcp_servers"]["upthread"]
-    old = config.read_text().replace(json.dumps(server["args"]), '["-m", "upthread", "mcp"]')
-    assert old != config.read_text()
-    known = json.loads(installed.read_text())
-    known["drain"] = [sys.executable, "-m", "upthread", "drain"]
-    import base64
-
-    after = base64.b64encode(old.encode()).decode()
-    known["agents"]["codex"][str(config)]["after"] = after
-    config.write_text(old)
-    installed.write_text(json.dumps(known))
-    return config
-
-
-@EXTENDED
-def test_doctor_names_what_an_earlier_version_set_up_and_setup_mends_it(clone):
-    config = as_once_set_up(clone)
-
-    def found() -> list[str]:
-        findings = clone.up("doctor", "--json").json["findings"]
-        return [each["cure"] for each in findings if "an earlier version" in each["what"]]
-
-    assert found() == ["upthread setup codex"]
-    clone.up("setup", "codex", "--yes")
-    assert found() == []
-    assert "hooks/upthread-launcher" in config.read_text()
-
-
-@EXTENDED
-def test_what_an_earlier_version_set_up_is_taken_back_whole(clone):
-    config = as_once_set_up(clone)
-    config.write_text(config.read_text() + '[mcp_servers.third]\ncommand = "third"\n')
-    clone.up("setup", "codex", "--remove", "--yes")
-    assert "upthread" not in config.read_text()
-    assert "third" in config.read_text()

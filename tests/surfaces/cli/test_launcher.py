@@ -199,15 +199,3 @@ def test_a_path_with_anything_in_it_starts_and_is_told_as_it_is(make_upthread, t
     told = there.hook()
     assert str(there.first.python) in str(told["systemMessage"])
     assert not list(tmp_path.rglob("canary"))
-
-
-@EXTENDED
-def test_hooks_of_an_earlier_version_are_named_and_setup_replaces_them(set_up):
-    program = "/gone/lib/upthread/surfaces/hook/__main__.py"
-    old = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"exec {program}"}]}]}}
-    set_up.settings.write_text(json.dumps(old))
-    found = json.loads(set_up.by(set_up.first, "doctor", "--json"))["findings"]
-    assert any("an earlier version's hooks" in each["what"] for each in found), found
-    set_up.by(set_up.first, "setup", "claude", "--yes")
-    assert program not in set_up.settings.read_text()
-    assert json.loads(set_up.by(set_up.first, "doctor", "--json"))["findings"] == []

@@ -181,3 +181,31 @@ def test_a_ctrl_c_while_a_class_is_made_is_no_bug_of_ours():
     error = RuntimeError("Error calling __set_name__ on something")
     error.__cause__ = KeyboardInterrupt()
     assert failure_of(error) == failure_of(KeyboardInterrupt())
+
+
+INTERRUPTED_IN_EXEC = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "upthread.client.project_opener" and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            exec("os.kill(os.getpid(), signal.SIGTERM)\\nfor each in range(9999): pass")
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_a_signal_that_ends_a_text_given_to_exec_is_told_by_the_exit_code(shared, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_IN_EXEC)
+    done = subprocess.run(
+        [sys.executable, "-m", "upthread", "tell", "exec/planner", "hello", *REHEARSAL, "--json"],
+        cwd=shared.directory,
+        env={**shared.environment, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (143, "")
+    assert json.loads(done.stdout)["error"]["message"] == "interrupted by SIGTERM"

@@ -17,17 +17,18 @@ from msgspec import Struct, structs
 from upthread.core import types
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, commands_of
+from upthread.core.outward.nested_commands import name_of
+from upthread.core.outward.repeatable import places_changed
 from upthread.core.outward.shell_commands import commands_written
 from upthread.core.shell.call_commands import CHANGING
 from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
+from upthread.core.text import command
 
 _GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
 
 TITLE_CHARACTERS_MAX: Final = 200
 """As in `core.quotas`, which a look does not load."""
-
-OUTCOME_UNKNOWN: Final = "outcome unknown"
 
 INTENT: Final = "intent"
 """The kind of the note that keeps an action which was asked for after its call was recorded."""
@@ -45,10 +46,7 @@ class EffectState(StrEnum):
 UNKNOWN: Final = frozenset({EffectState.UNKNOWN, EffectState.INTENT})
 """The states of what may have been done, or not."""
 
-_STATE_OF_STATUS: Final[Mapping[str, EffectState]] = {
-    "completed": EffectState.DONE,
-    "failed": EffectState.FAILED,
-}
+_STATE_OF_STATUS: Final = {"completed": EffectState.DONE, "failed": EffectState.FAILED}
 
 
 class Settlement(StrEnum):
@@ -69,8 +67,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     otherwise the action was observed when it was announced. `was_refused`: it was not allowed, so
     it did not run. `settled` is what a person said of it, None where nobody did; `state` is then
     what it is since. `is_delegation`: a sub-agent did it, whose calls are effects of their own.
-    `is_past`: its turn was interrupted, and its role has ended another one since, so that it holds
-    back its own repetition alone. `tellings` are all descriptions of the call that are on record.
+    `is_past`: its turn was interrupted, and its role has ended another one since: it holds back its
+    own program alone. `tellings` are all descriptions of the call that are on record.
     """
 
     seq: int
@@ -140,7 +138,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     @property
     def outcome_in_words(self) -> str:
         """What is known of its outcome: `done`, or `outcome unknown`."""
-        return OUTCOME_UNKNOWN if self.state in UNKNOWN else str(self.state)
+        return "outcome unknown" if self.state in UNKNOWN else str(self.state)
 
     def with_outcome(self, status: str) -> str:
         """Return the line with what somebody else knows came of it, where we do not."""
@@ -185,7 +183,8 @@ def must_hold_back(
     """Return the known effect because of which a call must not run, None when it may run.
 
     A repetition is never let through. While an effect is in doubt, neither is any call that is not
-    known to be repeatable. An effect that no person has settled comes before a settled one.
+    known to be repeatable; after a past one, none of the same program: another of its verbs may do
+    the same. An effect that no person has settled comes before a settled one.
     """
     asked, words, known = tuple(actions), _words(will_happen), tuple(known)
     holding = sorted((each for each in known if each.holds), key=lambda e: e.settled is not None)
@@ -201,12 +200,21 @@ def must_hold_back(
     )
     if is_allowed or (is_repeatable and not asked):
         return None
-    return next(iter(held(holding)), None)
+    programs = _programs(will_happen)
+    past = (each for each in holding if each.is_past and programs & _programs(each.will_happen))
+    return next((each for each in (*held(holding), *past) if each.settled is None), None)
 
 
 def held(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     """Return the effects of an interrupted turn that hold back others and are not settled."""
     return tuple(each for each in effects if each.holds and not (each.settled or each.is_past))
+
+
+def _programs(will_happen: Foreseen) -> set[str]:
+    """Return the programs of which it is not known that what they are told is repeatable."""
+    written = (words for line, _ in will_happen.lines for words in commands_written(line))
+    told = ([word or "" for word in words] for words in written)
+    return {name_of(words[0]) for words in told if places_changed(command(*words)) is None}
 
 
 def _words(will_happen: Foreseen) -> frozenset[str]:
@@ -234,29 +242,25 @@ def in_doubt(effects: Iterable[Effect]) -> tuple[Effect, ...]:
 
 def answered_permissions(part: types.Part) -> dict[str, str]:
     """Return the answer that a note of a permission holds, by the call it was about."""
-    if not isinstance(part, types.UnknownPart) or part.kind != types.PERMISSION:
-        return {}
-    if not isinstance(part.raw, Mapping):
-        return {}
-    call_id, answer = part.raw.get("call_id"), part.raw.get("answer")
-    if not isinstance(call_id, str) or not isinstance(answer, str):
-        return {}
-    return {call_id: answer}
+    call_id, answer = (_noted(part, types.PERMISSION).get(name) for name in ("call_id", "answer"))
+    return {call_id: answer} if isinstance(call_id, str) and isinstance(answer, str) else {}
 
 
 def intended_call(part: types.Part) -> types.ToolCallPart | None:
     """Return the call that a note of an intent describes, None for any other part."""
-    if (
-        not isinstance(part, types.UnknownPart)
-        or part.kind != INTENT
-        or not isinstance(part.raw, Mapping)
-    ):
-        return None
-    call_id, title, kind = (part.raw.get(name) for name in ("call_id", "title", "tool_kind"))
+    note = _noted(part, INTENT)
+    call_id, title, kind = (note.get(name) for name in ("call_id", "title", "tool_kind"))
     if not (isinstance(call_id, str) and isinstance(title, str) and isinstance(kind, str)):
         return None  # by an earlier version, which kept the id alone
-    arguments = part.raw.get("arguments")
-    return types.ToolCallPart(call_id=call_id, title=title, tool_kind=kind, arguments=arguments)
+    return types.ToolCallPart(
+        call_id=call_id, title=title, tool_kind=kind, arguments=note.get("arguments")
+    )
+
+
+def _noted(part: types.Part, kind: str) -> Mapping[str, types.JsonValue]:
+    if isinstance(part, types.UnknownPart) and part.kind == kind and isinstance(part.raw, Mapping):
+        return part.raw
+    return {}
 
 
 def _settled(effect: Effect, said: Settlement | None) -> Effect:

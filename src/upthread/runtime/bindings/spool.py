@@ -124,7 +124,7 @@ def _started(place: Place, standard_input: int, *more: str) -> int:
     outward = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)]
     return os.posix_spawn(
         command[0],
-        [*programs.made_safe(command), "-C", place.root, *more],
+        [*command, "-C", place.root, *more],
         # By name: an agent's environment may come from a repository's settings (ADR 59).
         {**programs.own_environment(os.environ), "UPTHREAD_HOME": os.path.dirname(place.home)},
         file_actions=[(os.POSIX_SPAWN_DUP2, standard_input, 0), *outward],

@@ -146,8 +146,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         verbs = {name: verb_function(name) for name in VERBS}
         complete(verbs, common=COMMON, of_the_program=OF_THE_PROGRAM)
-    if "_UPTHREAD_COMPLETE" in os.environ:  # a script of an earlier version, still in a shell's rc
-        return 0
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Before it is parsed: a line that cannot be parsed has to be answered as well.
     invocation = Invocation(is_json=_asks_for_json(given))

@@ -21,7 +21,6 @@ from upthread.runtime.bindings.places import Place, hooks_directory
 from upthread.surfaces.cli.doctor.holdings import Finding
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
-from upthread.surfaces.cli.setup.hook_entries import is_of_an_environment
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.phrases import counted
@@ -55,17 +54,6 @@ def _installation(home: Path) -> Iterator[Finding]:
     for agent in installed.agents():
         for path, expected in installed.expected(agent):
             content = read_file(path)
-            # The names come from a file: one that no target has was set up by another version.
-            target = TARGETS.get(agent)
-            if content is not None and target is not None and target.is_unsafe(path, content):
-                what = "an earlier version's entry, which runs a repository's upthread.py"
-                yield _finding(agent, str(path), what, f"upthread setup {agent}")
-                continue
-            # Works today, and not after the environment is made anew: worth a word before it fails.
-            if content is not None and is_of_an_environment(content):
-                what = "an earlier version's hooks, which end with its virtual environment"
-                yield _finding(agent, str(path), what, f"upthread setup {agent}")
-                continue
             if content == expected:
                 continue
             what = "has been changed since" if content else "is gone"

@@ -233,15 +233,10 @@ class Trust:
     cure: str = ""
 
 
-def _never(_path: Path, _content: bytes) -> bool:
-    return False
-
-
 class Target(Struct, frozen=True, kw_only=True):
     """How one agent is set up: `name` is its own in the store, `then` what a person does next.
 
     `trust` asks an agent that leaves out hooks a person has not trusted, in a working directory.
-    `is_unsafe` tells an entry that an earlier version wrote and that a repository could use.
     """
 
     name: str
@@ -249,7 +244,6 @@ class Target(Struct, frozen=True, kw_only=True):
     taken_out: Callable[[Path, bytes], bytes | None]
     then: str = ""
     trust: Callable[[str], Awaitable[Trust]] | None = None
-    is_unsafe: Callable[[Path, bytes], bool] = _never
 
 
 BEGIN: Final = "# begin: written by `upthread setup`"

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from upthread.agent_stores.homes import home_of
-from upthread.boundary import programs
 from upthread.errors import ConfigError, UpstreamError
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.surfaces.cli.setup import launcher
@@ -23,14 +21,12 @@ from upthread.surfaces.cli.setup.changes import (
     Change,
     Target,
     Trust,
-    block_of,
     file_without_block,
     read_file,
     with_block,
 )
 from upthread.surfaces.cli.setup.hook_entries import (
     Caller,
-    is_ours,
     with_hooks,
     without_hooks,
     written,
@@ -81,15 +77,6 @@ def taken_out(path: Path, content: bytes) -> bytes | None:
     return written(without_hooks(path, content), like=content)
 
 
-def is_unsafe(path: Path, content: bytes) -> bool:
-    """Return whether our block starts the server as it once did, with a repository importable."""
-    if path.name != CONFIG:
-        return False
-    block = tomllib.loads(block_of(content).decode("utf-8", "replace"))
-    server = block.get("mcp_servers", {}).get(SERVER, {})
-    return programs.is_unsafe((server.get("command", ""), *server.get("args", ())))
-
-
 async def trust(working_directory: str) -> Trust:
     """Ask Codex which of our hooks it would leave out."""
     from upthread.agents.base import OpenRequest
@@ -106,7 +93,7 @@ async def trust(working_directory: str) -> Trust:
     except (ConfigError, UpstreamError) as error:
         fault = f"whether it runs the hooks could not be asked: {error.message}"
         return Trust(None, fault, error.hint or "start codex and type /hooks")
-    ours = [hook for hook in known if is_ours(hook.command)]
+    ours = [hook for hook in known if launcher.is_ours(hook.command)]
     left_out = [hook.event for hook in ours if not hook.is_run]
     # None of ours listed is no trust: then it runs none.
     if not left_out:
@@ -131,6 +118,4 @@ def _mcp_server(environment: Mapping[str, str], home: Path) -> Change:
     return Change(path=path, before=before, after=after, what=f"the MCP server {SERVER!r}")
 
 
-TARGET: Final = Target(
-    name=AGENT, changes=changes, taken_out=taken_out, then=THEN, trust=trust, is_unsafe=is_unsafe
-)
+TARGET: Final = Target(name=AGENT, changes=changes, taken_out=taken_out, then=THEN, trust=trust)

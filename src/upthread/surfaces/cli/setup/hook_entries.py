@@ -19,9 +19,6 @@ from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
 from upthread.surfaces.cli.terminal.neutral import one_line
 
-PROGRAM: Final = "upthread/surfaces/hook/__main__.py"
-"""How the path of our program ends, which an earlier version's entries named, wherever it was."""
-
 STARTING: Final = "SessionStart"
 
 _INDENT: Final = regex(rb"^\{\s*?\n([ \t]+)\"")
@@ -66,16 +63,6 @@ def without_hooks(path: Path, content: bytes) -> dict[str, Any]:
     return _without_ours(as_json_object(path, content))
 
 
-def is_ours(command: str) -> bool:
-    """Return whether a command is a hook of ours, an earlier version's too."""
-    return launcher.is_ours(command) or PROGRAM in command
-
-
-def is_of_an_environment(content: bytes) -> bool:
-    """Return whether a file names our program itself, which goes with its virtual environment."""
-    return PROGRAM.encode() in content
-
-
 def hook_line(caller: Caller, event: str) -> str:
     """Return the shell line of a hook. Without a launcher a session is told so at its start."""
     words = launcher.command(caller.home, caller.hook_agent, event)
@@ -104,7 +91,7 @@ def _without_ours(settings: Mapping[str, Any]) -> dict[str, Any]:
     hooks = {
         event: kept
         for event, entries in settings.get("hooks", {}).items()
-        if (kept := [entry for entry in entries if not is_ours(json.dumps(entry))])
+        if (kept := [entry for entry in entries if not launcher.is_ours(json.dumps(entry))])
     }
     others = {name: value for name, value in settings.items() if name != "hooks"}
     return {**others, "hooks": hooks} if hooks else others
