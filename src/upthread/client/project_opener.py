@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -264,13 +264,23 @@ def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
     home = Path(settings.home)
     # Before the file is opened, which may make it: never in a directory that others can enter.
     notice = secure_home(home)
+    key = key_path(settings.database, home)
+    was_used = not is_postgres(settings.database) and file_path(settings.database).exists()
+    is_lost = was_used and not os.path.lexists(key)
     store = open_store(settings.database, key=_key_of(settings))
     try:
-        return _redactor(settings), notice, store
+        redactor = _redactor(settings)
+        return redactor, _KEY_LOST.format(key) if is_lost else notice, store
     except BaseException:
         # A key that cannot be read is found last: the file must not stay open for it.
         store.close()
         raise
+
+
+_KEY_LOST: Final = (
+    "the key of redaction {} was gone, and a new one is made: a secret that was recorded before no "
+    "longer looks equal to the same one now; to undo it, put the old key back (backups have it)"
+)
 
 
 def _redactor(settings: Settings) -> Redactor:

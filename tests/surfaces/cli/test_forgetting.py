@@ -129,6 +129,14 @@ def test_doctor_says_what_there_is_and_who_can_read_it(up):
     assert "copy.jsonl: 2 bytes, 0644, read by everybody" in told.out
 
 
+def test_a_lost_key_of_redaction_is_told_when_a_new_one_is_made(up):
+    up("tell", "w/planner", "x")
+    (key,) = up.home.rglob("upthread.db.key")
+    key.unlink()
+    assert f"the key of redaction {key} was gone" in " ".join(up("ls").err.split())
+    assert up("ls").err == ""
+
+
 @pytest.mark.extended
 def test_an_audit_of_a_record_in_full_is_redacted(up):
     up.configure('agent = "rehearsal"\nrecord = "full"\n')

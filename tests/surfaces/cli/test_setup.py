@@ -242,6 +242,15 @@ def test_settings_nobody_had_are_gone_again(up):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("hooks", ['"./run"', "[]", '{"Stop": "./run"}', "null"])
+def test_hooks_of_another_form_are_refused_and_left(up, hooks):
+    path = settings_of(up)
+    path.write_text(f'{{"hooks": {hooks}}}')
+    told = up("setup", "claude", "--yes", code=2).err
+    assert f"{path}: hooks: Expected `" in told
+    assert path.read_text() == f'{{"hooks": {hooks}}}'
+
+
 def test_settings_with_comments_are_refused_and_left(up):
     path = settings_of(up)
     path.write_text('{"a": 1} // mine\n')

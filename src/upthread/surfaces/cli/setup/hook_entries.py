@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from upthread.core.lazy_regex import regex
+from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -48,8 +49,8 @@ def with_hooks(
     caller: Caller,
 ) -> bytes:
     """Return a file with our command for each event, and the tools it is asked for, at its end."""
-    settings = as_json_object(path, before)
-    hooks = cast("dict[str, Any]", _without_ours(settings).get("hooks", {}))
+    settings = without_hooks(path, before)
+    hooks = cast("dict[str, list[Any]]", settings.get("hooks", {}))
     for event, matcher in events.items():
         timeout_s = TIMEOUT_S_OF.get(event, TIMEOUT_S)
         entry = _entry(matcher, hook_line(caller, event), timeout_s)
@@ -58,9 +59,22 @@ def with_hooks(
     return written({**settings, "hooks": hooks}, like=before)
 
 
-def without_hooks(path: Path, content: bytes) -> dict[str, Any]:
-    """Return a file's settings without our hooks, everything else as it is now."""
-    return _without_ours(as_json_object(path, content))
+def without_hooks(path: Path, content: bytes | None) -> dict[str, Any]:
+    """Return a file's settings without our hooks, everything else as it is now.
+
+    An event that is left empty is left out. Raises UsageError for hooks of another form.
+    """
+    settings = as_json_object(path, content)
+    try:
+        known = convert(settings.pop("hooks", {}), dict[str, list[Any]])
+    except ValidationError as error:
+        raise UsageError(f"{path}: hooks: {error}", hint="mend it first") from error
+    hooks = {
+        event: kept
+        for event, entries in known.items()
+        if (kept := [entry for entry in entries if not launcher.is_ours(json.dumps(entry))])
+    }
+    return {**settings, "hooks": hooks} if hooks else settings
 
 
 def hook_line(caller: Caller, event: str) -> str:
@@ -84,17 +98,6 @@ def _told_gone(caller: Caller, path: str) -> str:
 def _entry(matcher: str, line: str, timeout_s: int) -> dict[str, Any]:
     hook = {"type": "command", "command": line, "timeout": timeout_s}
     return {"matcher": matcher, "hooks": [hook]} if matcher else {"hooks": [hook]}
-
-
-def _without_ours(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without entries of ours; an event that is left empty is left out."""
-    hooks = {
-        event: kept
-        for event, entries in settings.get("hooks", {}).items()
-        if (kept := [entry for entry in entries if not launcher.is_ours(json.dumps(entry))])
-    }
-    others = {name: value for name, value in settings.items() if name != "hooks"}
-    return {**others, "hooks": hooks} if hooks else others
 
 
 def written(settings: Mapping[str, Any], *, like: bytes | None) -> bytes:
