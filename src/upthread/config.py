@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,6 +20,7 @@ from msgspec import Struct, field, structs
 from upthread.boundary import files as opener
 from upthread.boundary.consents import Consents, as_known, consents_path
 from upthread.boundary.own_home import configuration_path, home_directory
+from upthread.core.agents import AGENTS
 from upthread.core.config_file import (
     AgentSettings,
     ConfigFile,
@@ -46,12 +47,14 @@ from upthread.core.roles.role import (
 )
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
 from upthread.core.trust import (
+    PROJECT_SETTINGS,
     USUAL_RECORD,
     Item,
     Pending,
     judge,
     may_only_read,
     own_leaves,
+    project_settings_item,
     role_file_item,
 )
 from upthread.core.types import RecordMode
@@ -83,6 +86,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     by the agent's name; `native_roles` what the agents themselves find, which hooks go by.
     `role_faults` are why a role cannot be used, by the name it would have: its file could not be
     read, or nobody agreed to it yet.
+    `trusted` are the agents of whose project settings a person trusts this directory's.
     `pending` is what the repository, known by `repository`, says and does not count.
     `stamps` tell of each path that was looked into, before it was, by what it is known to have
     changed since; empty for what was not there.
@@ -106,6 +110,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     encryption_key: str | None = None
     window_tokens: int | None = None
     repository: str = ""
+    trusted: frozenset[str] = frozenset()
     pending: tuple[Pending, ...] = ()
     stamps: Mapping[str, str] = field(default_factory=dict[str, str])
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
@@ -149,6 +154,15 @@ class Settings(Struct, frozen=True, kw_only=True):
             for name in self.roles
         }
 
+    def trusts(self, agent: str, place: str) -> bool:
+        """Return whether an agent may go by what a directory of the project says to it. Blocking.
+
+        Where that is nothing, there is nothing to trust.
+        """
+        # What is driven over ACP by a name of its own may be OpenCode, which lets us say so.
+        known = agent if agent in AGENTS else OPENCODE
+        return known in self.trusted or not held_by_project(known, place)
+
     def role(self, name: str, agent: str = "") -> Role:
         """Return a role, as the files of an agent have it where they do.
 
@@ -186,7 +200,9 @@ def load_settings(
     consents = Consents(home, repository or str(working_directory.resolve()))
     theirs = tuple(_project_file(working_directory, own, consents))
     files = [*own, *theirs]
-    roles = _roles_of(working_directory, own, theirs, consents)
+    agents = _agents(files)
+    trusted = frozenset(_trusted(working_directory, environment, agents, consents))
+    roles = _roles_of(working_directory, own, theirs, consents, trusted)
     pipeline = _last(config.pipeline for _, config in files)
     tables = [config.freshness for _, config in files]
     durability: DurabilityPolicy = "default"
@@ -212,12 +228,13 @@ def load_settings(
         models_answer=_last(config.mcp.answers for _, config in own) or False,
         window_tokens=_last(table.window_tokens for table in tables),
         repository=consents.repository,
+        trusted=trusted,
         pending=consents.pending,
         roles=roles.sent,
         agents_roles=roles.of_agents,
         native_roles=roles.native,
         role_faults=roles.faults,
-        agents=_agents(files),
+        agents=agents,
         permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
         record=_record_of([config for _, config in files]),
         redaction=Redaction(
@@ -232,6 +249,46 @@ def load_settings(
             pattern for _, config in files for pattern in config.effects.outward
         ),
     )
+
+
+def held_by_project(agent: str, place: str) -> bool:
+    """Return whether a directory holds settings of its own for an agent. Blocking."""
+    row = AGENTS.get(agent)
+    return row is not None and any(
+        os.path.lexists(Path(place, each)) for each in row.project_settings
+    )
+
+
+def instructions_in(place: str, agent: str) -> tuple[str, str]:
+    """Return the name and the text of a directory's instructions for an agent; empty for none."""
+    for name in AGENTS[agent].project_instructions if agent in AGENTS else ():
+        if os.path.lexists(path := Path(place, name)):
+            try:
+                return name, read_text_file(path, tree=Path(place))
+            except ConfigError as error:
+                return name, error.message
+    return "", ""
+
+
+def _trusted(
+    working_directory: Path,
+    environment: Mapping[str, str],
+    agents: Mapping[str, AgentSettings],
+    consents: Consents,
+) -> Iterator[str]:
+    """The agents whose settings in this directory count: trusted there, or consented to here."""
+    for name, row in AGENTS.items():
+        if not held_by_project(name, str(working_directory)):
+            continue
+        from upthread.boundary.agent_trust import is_trusted_in  # noqa: PLC0415  # seldom asked
+
+        own = agents[name].environment if name in agents else {}
+        places = (str(working_directory), consents.repository)
+        item = project_settings_item(name, row.project_settings)
+        if is_trusted_in(name, places, {**environment, **own}) or (
+            not row.heeds_trust and consents.cover(item)
+        ):
+            yield name
 
 
 def read_config(raw: bytes, *, source: str) -> ConfigFile:
@@ -331,10 +388,11 @@ def _roles_of(
     own: Sequence[tuple[str, ConfigFile]],
     theirs: Sequence[tuple[str, ConfigFile]],
     consents: Consents,
+    trusted: Collection[str],
 ) -> _Roles:
     shipped = _shipped_roles()
     found = _Roles(sent=dict(shipped), native=dict(shipped), of_agents={}, limits={}, faults={})
-    _add_role_files(found, working_directory, [each for _, each in own], consents)
+    _add_role_files(found, working_directory, [each for _, each in own], consents, trusted)
     for roles in (found.sent, *found.of_agents.values()):
         _limit_all(roles, found.limits)
     for _, config in (*own, *theirs):
@@ -360,7 +418,11 @@ def _shipped_roles() -> Mapping[str, Role]:
 
 
 def _add_role_files(
-    found: _Roles, working_directory: Path, own: Sequence[ConfigFile], consents: Consents
+    found: _Roles,
+    working_directory: Path,
+    own: Sequence[ConfigFile],
+    consents: Consents,
+    trusted: Collection[str],
 ) -> None:
     """What is judged is the text that was read, and it is what is sent: no file is read twice."""
     hidden: dict[str, ConfigError] = {}
@@ -383,7 +445,7 @@ def _add_role_files(
             item = role_file_item(name, text, role=role.name)
             # A model costs something, whatever may be done with it.
             is_asked = not is_reading or bool(role.limits.model)
-            is_agreed = not is_asked or consents.cover(item)
+            is_agreed = not is_asked or agent in trusted or consents.cover(item)
             if not is_agreed:
                 role = without_model(role)
             found.limits.setdefault(role.name, []).append(role.limits)
@@ -408,6 +470,8 @@ def _limit_all(roles: dict[str, Role], limits: Mapping[str, Sequence[RoleLimits]
 
 def _stand_in(found: _Roles, item: Item) -> str:
     """Return what is used in the place of instructions nobody agreed to; else it is a fault."""
+    if item.name.endswith(PROJECT_SETTINGS):
+        return "it is driven without them"
     if not item.role or not (item.kind == "role" or item.name.endswith(".instructions")):
         return ""
     standing = found.sent.setdefault(item.role, Role(name=item.role))

@@ -54,3 +54,82 @@ def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
     assert shell.tell("And now?", address=ADDRESS)["decision"] == "resume"
     after = said_by_the_person(shell.home)
     assert {name: text for name, text in after.items() if name in before or text != "{}"} == before
+
+
+HOOK = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch CANARY"}]}]}}
+SERVER = {"mcpServers": {"x": {"command": "touch", "args": ["CANARY"]}}}
+PLUGIN = 'export const x = async () => { require("fs").writeFileSync("CANARY", ""); return {} }'
+HELD = {
+    "claude-code": {
+        ".claude/settings.json": json.dumps(HOOK),
+        ".mcp.json": json.dumps(SERVER),
+        "CLAUDE.md": "Mind the heron.",
+    },
+    "opencode": {".opencode/plugin/x.js": PLUGIN, "AGENTS.md": "Mind the heron."},
+}
+
+
+def trusting_in_claude(shell, project: str) -> None:
+    state = {"projects": {project: {"hasTrustDialogAccepted": True}}}
+    (shell.home / ".claude.json").write_text(json.dumps(state))
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_a_clone_has_an_agent_run_it_runs_once_its_person_trusts_it(
+    name: str, tmp_path: Path, model: RehearsalModel, request
+) -> None:
+    agent = AGENTS[name]
+    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+    canary = tmp_path / "canary"
+    for path, text in HELD[name].items():
+        file = shell.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("CANARY", str(canary)))
+    lines = shell.lines("tell", ADDRESS, "Do it.")
+    assert not canary.exists()
+    (said,) = (line for line in lines if line.get("kind") == "not_trusted")
+    assert f"agents.{name}.project_settings' (it is driven without them)" in said["text"]
+    sent = str([each.body for each in model.model_requests])
+    assert "> Mind the heron." in sent
+    assert sent.count("Mind the heron.") == sent.count("> Mind the heron.")
+    shell.lines("trust", "--yes")
+    lines = shell.lines("tell", ADDRESS, "Do it.", "--fresh")
+    assert canary.exists(), "without this the test proves nothing"
+    assert not any(line.get("kind") == "not_trusted" for line in lines)
+
+
+@EXTENDED
+@pytest.mark.parametrize("place", [".", ".."])
+def test_what_its_person_trusts_in_claude_code_needs_no_other_word(
+    place: str, tmp_path: Path, model: RehearsalModel, request
+) -> None:
+    agent = AGENTS["claude-code"]
+    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+    canary = tmp_path / "canary"
+    (shell.project / ".claude").mkdir()
+    hook = json.dumps(HOOK).replace("CANARY", str(canary))
+    (shell.project / ".claude" / "settings.json").write_text(hook)
+    trusting_in_claude(shell, str((shell.project / place).resolve()))
+    lines = shell.lines("tell", ADDRESS, "Do it.")
+    assert canary.exists()
+    assert not any(line.get("kind") == "not_trusted" for line in lines)
+
+
+def test_an_agent_that_opencode_cannot_have_is_named_with_the_cure_and_by_doctor(
+    tmp_path: Path, model: RehearsalModel, request
+) -> None:
+    """`constructor` is one of our roles, and a property of each JavaScript object."""
+    agent = AGENTS["opencode"]
+    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+    file = shell.project / ".opencode" / "agent" / "constructor.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: constructor\n---\nBuild it.\n")
+    assert shell.tell("Do it.", address=ADDRESS)["decision"] == "first", "nobody trusts it"
+    shell.lines("trust", "--yes")
+    error = shell.lines("tell", ADDRESS, "Do it.", exit_code=1)[-1]["error"]
+    assert f"OpenCode fails each prompt while {file} is there" in error["message"]
+    assert "agents/constructor.md" in error["hint"]
+    assert str(file) in [each["history"] for each in shell.one("doctor")["findings"]]
+    (shell.project / "agents").mkdir()
+    file.rename(shell.project / "agents" / file.name)
+    assert shell.tell("Do it.", address=ADDRESS)["decision"] == "resume"

@@ -36,6 +36,9 @@ from upthread.errors import UpstreamError
 
 PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
 
+_IGNORING: Final = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
+"""For all: what is driven over ACP may be OpenCode (1.18.33) by any name."""
+
 
 def start_of(
     request: OpenRequest,
@@ -50,7 +53,7 @@ def start_of(
         working_directory=request.working_directory,
         stderr_path=request.stderr_path,
         redactor=request.redactor,
-        environment=environment,
+        environment={**environment, **(_IGNORING if request.ignores_project else {})},
         ends_at_eof=ends_at_eof,
     )
 

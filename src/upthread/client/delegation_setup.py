@@ -19,11 +19,12 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
+from upthread.config import instructions_in
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.names import Address, key_of
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.turns.prompt import Task
+from upthread.core.turns.prompt import Task, with_unverified
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
@@ -204,6 +205,8 @@ class Preparing:
         role = self._settings.role(address.role, agent)
         place = self.place_of(address.workstream)
         options = self._open_options(agent, self._policy.of_role(role.name), place)
+        if options.ignores_project:
+            task = with_unverified(task, *instructions_in(place, agent))
         claim = ClaimRequest(
             project_id=self._project_id,
             address=address,
@@ -324,6 +327,7 @@ class Preparing:
             stderr_path=options.stderr_path,
             redactor=None if mode == "full" else self._redactor,
             environment=options.environment,
+            ignores_project=options.ignores_project,
             answer_permission=PermissionPolicy().answer,
         )
 
@@ -337,4 +341,5 @@ class Preparing:
             environment=self._environment,
             start_timeout_s=self._settings.start_timeout_s,
             prompt_timeout_s=self._settings.prompt_timeout_s,
+            ignores_project=not self._settings.trusts(agent, place),
         )

@@ -304,6 +304,11 @@ class Project(Assembly):
             return parse_address(text)
         return await self._system.in_thread(lambda: self._addresses.by_instance_name(text))
 
+    async def agent_for(self, address: str, *, named: str | None = None) -> str:
+        """Return the agent that would be told. Raises UsageError where none is clear."""
+        parsed = await self.parse(address)
+        return await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=named))
+
     # --- changing ------------------------------------------------------------------------------
 
     async def forget(

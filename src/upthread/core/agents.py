@@ -85,8 +85,10 @@ class Agent:
     `opened_ids`, a regular expression; one that was archived is fetched by `unarchived_by` first,
     where that is needed. `provider` is who its models are from, in OpenTelemetry's
     word; empty where that may be anybody. `from_another_main` says what becomes of a role that
-    another main session calls, where hooks are set up. `other_majors` are those that something is
-    known of beside the tested one.
+    another main session calls, where hooks are set up. `project_settings` are what in a directory
+    has it run something or changes where it sends, which it leaves out where nobody trusts that,
+    with the first of `project_instructions` that is there; one that `heeds_trust` does so by
+    itself. `other_majors` are those that something is known of beside the tested one.
     """
 
     name: str
@@ -102,6 +104,9 @@ class Agent:
     takes_sessions: bool = False
     reached_from_main: str = ""
     from_another_main: str = ""
+    project_settings: tuple[str, ...] = ()
+    project_instructions: tuple[str, ...] = ()
+    heeds_trust: bool = False
     resumed_by: tuple[str, ...] = ()
     opened_ids: str = "(?s:.*)"
     unarchived_by: tuple[str, ...] = ()
@@ -167,6 +172,8 @@ _CLAUDE_CODE: Final = Agent(
     setup_name="claude",
     reached_from_main="ask it to go on with {session} by SendMessage",
     from_another_main="starts from a briefing, or with `handover = true` from its own transcript",
+    project_settings=(".claude", ".mcp.json"),
+    project_instructions=("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
     provider="anthropic",
     resumed_by=("claude", "--resume"),
     # A session's id is a UUID; this is the form of a sub-agent's, as seen in 2.1.330.
@@ -190,6 +197,8 @@ _OPENCODE: Final = Agent(
     setup_name="opencode",
     takes_sessions=True,
     from_another_main="goes on in its session",
+    project_settings=(".opencode", "opencode.json", "opencode.jsonc"),
+    project_instructions=("AGENTS.md", "CLAUDE.md", "CONTEXT.md"),
     resumed_by=("opencode", "--session"),
     other_majors=(
         OtherMajor(
@@ -219,6 +228,8 @@ _CODEX: Final = Agent(
     passed_on=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"),
     setup_name="codex",
     from_another_main="goes on with its whole history",
+    project_settings=(".codex",),
+    heeds_trust=True,
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),
     unarchived_by=("codex", "unarchive"),

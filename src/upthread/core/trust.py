@@ -33,6 +33,9 @@ NAMES_SHOWN_MAX: Final = 5
 BEYOND_READING: Final = ("edit", "delete", "move", "execute", "fetch", "switch_mode", "other")
 """ACP's kinds of tools that do more than look at what is there."""
 
+PROJECT_SETTINGS: Final = ".project_settings"
+"""How the name of an item ends that is what a directory says to an agent itself."""
+
 USUAL_RECORD: Final[RecordMode] = "redacted"
 
 Place: TypeAlias = tuple[str, ...]
@@ -64,6 +67,11 @@ class Item(Struct, frozen=True, kw_only=True):
     def digest(self) -> str:
         """The SHA-256 of the text, in hex."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def is_of_another(self, agent: str) -> bool:
+        """Return whether it is about what another agent than this one goes by itself."""
+        is_of_one = self.name.endswith(PROJECT_SETTINGS)
+        return is_of_one and self.name != f"agents.{agent}{PROJECT_SETTINGS}"
 
 
 class Pending(Struct, frozen=True, kw_only=True):
@@ -325,6 +333,12 @@ _UNSAID: Final[Mapping[Row | None, Any]] = {
 
 
 # --- items -------------------------------------------------------------------------------------
+
+
+def project_settings_item(agent: str, names: Iterable[str]) -> Item:
+    """Return the item of what a directory says to an agent itself: now, and whatever it becomes."""
+    told = f"{agent} goes by what is in {', '.join(names)}, now and later, and runs what they name"
+    return Item(kind="setting", name=f"agents.{agent}{PROJECT_SETTINGS}", text=told)
 
 
 def role_file_item(name: str, text: str, *, role: str) -> Item:

@@ -32,7 +32,7 @@ def theirs(up, text: str) -> None:
 
 
 def role_file(up, text: str = HOSTILE, *, name: str = "planner"):
-    path = up.directory / ".claude" / "agents" / f"{name}.md"
+    path = up.directory / "agents" / f"{name}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
@@ -110,7 +110,7 @@ def test_a_role_file_is_not_sent_before_it_was_agreed_to_and_it_is_said(up):
     role_file(up)
     told = up("tell", "w/planner", "hi", *REHEARSAL)
     assert "heron" not in prompts(up)
-    assert "'.claude/agents/planner.md' (shipped planner.md is used)" in told.err
+    assert "'agents/planner.md' (shipped planner.md is used)" in told.err
     up("trust", "--yes")
     assert "agreed" not in up("tell", "w/planner", "hi", "--fresh").err
     assert "heron" in prompts(up)

@@ -183,7 +183,8 @@ class ClaudeCodeConnection(Connection):
         self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]
     ) -> None:
         limits = limiting_words(self._request.limits, agent=self._installed.agent)
-        command = (*self._installed.command, *STREAMING, *limits, *words)
+        sources = ("--setting-sources=user",) if self._request.ignores_project else ()
+        command = (*self._installed.command, *STREAMING, *limits, *sources, *words)
         start = start_of(self._request, command, self._installed.environment)
         async with started_child(start) as child:
             process = ClaudeProcess(

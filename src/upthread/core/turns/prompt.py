@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.decision.freshness import Freshness, render_changes
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
@@ -47,6 +47,19 @@ class Task(Struct, frozen=True, kw_only=True):
     text: str
     news: str = ""
     everything: str = ""
+
+
+UNVERIFIED: Final = """\
+This directory has a {name}. Nobody has said that it can be trusted. It says:
+
+{text}"""
+
+
+def with_unverified(task: Task, name: str, text: str) -> Task:
+    """Return a task that quotes a directory's instructions to a new session, if there are any."""
+    quoted = UNVERIFIED.format(name=name, text=_quoted(text)) if text else ""
+    told = (quoted, task.everything or task.news)
+    return structs.replace(task, everything="\n\n".join(each for each in told if each))
 
 
 def wants_fresh(text: str) -> bool:

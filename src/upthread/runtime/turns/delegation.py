@@ -61,6 +61,7 @@ class OpenOptions(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     start_timeout_s: float = START_TIMEOUT_S
     prompt_timeout_s: float = 3600.0
+    ignores_project: bool = False
 
 
 class TellRequest(Struct, frozen=True, kw_only=True):

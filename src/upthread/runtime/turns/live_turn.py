@@ -143,6 +143,7 @@ class LiveTurn:
             prompt_timeout_s=options.prompt_timeout_s,
             title=self.conversation.key.address,
             limits=self.request.claim.role.limits,
+            ignores_project=options.ignores_project,
         )
 
     # --- what the session is told ---------------------------------------------------------------

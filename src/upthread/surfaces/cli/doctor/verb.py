@@ -16,6 +16,7 @@ from typing import Final
 import anyio.to_thread
 
 from upthread.agent_stores.base import VendorHistory
+from upthread.agents.opencode.adapter import unusable_agents
 from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.database_files import diagnose
@@ -106,6 +107,10 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
     if of_file is not None:
         diagnosis.findings.append(of_file)
         diagnosis.is_whole = False
+    for file in unusable_agents([Path(settings.working_directory, ".opencode")]):
+        what = f"OpenCode fails each prompt while it is there: {file.stem!r} is JavaScript's own"
+        cure = f"rename it, or move it to agents/{file.name}"
+        diagnosis.findings.append(_own_words(str(file), {}, what, cure))
     try:
         diagnosis.holdings, found = call.with_project(_own)
     except StoreError as error:

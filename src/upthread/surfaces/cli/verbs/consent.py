@@ -18,6 +18,7 @@ from upthread.client import Project
 from upthread.client.consent import decide
 from upthread.config import Settings
 from upthread.core.trust import Pending, concerning, ignored_notice
+from upthread.errors import UsageError
 from upthread.runtime.turns.progress import Notice
 from upthread.surfaces.cli.call import who_acts
 from upthread.surfaces.cli.terminal.input import can_ask
@@ -58,12 +59,14 @@ _YES: Final = frozenset({"y", "yes"})
 class Needs(Struct, frozen=True, kw_only=True):
     """What a verb would use of what a repository says.
 
-    `address` is whose role it talks to; `is_run` all roles of the pipeline. `notice` takes what is
+    `address` is whose role it talks to, by the `agent` that is named; `is_run` all roles of the
+    pipeline. `notice` takes what is
     ignored where it is not to be told as a line: in a stream of JSON.
     """
 
     tables: Collection[str]
     address: str = ""
+    agent: str | None = None
     is_run: bool = False
     notice: Callable[[Notice], None] | None = None
 
@@ -75,7 +78,14 @@ class Needs(Struct, frozen=True, kw_only=True):
         roles = {step.role for step in settings.pipeline.steps} if self.is_run else set[str]()
         if self.address:
             roles.add((await project.parse(self.address)).role)
-        return concerning(settings.pending, tables=self.tables, roles=roles)
+        found = concerning(settings.pending, tables=self.tables, roles=roles)
+        if not self.address:
+            return found
+        try:
+            used = await project.agent_for(self.address, named=self.agent)
+        except UsageError:  # the verb itself tells that no agent is clear
+            return found
+        return tuple(each for each in found if not each.item.is_of_another(used))
 
     async def is_to_ask(self, project: Project, output: Output) -> bool:
         """Return whether a person is there, and has not said no to all of it before."""

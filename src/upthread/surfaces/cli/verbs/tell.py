@@ -73,9 +73,8 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
         workstream = result.conversation.key.workstream
         return Told(result, total, await project.effects_in_doubt(workstream))
 
-    needs = Needs(tables=TURN, address=address, notice=listener.notice)
-
     def attempt(agent: str | None) -> Told:
+        needs = Needs(tables=TURN, address=address, agent=agent, notice=listener.notice)
         return call.with_project(
             lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
         )

@@ -1,0 +1,60 @@
+"""Whether a person trusts a directory: what an agent's own configuration says of it. Read only.
+
+Claude Code (2.1.332) notes it in `.claude.json` and takes a directory's parents along; Codex
+(0.171.0) in `config.toml`, by the directory or the repository. Other agents note nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from upthread.boundary import files
+
+
+def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, str]) -> bool:
+    """Return whether an agent's own configuration trusts one of these directories. Blocking.
+
+    What cannot be read trusts nothing. `environment` says where the agent keeps it.
+    """
+    reader = _READERS.get(agent)
+    if reader is None or not environment.get("HOME"):
+        return False
+    real = [Path(os.path.realpath(each)) for each in places]
+    try:
+        return reader(real, environment)
+    # It is another program's file, and may be of any form.
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _claude_code(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
+    home = environment.get("CLAUDE_CONFIG_DIR") or environment["HOME"]
+    known = json.loads(_content(Path(home, ".claude.json"))).get("projects", {})
+    within = (str(each) for place in places for each in (place, *place.parents))
+    return any(known.get(each, {}).get("hasTrustDialogAccepted") is True for each in within)
+
+
+def _codex(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
+    home = environment.get("CODEX_HOME") or Path(environment["HOME"], ".codex")
+    known = tomllib.loads(_content(Path(home, "config.toml"))).get("projects", {})
+    return any(known.get(str(each), {}).get("trust_level") == "trusted" for each in places)
+
+
+def _content(path: Path) -> str:
+    raw = files.read_all(files.through_links(str(path)), str(path), bytes_max=CONTENT_BYTES_MAX)
+    return raw.decode("utf-8")
+
+
+CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Claude Code keeps what it knows of every project in that file."""
+
+_Reader = Callable[[Iterable[Path], Mapping[str, str]], Any]
+_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
+    {"claude-code": _claude_code, "codex": _codex}
+)
