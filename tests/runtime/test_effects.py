@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.support.sets import EXTENDED
 from tests.support.world import (
@@ -20,7 +21,7 @@ from tests.support.world import (
 )
 
 import upthread
-from upthread.core.turns.effects import Settlement, effects_of
+from upthread.core.turns.effects import EffectState, Settlement, effects_of
 from upthread.runtime.record.effects import RecordedEffect
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +60,12 @@ async def held(world: World) -> Sequence[RecordedEffect]:
         return await project.effects_held(ADDRESS.partition("/")[0])
 
 
+async def effects(world: World) -> Sequence[RecordedEffect]:
+    async with world.open() as project:
+        found = project.store.conversations(project.project_id, ADDRESS.partition("/")[0])
+        return await project.effects(found)
+
+
 async def settle(world: World, said: Settlement, effect_id: str | None = None) -> None:
     async with world.open() as project:
         await project.settle_effect(ADDRESS.partition("/")[0], said, effect_id)
@@ -85,7 +92,30 @@ async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what
     assert (second.parked.reason, done(world)) == ("held_back", ["deploy"])
     assert (await call(world, "tell", "And now?")).outcome == "ok"
     result = await call(world, "tell", f"Again, please. {DEPLOY}")
-    assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
+    assert (result.parked.reason, done(world)) == ("held_back", ["deploy"])
+
+
+@pytest.mark.parametrize("line", ["sh deploy.sh", "frob"])
+async def test_what_was_done_before_a_kill_is_held_also_when_its_turn_was_taken_to_its_end(
+    world, line
+):
+    frob = world.project / "frob"
+    frob.write_text("#!/bin/sh\necho frob >> done.log\n")
+    frob.chmod(0o755)
+    line = line.replace("frob", "./frob")
+    victim = world.start("tell", ADDRESS, f"[[rehearse: execute {line}]] [[rehearse: hang]]")
+    while not any(e.effect.state is EffectState.DONE for e in await effects(world)):  # noqa: ASYNC110
+        await anyio.sleep(0.05)
+    victim.kill()
+    first = done(world)
+    assert (await call(world, "go_on")).outcome == "ok"
+    assert (await call(world, "tell", "And now?")).outcome == "ok"
+    for again in (line, f"nohup {line}", "./other"):
+        result = await call(world, "tell", f"[[rehearse: execute {again}]]")
+        assert (result.parked.reason, done(world)) == ("held_back", first), again
+    await settle(world, Settlement.AGAIN)
+    assert (await call(world, "tell", f"[[rehearse: execute {line}]]")).outcome == "ok"
+    assert done(world) == [*first, *first]
 
 
 async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(world):
@@ -159,7 +189,7 @@ async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: 
     (world.project / "deploy.sh").write_text("kill -9 $PPID\n")
     result = await call(world, "tell", DEPLOY)
     (effect,) = effects_of(world.messages(ADDRESS))
-    assert (effect.is_outward, effect.was_asked) == (True, True)
+    assert (bool(effect.actions), effect.was_asked) == (True, True)
     assert str(effect.state) == "unknown"
     assert result.parked.reason == "held_back", "the agent is not started again by itself"
 

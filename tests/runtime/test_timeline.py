@@ -55,7 +55,7 @@ def test_a_call_has_its_result_its_permission_and_what_it_did_beyond_this_machin
     assert (item.title, item.status, item.tool_kind) == ("Push", "completed", "execute")
     assert (item.answer, item.answered_by) == ("allow_once", "ada")
     assert (item.at_ms, item.ended_at_ms) == (1000, 2000)
-    assert item.effect.is_outward
+    assert item.effect.actions
 
 
 def test_nothing_that_was_said_or_done_is_left_out_or_told_twice():

@@ -196,8 +196,8 @@ class Project(Assembly):
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
 
-        That is what is in doubt, and then what was done by turns that were cut off, until a turn
-        of the role comes to its end. Raises NotFoundError for a workstream that is not there.
+        That is what is in doubt, and then what was done by turns that were cut off. Raises
+        NotFoundError for a workstream that is not there.
         """
         await self.hooks.take_in()
         name = parse_workstream(workstream)

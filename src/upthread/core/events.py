@@ -256,7 +256,6 @@ class TurnEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     where none left: core/turns/spent_tokens.py. `tokens_fixed` is what any session of this agent
     reads before our words, None where nobody knows: core/decision/price.py. `calls_open` is how
     many calls had no end when the turn had: nobody knows what they came to, however well it ended.
-    `calls_held` is how many calls were refused because they may have been done already.
     `session_stamp` is what the session's own store was known by then: while it is the same, nobody
     has gone on in it since. Empty where that is not known. `usage` is what was counted since the
     turn was last parked, None where the agent counts nothing. `turns_before` is how many turns the
@@ -277,7 +276,6 @@ class TurnEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_spent: int | None = None
     is_spent_estimated: bool = False
     calls_open: int = 0
-    calls_held: int = 0
     tokens_fixed: int | None = None
     is_fixed_estimated: bool = False
     session_stamp: str = ""

@@ -105,6 +105,20 @@ EOF
 )" """
 
 OUTWARD_OR_NOT_UNDERSTOOD = """
+[[ -v 'a[$(./c.sh)]' ]]
+test -v 'a[$(./c.sh)]'
+printf -v 'a[$(./c.sh)0]' x
+x='a[$(./c.sh)0]'; [[ $x -eq 1 ]]
+[[ $(cat n) -eq 1 ]]
+[[ 'a[$(./c.sh)0]' -eq 1 ]]
+echo $((x + 1))
+declare -i y='a[$(./c.sh)0]'
+read 'a[$(./c.sh)0]' <<< x
+unset 'a[$(./c.sh)]'
+PS4='$(./c.sh)'; set -x; true
+X=./c.sh make -e build
+npm run build --script-shell ./c.sh
+nohup frob
 git push
 git push origin main
 git p

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from msgspec import structs
 from tests.core.messages import stored
 
 from upthread.core.lazy_dataclass import replace
@@ -209,17 +208,10 @@ def test_a_call_that_is_not_understood_is_the_same_by_its_words():
     assert holding("python y.py", known) is None
 
 
-def test_once_its_role_has_ended_another_turn_an_action_holds_what_its_program_does_alone():
-    done = effects_of([message(1, call("a")), message(2, call("b", command="python x.py"))])
-    known = [structs.replace(each, is_past=True) for each in done]
-    assert holding("git push origin main", known) == "a"
-    assert holding("git push elsewhere other", known) == "a"
-    assert holding("python y.py", known) == "b"
-    assert holding("git status", known) is None
-    assert holding("python -m pytest", known) is None
-    assert holding("npm publish", known) is None
-    assert holding("./deploy.sh", known) is None
-    assert held(known) == ()
+def test_what_was_done_before_its_turn_was_prompted_again_is_told_apart():
+    prompt = message(2, TextPart(text="Go on."), speaker=Speaker.USER)
+    found = effects_of([message(1, call("a")), prompt, message(3, call("b"))])
+    assert [(each.call_id, each.was_followed) for each in found] == [("a", True), ("b", False)]
 
 
 def test_a_person_lets_one_call_be_made_while_another_action_is_in_doubt():

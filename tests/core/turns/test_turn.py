@@ -154,21 +154,23 @@ def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
     assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
 
 
+def test_a_turn_that_was_read_back_is_not_known_to_its_role():
+    intended = TurnIntended(decision="resume", reasons=(READ_BACK,), prompt_seq=1)
+    assert fold([intended, ATTACHED, SENT, ENDED]).was_read_back
+
+
 @pytest.mark.parametrize(
-    ("ended", "is_clear"),
+    ("events", "was_interrupted"),
     [
-        (TurnEnded(outcome=Outcome.OK), True),
-        (TurnEnded(outcome=Outcome.OK, calls_held=1), False),
-        (TurnEnded(outcome=Outcome.CANCELLED), False),
+        ([SENT, ENDED], False),
+        ([RECOVERY, ATTACHED, SENT, ENDED], False),
+        ([SENT, PARKED, RECOVERY, ATTACHED, ABSENT, SENT, ENDED], False),
+        ([SENT, RECOVERY, ATTACHED, ABSENT, SENT, ENDED], True),
+        ([SENT, RECOVERY, ATTACHED, PARKED, RECOVERY, ATTACHED, ABSENT, SENT, ENDED], True),
     ],
 )
-def test_doubt_is_cleared_by_a_turn_that_its_agent_ended_with_nothing_held(ended, is_clear):
-    assert fold([INTENDED, ATTACHED, SENT, ended]).clears_doubt is is_clear
-
-
-def test_a_turn_that_was_read_back_is_open_until_another_one_ends():
-    intended = TurnIntended(decision="resume", reasons=(READ_BACK,), prompt_seq=1)
-    assert fold([intended, ATTACHED, SENT, ENDED]).was_left_open
+def test_a_turn_that_was_taken_on_after_it_stopped_stays_interrupted(events, was_interrupted):
+    assert fold([INTENDED, ATTACHED, *events]).was_interrupted is was_interrupted
 
 
 def test_another_agent_may_go_on_with_a_prompt_that_left():

@@ -366,11 +366,6 @@ def _docker(line: Line) -> tuple[Action, ...]:
     return (Action(family="docker push", words=(tag,)),) if is_pushed else _by_verb(line)
 
 
-def _vercel(line: Line) -> tuple[Action, ...]:
-    is_deploying = line.operands in ([], ["deploy"]) and not line.has(*DRY)
-    return (line.action("vercel deploy", ()),) if is_deploying else _by_verb(line)
-
-
 def _mail(line: Line) -> tuple[Action, ...]:
     """Mail, by its recipients in any order."""
     to = [word for word in (*line.operands, line.option("--to", "-t")) if word and "@" in word]
@@ -384,12 +379,6 @@ def _copying(line: Line) -> tuple[Action, ...]:
     changed = line.operands if line.has("--remove-source-files") else line.operands[-1:]
     places = [each for each in changed if each and _BEYOND.match(each)]
     return tuple(Action(family="copy", words=(each,)) for each in places)
-
-
-def _sftp(line: Line) -> tuple[Action, ...]:
-    """`sftp HOST`: what its commands do there is not in its words; `sftp HOST:FILE TO` fetches."""
-    is_telling = len(line.operands) != 1 or line.has("-h", "--help")
-    return () if is_telling else (Action(family="copy"),)
 
 
 def _ssh(line: Line) -> tuple[Action, ...]:
@@ -432,10 +421,8 @@ _READERS: Final[Mapping[str, Read]] = _named(
     ("docker", _docker),
     ("curl wget curlie", _curl),
     ("http https xh xhs", _httpie),
-    ("vercel", _vercel),
     ("mail mailx sendmail mutt neomutt msmtp swaks s-nail", _mail),
     ("scp rsync", _copying),
-    ("sftp", _sftp),
     ("ssh", _ssh),
 )
 """What reads the words of a program that has no row in the table, or more than that."""
@@ -460,7 +447,6 @@ wget: -O --header --post-data --post-file --method -o -t --body-data --body-file
  --user --password
 ssh: {" ".join(f"-{letter}" for letter in "BbcDEeFIiJLlmOoPpQRSWw")}
 scp: {" ".join(f"-{letter}" for letter in "cDFiJloPSX")}
-sftp: {" ".join(f"-{letter}" for letter in "BbcDFiJloPRSsX")}
 rsync: -e --rsh --backup-dir --exclude --include --log-file
 """
 """The options of each program that take the next word; another one's words are operands."""

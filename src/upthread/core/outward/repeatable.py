@@ -107,6 +107,8 @@ class _Walk:
             self._redirect(node, where)
         elif node.type == "variable_assignment":
             _require(_is_harmless_variable(source_of(node)))
+        evaluated = _EVALUATED.get(node.type)
+        _require(evaluated is None or not evaluated.search(source_of(node)))
         return where if node.type in _OWN_SHELLS else inside
 
     def _redirect(self, node: Node, where: str) -> None:
@@ -139,6 +141,16 @@ class _Walk:
         return posixpath.join(where, words[1] or "") if name == "cd" else where
 
 
+_EVALUATED: Final = {
+    "test_command": regex(r"(?s)^\[\[.*\s-(?:eq|ne|[gl][et])\s|\s-v\s"),
+    "variable_assignment": regex(r"'[^']*(?:\$\(|`)|\\[`$]|\$'"),
+    "declaration_command": regex(r"^\w+\s+-\w*[in]"),
+    "unset_command": regex(r"\["),
+    "arithmetic_expansion": regex(r"[A-Za-z_]"),
+    "c_style_for_statement": regex("for"),
+    "compound_statement": regex(r"^\(\("),
+}
+"""Where bash evaluates a text again, which may be `a[$(COMMAND)]`, from the line or from a file."""
 _ASSIGNS: Final = regex(r"(?<![-\w.])\w+\+?=")
 _OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
 """Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
@@ -161,7 +173,7 @@ _FOREIGN: Final = {
 _HARMFUL_VARIABLE: Final = regex(
     r"PATH|(LD|DYLD|GIT)_.*|.*CONFIG(_.*)?|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
-    r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS"
+    r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS|PS4"
 )
 _OF_PROJECT: Final = regex(
     r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
@@ -300,6 +312,13 @@ def _changes(words: Sequence[Word]) -> Iterable[Word]:
     return _operands(words)
 
 
+def _plain(words: Sequence[Word]) -> Iterable[Word]:
+    """A builtin of bash that evaluates the name of a variable, and is given none of these."""
+    _require(words[:1] != (None,))
+    _require(not any(word and (word.startswith("-v") or "[" in word[1:]) for word in words))
+    return ()
+
+
 def _enters(words: Sequence[Word]) -> Iterable[Word]:
     _require(len(words) == 1 and words[0] not in {"", "-"})
     return words
@@ -321,7 +340,7 @@ _TELLING: Final = regex(
 )
 _RUNNERS_FLAG: Final = regex(
     r"-[jkBsirq]?\d*|--(?:jobs|keep-going|silent|quiet|no-print-directory|parallel)(?:=\d+)?"
-    r"|-[Ce]|-D[\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
+    r"|-C|-D[\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
 )
 
 
@@ -348,7 +367,13 @@ def _packages(words: Sequence[Word]) -> Iterable[Word]:
     verb = operands[0] if operands else None
     is_list = verb in {"ls", "list", "outdated", "view", "info", "why", "t"} and verb == words[0]
     _require(is_list or _is_target(verb))
+    _require(None not in words and _NPM_STAYS([word or "" for word in words]))
     return ()
+
+
+_NPM_STAYS: Final = without(
+    *"--script-shell --node-options --prefix --cwd --dir -C --config --userconfig --use".split()
+)
 
 
 def _verbs(table: str, acting: str = "") -> Judge:
@@ -455,8 +480,8 @@ vitest yamllint compileall py_compile unittest
 _MODULES: Final = {*_CHECKERS.split(), "coverage", "json.tool", "pip"}
 _READING_MORE: Final = """
 : [ break column comm continue date df diff du exit expr false file fold free id jq json.tool md5sum
-nproc paste printenv printf ps read realpath readlink seq set sha256sum shasum shift shopt sleep
-strings test type uname uptime wait which whoami
+nproc paste printenv ps realpath readlink seq set sha256sum shasum shift shopt sleep strings
+type uname uptime wait which whoami
 """
 _VERBS: Final = """
 coverage: report,html,xml,json,combine
@@ -484,9 +509,11 @@ _PROGRAMS: Final = _named(
     ("chmod mkdir mv rm rmdir tee touch truncate", _changes),
     ("cp uniq", lambda words: [*_changes(words)][-1:]),
     ("cd", _enters),
+    ("printf read test", _plain),
     (f"{_CHECKERS} tree", _compiles),
     ("git", _git),
-    ("gmake gradle gradlew inv invoke just make mvn mvnw ninja nox rake task tox", _runs_targets),
+    ("gmake gradle gradlew inv invoke just make mvn mvnw ninja rake task", _runs_targets),
+    ("nox tox", lambda words: _runs_targets([word for word in words if word != "-e"])),
     ("npm pnpm yarn bun", _packages),
     ("cmake", _cmake),
     ("ctest", _as(without("-S", "-D", "-T", "-M", "--script", "--build-and-test", "--dashboard"))),

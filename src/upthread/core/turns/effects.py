@@ -17,12 +17,9 @@ from msgspec import Struct, structs
 from upthread.core import types
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, commands_of
-from upthread.core.outward.nested_commands import name_of
-from upthread.core.outward.repeatable import places_changed
 from upthread.core.outward.shell_commands import commands_written
 from upthread.core.shell.call_commands import CHANGING
 from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
-from upthread.core.text import command
 
 _GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
@@ -67,8 +64,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     otherwise the action was observed when it was announced. `was_refused`: it was not allowed, so
     it did not run. `settled` is what a person said of it, None where nobody did; `state` is then
     what it is since. `is_delegation`: a sub-agent did it, whose calls are effects of their own.
-    `is_past`: its turn was interrupted, and its role has ended another one since: it holds back its
-    own program alone. `tellings` are all descriptions of the call that are on record.
+    `was_followed`: its turn was prompted again after it. `tellings` are all descriptions of the
+    call that are on record.
     """
 
     seq: int
@@ -80,7 +77,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     was_asked: bool = False
     was_refused: bool = False
     is_delegation: bool = False
-    is_past: bool = False
+    was_followed: bool = False
     settled: Settlement | None = None
     turn_id: types.TurnId = types.TurnId("")
     tellings: tuple[types.ToolCallPart, ...] = ()
@@ -119,11 +116,6 @@ class Effect(Struct, frozen=True, kw_only=True):
             return False
         lines = [line for each in self.tellings for line in commands_of(each.arguments)]
         return bool(self.actions) and all(len(commands_written(line)) == 1 for line in lines)
-
-    @property
-    def is_outward(self) -> bool:
-        """Whether it reaches beyond this machine."""
-        return bool(self.actions)
 
     @property
     def in_words(self) -> str:
@@ -170,7 +162,14 @@ def effects_of(
     # After all results: what comes later in a turn says whether the agent saw it fail.
     for call_id in _failed_unseen(messages) & calls.keys():
         calls[call_id] = structs.replace(calls[call_id], state=EffectState.UNKNOWN)
-    return tuple(_answered(effect, answers.get(effect.call_id)) for effect in calls.values())
+    prompted = {each.turn_id: each.seq for each in messages if each.speaker is types.Speaker.USER}
+    return tuple(
+        structs.replace(
+            _answered(effect, answers.get(effect.call_id)),
+            was_followed=effect.seq < prompted.get(effect.turn_id, 0),
+        )
+        for effect in calls.values()
+    )
 
 
 def must_hold_back(
@@ -182,9 +181,8 @@ def must_hold_back(
 ) -> Effect | None:
     """Return the known effect because of which a call must not run, None when it may run.
 
-    A repetition is never let through. While an effect is in doubt, neither is any call that is not
-    known to be repeatable; after a past one, none of the same program: another of its verbs may do
-    the same. An effect that no person has settled comes before a settled one.
+    A repetition is never let through. While an effect is not settled, neither is any call that is
+    not known to be repeatable. An effect that no person has settled comes before a settled one.
     """
     asked, words, known = tuple(actions), _words(will_happen), tuple(known)
     holding = sorted((each for each in known if each.holds), key=lambda e: e.settled is not None)
@@ -200,21 +198,12 @@ def must_hold_back(
     )
     if is_allowed or (is_repeatable and not asked):
         return None
-    programs = _programs(will_happen)
-    past = (each for each in holding if each.is_past and programs & _programs(each.will_happen))
-    return next((each for each in (*held(holding), *past) if each.settled is None), None)
+    return next(iter(held(holding)), None)
 
 
 def held(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     """Return the effects of an interrupted turn that hold back others and are not settled."""
-    return tuple(each for each in effects if each.holds and not (each.settled or each.is_past))
-
-
-def _programs(will_happen: Foreseen) -> set[str]:
-    """Return the programs of which it is not known that what they are told is repeatable."""
-    written = (words for line, _ in will_happen.lines for words in commands_written(line))
-    told = ([word or "" for word in words] for words in written)
-    return {name_of(words[0]) for words in told if places_changed(command(*words)) is None}
+    return tuple(each for each in effects if each.holds and not each.settled)
 
 
 def _words(will_happen: Foreseen) -> frozenset[str]:

@@ -139,7 +139,9 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
     `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
-    whether a person told the parked turn to go on and no prompt has left since.
+    whether a person told the parked turn to go on and no prompt has left since. `was_interrupted`
+    is whether it was taken on after it had stopped without an end: what it did until then stays
+    what an interrupted turn did.
     """
 
     state: TurnState = TurnState.NEW
@@ -147,6 +149,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     sends: int = 0
     is_prompted: bool = False
     is_person_asked: bool = False
+    was_interrupted: bool = False
     intended: TurnIntended | None = None
     attached: SessionAttached | None = None
     sent: PromptSent | None = None
@@ -176,18 +179,14 @@ class TurnView(Struct, frozen=True, kw_only=True):
     def was_left_open(self) -> bool:
         """Whether the turn has no end of the agent's own, however it was stopped.
 
-        For example killed, cancelled, timed out, or given up for another prompt. Also true of a
-        turn that was read back, because the next prompt may not know that it was ever done.
+        For example killed, cancelled, timed out, or given up for another prompt.
         """
-        # Whatever it did is held back, like that of an interrupted turn (ADR 88).
-        if self.intended is not None and READ_BACK in self.intended.reasons:
-            return True
         return self.ended is None or self.ended.outcome not in _AGENTS_OWN_ENDS
 
     @property
-    def clears_doubt(self) -> bool:
-        """Whether its agent ended it and no call was held: earlier actions may be repeated then."""
-        return not self.was_left_open and not (self.ended and self.ended.calls_held)
+    def was_read_back(self) -> bool:
+        """Whether the agent's own session alone had it, so that its role may not know of it."""
+        return self.intended is not None and READ_BACK in self.intended.reasons
 
     @property
     def was_unheard(self) -> bool:
@@ -234,6 +233,8 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             # A person's word is worth one more, however often it left before.
             sends = min(view.sends, SENDS_MAX - 1)
             return structs.replace(view, parked=None, sends=sends, is_person_asked=True)
+        case RecoveryStarted():
+            return structs.replace(view, was_interrupted=view.was_interrupted or view.sends > 0)
         case _:
             kept = _KEPT.get(type(event))
             changes: dict[str, Any] = {kept: event} if kept else {}

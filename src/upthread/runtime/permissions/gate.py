@@ -43,7 +43,7 @@ class Gate:
     """Answers an agent's requests during one turn; `parked` says what no rule could answer.
 
     Known effects are as they were recorded, so a request is compared as it would be: without what
-    `redactor` takes for a secret. `calls_held` counts the calls that did not run because of them.
+    `redactor` takes for a secret.
     """
 
     def __init__(
@@ -54,7 +54,6 @@ class Gate:
         redactor: Redactor | None = None,
     ) -> None:
         self.parked: TurnParked | None = None
-        self.calls_held = 0
         self._policy = policy
         self._patterns = tuple(outward_patterns)
         self._redactor = redactor
@@ -149,12 +148,9 @@ class Gate:
         """Return the effect because of which a call must not run, and whether the call counts."""
         will_happen = self._as_recorded(request)
         actions = will_happen.actions(self._patterns)
-        is_repeatable = self._is_repeatable(request)
-        effect = must_hold_back(
-            will_happen, self._known, actions=actions, is_repeatable=is_repeatable
-        )
-        self.calls_held += effect is not None
-        return effect, bool(actions) or not is_repeatable
+        is_safe = self._is_repeatable(request)
+        effect = must_hold_back(will_happen, self._known, actions=actions, is_repeatable=is_safe)
+        return effect, bool(actions) or not is_safe
 
     def _is_repeatable(self, request: PermissionRequest) -> bool:
         """Return whether a call may run twice, and changes files of the tree alone."""

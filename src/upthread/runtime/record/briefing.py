@@ -162,7 +162,7 @@ def _effects(messages: Sequence[Message], stopped: Sequence[CutOffTurn]) -> list
     return [
         effect.in_words
         for effect in effects_of(messages)
-        if effect.is_outward
+        if effect.actions
         or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
         or effect.seq in untold
     ]

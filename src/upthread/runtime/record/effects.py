@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from upthread.core.acts import settlements_in
 from upthread.core.turns import turn as turns
@@ -85,20 +85,15 @@ def effects_in_doubt(
     """
     found: list[RecordedEffect] = []
 
-    @cache
-    def failed(owner: ConversationId) -> set[TurnId | None]:
-        return set(totals_of(store, owner).failed)
-
-    @cache
-    def interrupted(turn_id: TurnId, conversation: Conversation) -> bool:
-        view = turns.fold(store.turn_events(turn_id))
-        # A turn that is under way is not interrupted.
-        is_over = view.ended is not None or not _is_at_work(store, conversation)
-        return view.was_left_open and is_over
+    def is_cut_off(done: RecordedEffect) -> bool:
+        view = turns.fold(store.turn_events(done.effect.turn_id))
+        # A turn that is under way is not cut off.
+        is_over = view.ended is not None or not _is_at_work(store, done.conversation)
+        return is_over and _was_cut_off(done, view)
 
     for conversation in store.conversations(project_id, workstream):
         # A sub-agent's turns have the ids of its parent's, which are read from there, once.
-        if not failed(_owner(conversation)) - {apart_from}:
+        if not {*totals_of(store, _owner(conversation)).failed} - {apart_from}:
             continue
         # Late: it judges commands, and most looks find nothing that was cut off.
         from upthread.core.turns.effects import in_doubt  # noqa: PLC0415
@@ -115,7 +110,7 @@ def effects_in_doubt(
             for each in done
             if each.effect in doubted
             # In a turn that its agent ended, a call that is not understood puts nothing in doubt.
-            and (each.effect.actions or interrupted(each.effect.turn_id, conversation))
+            and (each.effect.actions or is_cut_off(each))
         ]
     return tuple(found)
 
@@ -150,33 +145,39 @@ def left_open(
     open_in = cache(partial(_left_open_in, store))
     found: list[RecordedEffect] = []
     for conversation in store.conversations(project_id, workstream):
-        is_past = open_in(_owner(conversation))
-        asked = is_past.keys() - {apart_from}
-        if asked and (apart_from in is_past or not _is_at_work(store, conversation)):
+        left = open_in(_owner(conversation))
+        asked = left.keys() - {apart_from}
+        if asked and (apart_from in left or not _is_at_work(store, conversation)):
             done = recorded_effects(
                 store,
                 [conversation],
                 outward_patterns=outward_patterns,
                 is_asked=asked.__contains__,
             )
-            for each in done:
-                effect = structs.replace(each.effect, is_past=is_past[each.effect.turn_id])
-                found.append(structs.replace(each, effect=effect))
+            found += [each for each in done if _was_cut_off(each, left[each.effect.turn_id])]
     return tuple(found)
 
 
-def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None, bool]:
-    """Return the turns that were left open, and whether a later one ended with nothing held."""
-    # Up to the last that its agent ended, with nothing held: there it has said what was done.
-    left = takewhile(lambda each: not each[1].clears_doubt, views_newest_first(store, owner))
-    recent: dict[TurnId | None, TurnView] = dict(left)
-    found: dict[TurnId | None, bool] = {
-        turn_id: False for turn_id, view in recent.items() if view.was_left_open
-    }
-    for turn_id in set(totals_of(store, owner).failed) - recent.keys():
-        if turns.fold(store.turn_events(turn_id)).was_left_open:
-            found[turn_id] = True
+def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None, TurnView]:
+    """Return the turns that were left open or taken on since, and those nobody was told of."""
+    newest = takewhile(
+        lambda each: each[1].was_read_back or not each[1].ended, views_newest_first(store, owner)
+    )
+    found: dict[TurnId | None, TurnView] = dict(each for each in newest if each[1].was_read_back)
+    for turn_id in totals_of(store, owner).failed:
+        view = turns.fold(store.turn_events(turn_id))
+        if view.was_left_open or view.was_interrupted:
+            found[turn_id] = view
     return found
+
+
+def _was_cut_off(done: RecordedEffect, turn: TurnView) -> bool:
+    """Whether its turn stopped after it without an end, or its role was never told of the turn.
+
+    A sub-agent is not prompted again: what it did in a turn that was taken on counts whole.
+    """
+    is_before = done.effect.was_followed or done.conversation.parent_conversation_id is not None
+    return turn.was_left_open or turn.was_read_back or (turn.was_interrupted and is_before)
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:

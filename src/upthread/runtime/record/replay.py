@@ -83,7 +83,7 @@ def effects_told(
     untold = {message.seq for message in messages if message.turn_id in open_turns}
     effects = effects_of(messages, outward_patterns=outward_patterns)
     return effects_block(
-        tuple(each.in_words for each in effects if each.is_outward or each.seq in untold)
+        tuple(each.in_words for each in effects if each.actions or each.seq in untold)
     )
 
 

@@ -110,7 +110,7 @@ def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
         outward_patterns=tell.outward_patterns,
     )
     role = claim.address.role
-    for each in (known for known in found if not known.effect.is_past):
+    for each in found:
         # A sub-agent's calls may be those of this role.
         if each.conversation.key.role == role or each.conversation.parent_conversation_id:
             return RunParked(reason=HELD_BACK, detail=each.effect.in_words, role=role)

@@ -50,7 +50,6 @@ def ended_event(
         surroundings=_surroundings(live, at_ms=at_ms),
         tree_digest=_tree_digest(live),
         calls_open=calls_open(writes),
-        calls_held=live.gate.calls_held,
         **live.account.told(),
         **_fixed(live),
     )

@@ -292,7 +292,7 @@ class _Spans:
             names.TOOL_CALL_ID: call.call_id or None,
             names.CONVERSATION_ID: branch.conversation.conversation_id,
             names.EFFECT: str(effect.state) if effect else None,
-            names.IS_OUTWARD: effect.is_outward if effect else None,
+            names.IS_OUTWARD: bool(effect.actions) if effect else None,
             names.PERMISSION: call.answer or None,
             names.ERROR_TYPE: None if call.status == "completed" else call.status,
         }

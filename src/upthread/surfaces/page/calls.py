@@ -128,7 +128,7 @@ def _status(html: Html, call: ToolCall) -> Markup:
 
 def _effect(html: Html, call: ToolCall) -> Iterator[str | Markup]:
     effect = call.effect
-    if effect is None or not effect.is_outward:
+    if effect is None or not effect.actions:
         return
     known = effect.state in {EffectState.DONE, EffectState.FAILED}
     said = f"beyond this machine: {effect.state if known else 'may have been done, or not'}"

@@ -119,7 +119,7 @@ def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
     return (
         recorded.conversation.key.address,
         str(effect.state),
-        "outward" if effect.is_outward else "local",
+        "outward" if effect.actions else "local",
         "before" if effect.was_asked else "observed",
         effect.title,
     )
