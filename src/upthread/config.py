@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from upthread.boundary import files as opener
-from upthread.boundary.consents import Consents, as_known, consents_path
+from upthread.boundary.agent_trust import held_by_project, trusted_agents
+from upthread.boundary.consents import Consents, consents_path
 from upthread.boundary.own_home import configuration_path, home_directory
 from upthread.core.agents import AGENTS
 from upthread.core.config_file import (
@@ -34,47 +35,26 @@ from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.names import did_you_mean, shown
-from upthread.core.roles.fields import CLAUDE_CODE, CODEX, OPENCODE
-from upthread.core.roles.limits import RoleLimits, joined
+from upthread.core.roles.fields import OPENCODE
 from upthread.core.roles.role import (
     BUILT_IN_ROLES,
     Role,
-    overlaid,
-    read_markdown_role,
     read_toml,
-    read_toml_role,
-    without_model,
 )
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
 from upthread.core.trust import (
-    PROJECT_SETTINGS,
     USUAL_RECORD,
-    Item,
     Pending,
     judge,
-    may_only_read,
-    own_leaves,
-    project_settings_item,
-    role_file_item,
 )
 from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, NotFoundError
+from upthread.role_files import ROLE_FOLDERS, read_text_file, role_file_paths, roles_of
 
 Value = TypeVar("Value")
 
 PROJECT_FILE = "upthread.toml"
 _DEFAULTS = Path(__file__).parent / "defaults"
-ROLE_FOLDERS: Final[Mapping[str, str]] = {
-    ".claude/agents": CLAUDE_CODE,
-    ".opencode/agent": OPENCODE,
-    ".opencode/agents": OPENCODE,
-    "agents": "",
-    ".codex/agents": CODEX,
-}
-"""Where role files are, and whose. An agent gets its own file, else the last of these."""
-FILE_BYTES_MAX = 1024 * 1024
-FOLDER_NAMES_MAX = 5_000
-"""Of a folder of roles; one with more is no folder of roles."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -201,13 +181,11 @@ def load_settings(
     theirs = tuple(_project_file(working_directory, own, consents))
     files = [*own, *theirs]
     agents = _agents(files)
-    trusted = frozenset(_trusted(working_directory, environment, agents, consents))
-    roles = _roles_of(working_directory, own, theirs, consents, trusted)
+    trusted = frozenset(trusted_agents(working_directory, environment, agents, consents))
+    roles = roles_of(working_directory, own, theirs, consents, trusted)
     pipeline = _last(config.pipeline for _, config in files)
     tables = [config.freshness for _, config in files]
-    durability: DurabilityPolicy = "default"
-    for _, config in files:
-        durability = config.durability or durability
+    said: list[DurabilityPolicy | None] = [config.durability for _, config in files]
     assert pipeline is not None, "the shipped file has one"
     _check(pipeline, roles.sent, files[-1][0])
     return Settings(
@@ -216,7 +194,7 @@ def load_settings(
         stamps=stamps,
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
         agent=_last(config.agent for _, config in files),
-        durability=durability,
+        durability=_last(said) or "default",
         depth_max=_last(config.depth_max for _, config in files) or 1,
         start_timeout_s=_last(config.start_timeout_s for _, config in files) or 90.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
@@ -251,46 +229,6 @@ def load_settings(
     )
 
 
-def held_by_project(agent: str, place: str) -> bool:
-    """Return whether a directory holds settings of its own for an agent. Blocking."""
-    row = AGENTS.get(agent)
-    return row is not None and any(
-        os.path.lexists(Path(place, each)) for each in row.project_settings
-    )
-
-
-def instructions_in(place: str, agent: str) -> tuple[str, str]:
-    """Return the name and the text of a directory's instructions for an agent; empty for none."""
-    for name in AGENTS[agent].project_instructions if agent in AGENTS else ():
-        if os.path.lexists(path := Path(place, name)):
-            try:
-                return name, read_text_file(path, tree=Path(place))
-            except ConfigError as error:
-                return name, error.message
-    return "", ""
-
-
-def _trusted(
-    working_directory: Path,
-    environment: Mapping[str, str],
-    agents: Mapping[str, AgentSettings],
-    consents: Consents,
-) -> Iterator[str]:
-    """The agents whose settings in this directory count: trusted there, or consented to here."""
-    for name, row in AGENTS.items():
-        if not held_by_project(name, str(working_directory)):
-            continue
-        from upthread.boundary.agent_trust import is_trusted_in  # noqa: PLC0415  # seldom asked
-
-        own = agents[name].environment if name in agents else {}
-        places = (str(working_directory), consents.repository)
-        item = project_settings_item(name, row.project_settings)
-        if is_trusted_in(name, places, {**environment, **own}) or (
-            not row.heeds_trust and consents.cover(item)
-        ):
-            yield name
-
-
 def read_config(raw: bytes, *, source: str) -> ConfigFile:
     """Return one configuration file's content; raises ConfigError with the place of the fault."""
     try:
@@ -301,29 +239,6 @@ def read_config(raw: bytes, *, source: str) -> ConfigFile:
         return msgspec.convert(said, ConfigFile)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{source}: {error}", hint="see docs/configuration.md") from error
-
-
-def read_text_file(path: Path, *, tree: Path | None = None) -> str:
-    """Return a file's text; raises ConfigError for one that is too large or no text.
-
-    With a `tree` it is a repository's file: what a link leads to has to be in there.
-    """
-    try:
-        if tree is None:
-            descriptor = opener.through_links(str(path))
-        else:
-            descriptor = opener.within(str(tree), str(path.relative_to(tree)))
-        raw = opener.read_all(descriptor, str(path), bytes_max=FILE_BYTES_MAX)
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error.reason}", hint="convert it") from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> ConfigError:
-    cure = error.cure if isinstance(error, opener.FileRefusedError) else ""
-    return ConfigError(f"{path} cannot be read: {error.strerror}", hint=cure)
 
 
 def _shipped() -> tuple[str, ConfigFile]:
@@ -338,7 +253,7 @@ def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path)
     paths = [*own, working_directory / PROJECT_FILE, *folders]
     for folder in ROLE_FOLDERS:
         with contextlib.suppress(ConfigError):  # it is told where the roles are read
-            paths += _role_files(working_directory, folder)
+            paths += role_file_paths(working_directory, folder)
     return {str(path): opener.stamp_of(str(path)) for path in paths}
 
 
@@ -368,140 +283,6 @@ def _project_file(
 def _file(path: Path, *, tree: Path | None = None) -> Iterator[tuple[str, ConfigFile]]:
     if os.path.lexists(path):
         yield str(path), read_config(read_text_file(path, tree=tree).encode(), source=str(path))
-
-
-class _Roles(Struct, frozen=True):
-    """The roles as upthread sends them, as the agents find them, and those nobody can use.
-
-    `of_agents` are by agent those of its own files; `limits` are what all files of a name limit.
-    """
-
-    sent: dict[str, Role]
-    native: dict[str, Role]
-    of_agents: dict[str, dict[str, Role]]
-    limits: dict[str, list[RoleLimits]]
-    faults: dict[str, ConfigError]
-
-
-def _roles_of(
-    working_directory: Path,
-    own: Sequence[tuple[str, ConfigFile]],
-    theirs: Sequence[tuple[str, ConfigFile]],
-    consents: Consents,
-    trusted: Collection[str],
-) -> _Roles:
-    shipped = _shipped_roles()
-    found = _Roles(sent=dict(shipped), native=dict(shipped), of_agents={}, limits={}, faults={})
-    _add_role_files(found, working_directory, [each for _, each in own], consents, trusted)
-    for roles in (found.sent, *found.of_agents.values()):
-        _limit_all(roles, found.limits)
-    for _, config in (*own, *theirs):
-        for name, overlay in config.roles.items():
-            for roles in (found.sent, found.native):
-                roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
-            for roles in found.of_agents.values():
-                if name in roles:
-                    roles[name] = overlaid(roles[name], overlay)
-    consents.tell_instead(lambda item: _stand_in(found, item))
-    return found
-
-
-def _shipped_roles() -> Mapping[str, Role]:
-    files = (_DEFAULTS / "roles").iterdir()
-    return {
-        stem: read_markdown_role(
-            file.read_text(encoding="utf-8"), file_stem=stem, source=f"shipped {file.name}"
-        )
-        for file in sorted(files, key=lambda each: each.name)
-        if (stem := file.name.removesuffix(".md"))
-    }
-
-
-def _add_role_files(
-    found: _Roles,
-    working_directory: Path,
-    own: Sequence[ConfigFile],
-    consents: Consents,
-    trusted: Collection[str],
-) -> None:
-    """What is judged is the text that was read, and it is what is sent: no file is read twice."""
-    hidden: dict[str, ConfigError] = {}
-    is_reading = may_only_read(own_leaves(own))
-    for folder, agent in ROLE_FOLDERS.items():
-        try:
-            paths = _role_files(working_directory, folder)
-        except ConfigError as error:
-            hidden |= dict.fromkeys(found.sent, error)  # it may hold any of them, in place of ours
-            continue
-        for path in paths:
-            try:
-                text = read_text_file(path, tree=working_directory)
-                role = _read_role(path, text)
-            except ConfigError as error:
-                found.faults[path.stem.lower()] = error
-                continue
-            found.native[role.name] = role
-            name = as_known(path.relative_to(working_directory))
-            item = role_file_item(name, text, role=role.name)
-            # A model costs something, whatever may be done with it.
-            is_asked = not is_reading or bool(role.limits.model)
-            is_agreed = not is_asked or agent in trusted or consents.cover(item)
-            if not is_agreed:
-                role = without_model(role)
-            found.limits.setdefault(role.name, []).append(role.limits)
-            if not is_agreed and not is_reading:
-                continue
-            found.sent[role.name] = role
-            if agent:
-                found.of_agents.setdefault(agent, {})[role.name] = role
-            hidden.pop(role.name, None)
-    found.faults.update({name: e for name, e in hidden.items() if name not in found.faults})
-
-
-def _limit_all(roles: dict[str, Role], limits: Mapping[str, Sequence[RoleLimits]]) -> None:
-    """Hold each role to the limits of all files of its name, also of those nobody agreed to."""
-    for name in roles.keys() & limits.keys():
-        own = roles[name].limits
-        others = [each for each in limits[name] if each.held != own.held]
-        held = joined((*others, own))
-        held = structs.replace(held, model=own.model, model_of=own.model_of)
-        roles[name] = structs.replace(roles[name], limits=held)
-
-
-def _stand_in(found: _Roles, item: Item) -> str:
-    """Return what is used in the place of instructions nobody agreed to; else it is a fault."""
-    if item.name.endswith(PROJECT_SETTINGS):
-        return "it is driven without them"
-    if not item.role or not (item.kind == "role" or item.name.endswith(".instructions")):
-        return ""
-    standing = found.sent.setdefault(item.role, Role(name=item.role))
-    if standing.source.endswith(f"{os.sep}{item.name}"):
-        return "it is used without its model"
-    if standing.instructions:
-        return f"{standing.source or 'your own'} is used"
-    found.faults[item.role] = ConfigError(
-        f"the role {item.role} is in {shown(item.name)}, and you have not agreed to it",
-        hint="look at it and agree: upthread trust",
-        role=item.role,
-    )
-    return ""
-
-
-def _role_files(working_directory: Path, folder: str) -> list[Path]:
-    """Return the role files of one folder; raises ConfigError where it may not be looked into."""
-    place = working_directory / folder
-    try:
-        names = opener.names_within(str(working_directory), folder, names_max=FOLDER_NAMES_MAX)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise _unreadable(place, error) from error
-    return sorted(place / name for name in names if Path(name).suffix in {".md", ".toml"})
-
-
-def _read_role(path: Path, text: str) -> Role:
-    read = read_toml_role if path.suffix == ".toml" else read_markdown_role
-    return read(text, file_stem=path.stem, source=str(path))
 
 
 def _agents(files: Sequence[tuple[str, ConfigFile]]) -> Mapping[str, AgentSettings]:

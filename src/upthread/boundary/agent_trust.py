@@ -6,15 +6,44 @@ Claude Code (2.1.332) notes it in `.claude.json` and takes a directory's parents
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from upthread.boundary import files
+from upthread.boundary.consents import Consents
+from upthread.core.agents import AGENTS
+from upthread.core.config_file import AgentSettings
+from upthread.core.trust import project_settings_item
+
+
+def held_by_project(agent: str, place: str) -> bool:
+    """Return whether a directory holds settings of its own for an agent. Blocking."""
+    row = AGENTS.get(agent)
+    return row is not None and any(
+        os.path.lexists(Path(place, each)) for each in row.project_settings
+    )
+
+
+def trusted_agents(
+    working_directory: Path,
+    environment: Mapping[str, str],
+    agents: Mapping[str, AgentSettings],
+    consents: Consents,
+) -> Iterator[str]:
+    """Yield the agents whose settings in this directory count: trusted there, or agreed to."""
+    for name, row in AGENTS.items():
+        if not held_by_project(name, str(working_directory)):
+            continue
+        own = agents[name].environment if name in agents else {}
+        places = (str(working_directory), consents.repository)
+        item = project_settings_item(name, row.project_settings)
+        if is_trusted_in(name, places, {**environment, **own}) or (
+            not row.heeds_trust and consents.cover(item)
+        ):
+            yield name
 
 
 def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, str]) -> bool:
@@ -34,6 +63,8 @@ def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, s
 
 
 def _claude_code(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
+    import json  # seldom asked, as below
+
     home = environment.get("CLAUDE_CONFIG_DIR") or environment["HOME"]
     known = json.loads(_content(Path(home, ".claude.json"))).get("projects", {})
     within = (str(each) for place in places for each in (place, *place.parents))
@@ -41,6 +72,8 @@ def _claude_code(places: Iterable[Path], environment: Mapping[str, str]) -> bool
 
 
 def _codex(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
+    import tomllib
+
     home = environment.get("CODEX_HOME") or Path(environment["HOME"], ".codex")
     known = tomllib.loads(_content(Path(home, "config.toml"))).get("projects", {})
     return any(known.get(str(each), {}).get("trust_level") == "trusted" for each in places)
@@ -54,7 +87,7 @@ def _content(path: Path) -> str:
 CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Claude Code keeps what it knows of every project in that file."""
 
-_Reader = Callable[[Iterable[Path], Mapping[str, str]], Any]
+_Reader = Callable[[Iterable[Path], Mapping[str, str]], bool]
 _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
     {"claude-code": _claude_code, "codex": _codex}
 )

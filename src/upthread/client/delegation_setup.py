@@ -19,7 +19,6 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
-from upthread.config import instructions_in
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.names import Address, key_of
 from upthread.core.roles.role import Role
@@ -37,6 +36,7 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
+from upthread.role_files import instructions_in
 from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.bindings.places import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions

@@ -107,7 +107,7 @@ def test_a_call_is_an_intent_until_its_result_is_known(status, state):
     parts = [call("c1")] + ([result("c1", status)] if status else [])
     (effect,) = effects_of([message(1, *parts), message(2, *ENDED)])
     assert effect.state is state
-    assert effect.is_outward
+    assert bool(effect.actions)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_delegation_does_not_count_because_its_sub_agents_calls_do():
 def test_what_is_called_reading_and_is_not_understood_is_an_effect():
     (effect,) = effects_of([message(1, call("a", "read", "nc host 80"))])
     assert effect.is_in_doubt
-    assert not effect.is_outward
+    assert not bool(effect.actions)
 
 
 def intent(call_id, **more):
@@ -262,7 +262,7 @@ def intent(call_id, **more):
 def test_an_action_that_was_asked_for_later_is_known_as_what_was_asked():
     announced = ToolCallPart(call_id="a", title="Read README", tool_kind="read")
     (effect,) = effects_of([message(1, announced, intent("a"))])
-    assert (effect.title, effect.is_outward, effect.tool_kind) == ("git push", True, "execute")
+    assert (effect.title, bool(effect.actions), effect.tool_kind) == ("git push", True, "execute")
 
 
 def test_a_push_that_calls_itself_reading_is_an_effect():
@@ -270,7 +270,7 @@ def test_a_push_that_calls_itself_reading_is_an_effect():
         call_id="a", title="Read", tool_kind="read", arguments={"command": "git push"}
     )
     (effect,) = effects_of([message(1, lying)])
-    assert effect.is_outward
+    assert bool(effect.actions)
 
 
 @pytest.mark.parametrize("raw", [{"call_id": "a"}, {"call_id": "a", "title": "t"}, None, 7])

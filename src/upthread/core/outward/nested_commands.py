@@ -8,7 +8,7 @@ understood, so it does not run while an action is in doubt (repeatable.py).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from upthread.core.lazy_regex import regex
@@ -105,3 +105,36 @@ _ACTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 def _first_known(words: Sequence[Word]) -> str:
     """Return the first word, a hole where it is not known, empty where there is none."""
     return "".join(HOLE if word is None else word for word in words[:1])
+
+
+def without(*options: str) -> Callable[[Sequence[str]], bool]:
+    """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
+    letters = {each[1] for each in options if len(each) == len("-x")}
+    names = [each for each in options if each.startswith("--")]
+
+    def harmless(words: Sequence[str]) -> bool:
+        for word in words:
+            name = word.partition("=")[0]
+            if name.startswith("--"):
+                # Long options may be cut short where they are told apart: `--out` writes, too.
+                if len(name) > len("--") and any(each.startswith(name) for each in names):
+                    return False
+            elif name.startswith("-") and letters & set(word):
+                return False
+        return True
+
+    return harmless
+
+
+_OF_PROJECT: Final = regex(
+    r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
+)
+_OF_SYSTEM: Final = regex(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)")
+
+
+def program_of(word: Word) -> str:
+    """Return the name of a program in no directory, or in one that programs are installed in."""
+    if word is None or "/" not in word:
+        return word or ""
+    found = _OF_SYSTEM.fullmatch(word) or _OF_PROJECT.fullmatch(word)
+    return next(filter(None, found.groups()), "") if found else ""

@@ -17,8 +17,17 @@ from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from upthread.core.lazy_regex import regex
-from upthread.core.outward.nested_commands import ASSIGNED, SHELLS, Word, name_of, without_wrapper
+from upthread.core.outward.nested_commands import (
+    ASSIGNED,
+    SHELLS,
+    Word,
+    name_of,
+    program_of,
+    without,
+    without_wrapper,
+)
 from upthread.core.outward.shell_commands import (
+    EVALUATED,
     commands_written,
     source_of,
     tree_of,
@@ -107,8 +116,7 @@ class _Walk:
             self._redirect(node, where)
         elif node.type == "variable_assignment":
             _require(_is_harmless_variable(source_of(node)))
-        evaluated = _EVALUATED.get(node.type)
-        _require(evaluated is None or not evaluated.search(source_of(node)))
+        _require(not EVALUATED.match(f"{node.type}:{source_of(node)}"))
         return where if node.type in _OWN_SHELLS else inside
 
     def _redirect(self, node: Node, where: str) -> None:
@@ -130,32 +138,21 @@ class _Walk:
 
     def _command(self, words: tuple[Word, ...], where: str, depth: int) -> str:
         words = _unwrapped(words)
-        name = _program(words[0])
+        name = program_of(words[0])
         if name in SHELLS:
             _require(len(words) == len(("sh", "-c", "LINE")) and words[1] in {"-c", "-lc"})
             _require(words[2] is not None)
             self.line(words[2] or "", where, depth - 1)
             return where
-        if not (name and words[1:] in _ONLY_TELLING):
+        if not (name and words[1:] in {("--help",), ("--version",), ("-V",)}):
             self._keep(_PROGRAMS.get(name, _nothing)(words[1:]), where)
         return posixpath.join(where, words[1] or "") if name == "cd" else where
 
 
-_EVALUATED: Final = {
-    "test_command": regex(r"(?s)^\[\[.*\s-(?:eq|ne|[gl][et])\s|\s-v\s"),
-    "variable_assignment": regex(r"'[^']*(?:\$\(|`)|\\[`$]|\$'"),
-    "declaration_command": regex(r"^\w+\s+-\w*[in]"),
-    "unset_command": regex(r"\["),
-    "arithmetic_expansion": regex(r"[A-Za-z_]"),
-    "c_style_for_statement": regex("for"),
-    "compound_statement": regex(r"^\(\("),
-}
-"""Where bash evaluates a text again, which may be `a[$(COMMAND)]`, from the line or from a file."""
 _ASSIGNS: Final = regex(r"(?<![-\w.])\w+\+?=")
 _OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
 """Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
-_ONLY_TELLING: Final = frozenset({("--help",), ("--version",), ("-V",)})
 
 
 def _require(*conditions: object) -> None:
@@ -169,16 +166,12 @@ _FOREIGN: Final = {
     *("builtin", "coproc", "dbus-run-session", "doas", "exec", "flock", "ltrace", "parallel"),
     *("script", "ssh-agent", "strace", "sudo", "watch"),
 }
-"""Wrappers that do more than to run a command, or run it as somebody else."""
+"""Wrappers that do more than run a command, or run it as somebody else."""
 _HARMFUL_VARIABLE: Final = regex(
     r"PATH|(LD|DYLD|GIT)_.*|.*CONFIG(_.*)?|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
     r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS|PS4"
 )
-_OF_PROJECT: Final = regex(
-    r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
-)
-_OF_SYSTEM: Final = regex(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)")
 _STARTERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("uv", "pdm", "pipenv", "poetry", "rye"), "run"),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bundle"), "exec"),
@@ -205,7 +198,7 @@ def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
         _require(not ASSIGNED.match(word) or _is_harmless_variable(word))
     # What `xargs` adds may be options.
     _require("xargs" not in map(name_of, before) or inner[0] in READING_ANYTHING)
-    name = _program(inner[0])
+    name = program_of(inner[0])
     verbs = _STARTERS.get(name)
     if verbs is not None and (not verbs or inner[1:2] == (verbs,)):
         rest = inner[2 if verbs else 1 :]
@@ -217,38 +210,11 @@ def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return inner
 
 
-def _program(word: Word) -> str:
-    """Return the name of a program in no directory, or in one that programs are installed in."""
-    if word is None or "/" not in word:
-        return word or ""
-    found = _OF_SYSTEM.fullmatch(word) or _OF_PROJECT.fullmatch(word)
-    return next(filter(None, found.groups()), "") if found else ""
-
-
 # --- judges ---------------------------------------------------------------------------------------
 
 
 def _nothing(_words: Sequence[Word]) -> Iterable[Word]:
     raise _NotUnderstoodError
-
-
-def without(*options: str) -> Callable[[Sequence[str]], bool]:
-    """Return whether none of these options is there, in any of its shorter forms or in a bundle."""
-    letters = {each[1] for each in options if len(each) == len("-x")}
-    names = [each for each in options if each.startswith("--")]
-
-    def harmless(words: Sequence[str]) -> bool:
-        for word in words:
-            name = word.partition("=")[0]
-            if name.startswith("--"):
-                # Long options may be cut short where they are told apart: `--out` writes, too.
-                if len(name) > len("--") and any(each.startswith(name) for each in names):
-                    return False
-            elif name.startswith("-") and letters & set(word):
-                return False
-        return True
-
-    return harmless
 
 
 def _prints_lines(words: Sequence[str]) -> bool:
@@ -264,7 +230,6 @@ def _finds(words: Sequence[str]) -> bool:
 
 
 _PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
-"""What `sed -n` may be given: to print lines."""
 READING_ANYTHING: Final = frozenset(
     "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr wc"
     " true".split()
@@ -382,7 +347,8 @@ def _verbs(table: str, acting: str = "") -> Judge:
     bad = tuple(acting.split())
 
     def judge(words: Sequence[Word]) -> Iterable[Word]:
-        values = [at + 1 for at, word in enumerate(words) if word in _TAKING]
+        taking = {"-n", "--namespace", "--context", "-R", "--repo"}
+        values = [at + 1 for at, word in enumerate(words) if word in taking]
         said = [word or "" for at, word in enumerate(words) if at not in values]
         verbs = tuple(word for word in said if word[:1] not in {"-", "+"})
         _require(verbs[:1] in known or verbs[:2] in known)
@@ -390,9 +356,6 @@ def _verbs(table: str, acting: str = "") -> Judge:
         return ()
 
     return judge
-
-
-_TAKING: Final = frozenset({"-n", "--namespace", "--context", "-R", "--repo"})
 
 
 def _awk(words: Sequence[Word]) -> Iterable[Word]:
@@ -438,7 +401,6 @@ _GIT_SECOND: Final[Mapping[Word, frozenset[str]]] = {
     "submodule": frozenset({"", "status"}),
     "worktree": frozenset({"list", "prune"}),
 }
-_MESSAGES: Final = frozenset({"-m", "-am", "--message"})
 
 
 def _git(words: Sequence[Word]) -> Iterable[Word]:
@@ -455,7 +417,9 @@ def _git(words: Sequence[Word]) -> Iterable[Word]:
     _require(verb in _GIT_READS or verb in _GIT_CHANGES)
     # A message may be put together by the line; another unknown word may be an option.
     said = [
-        word for before, word in zip(["", *rest], rest, strict=False) if before not in _MESSAGES
+        word
+        for before, word in zip(["", *rest], rest, strict=False)
+        if before not in {"-m", "-am", "--message"}
     ]
     _require(None not in said and _GIT_SENDS_NOTHING([word or "" for word in said]))
     # `rebase -x` runs a command, and so does an address such as `ext::COMMAND`.

@@ -126,6 +126,14 @@ def _simple_commands(root: Node) -> Iterator[tuple[tuple[Word, ...], Node | None
             yield from ((each, None) for each in _fed_by_file(node))
 
 
+EVALUATED: Final = regex(
+    r"(?s)(?:test_command:(?:\[\[.*\s-(?:eq|ne|[gl][et])\s|.*\s-v\s)"
+    r"|variable_assignment:.*(?:'[^']*(?:\$\(|`)|\\[`$]|\$')|declaration_command:\w+\s+-\w*[in]"
+    r"|unset_command:.*\[|arithmetic_expansion:.*[A-Za-z_]|c_style_for|compound_statement:\(\()"
+)
+"""A node, as TYPE:SOURCE, where bash evaluates a text again, which may be `a[$(COMMAND)]`."""
+
+
 def words_of(command: Node, *, hole: str | None = None) -> tuple[Word, ...]:
     """Return a command's words, without what is assigned before them.
 

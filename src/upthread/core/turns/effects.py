@@ -24,8 +24,7 @@ from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
 _GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
 
-TITLE_CHARACTERS_MAX: Final = 200
-"""As in `core.quotas`, which a look does not load."""
+TITLE_CHARACTERS_MAX: Final = 200  # as in `core.quotas`, which a look does not load
 
 INTENT: Final = "intent"
 """The kind of the note that keeps an action which was asked for after its call was recorded."""
@@ -64,8 +63,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     otherwise the action was observed when it was announced. `was_refused`: it was not allowed, so
     it did not run. `settled` is what a person said of it, None where nobody did; `state` is then
     what it is since. `is_delegation`: a sub-agent did it, whose calls are effects of their own.
-    `was_followed`: its turn was prompted again after it. `tellings` are all descriptions of the
-    call that are on record.
+    `was_followed`: its turn was prompted again after it. `tellings` are all that was told of it.
     """
 
     seq: int
@@ -253,11 +251,10 @@ def _noted(part: types.Part, kind: str) -> Mapping[str, types.JsonValue]:
 
 
 def _settled(effect: Effect, said: Settlement | None) -> Effect:
-    if said is None:
-        return effect
     # `again` changes no state: whether it was done is as unknown as before.
     states = {Settlement.DONE: EffectState.DONE, Settlement.NOT_DONE: EffectState.FAILED}
-    return structs.replace(effect, settled=said, state=states.get(said, effect.state))
+    state = states.get(said, effect.state) if said else effect.state
+    return structs.replace(effect, settled=said, state=state)
 
 
 def _repeats(effect: Effect, earlier: Effect) -> bool:

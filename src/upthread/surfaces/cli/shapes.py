@@ -201,7 +201,7 @@ def effect(recorded: RecordedEffect) -> Shape:
         "tool_kind": known.tool_kind,
         "title": known.title,
         "state": known.state,
-        "is_outward": known.is_outward,
+        "is_outward": bool(known.actions),
         "was_asked": known.was_asked,
         "actions": [each.in_words for each in known.actions],
         "looks": recorded.looks,

@@ -293,7 +293,7 @@ def _known_of(call: ToolCall) -> Shape:
     if effect is not None:
         told |= {
             "effect": str(effect.state),
-            "is_outward": effect.is_outward,
+            "is_outward": bool(effect.actions),
             "settled": str(effect.settled) if effect.settled else None,
         }
     return told
