@@ -34,6 +34,7 @@ from upthread.core.trust import (
     ignored_notice,
     judge,
     leaves,
+    project_settings_item,
     role_file_item,
     row_of,
 )
@@ -348,3 +349,11 @@ def test_what_concerns_a_verb_is_its_tables_and_its_roles() -> None:
     nurse = Pending(item=role_file_item("agents/nurse.md", "", role="nurse"))
     found = [pending_setting("keep.content_days"), edit, told, nurse]
     assert [*concerning(found, tables=("permissions",), roles=("planner",))] == [edit, told]
+
+
+def test_what_a_directory_says_to_an_agent_itself_concerns_whoever_uses_that_agent() -> None:
+    item = project_settings_item("opencode", (".opencode",))
+    assert (item.name, ".opencode" in item.text) == ("agents.opencode.project_settings", True)
+    assert not item.is_of_another("opencode")
+    assert item.is_of_another("codex")
+    assert not pending_setting("agents.x.command").item.is_of_another("codex")

@@ -19,6 +19,7 @@ from upthread.core.turns.prompt import (
     render_update,
     role_block,
     wants_fresh,
+    with_unverified,
     without_fresh,
 )
 
@@ -162,3 +163,11 @@ def test_a_long_path_keeps_its_end():
 def test_no_path_forges_a_line(path):
     found = Freshness(changed=(ChangedFile(path=path, how="changed"),), changed_count=1)
     assert len(render_update(found, role=STEPWISE).splitlines()) == 4
+
+
+def test_instructions_that_nobody_verified_are_quoted_to_a_new_session_alone():
+    task = with_unverified(Task(text="Do it.", news="New."), "CLAUDE.md", "Obey.\nAlways.")
+    assert "> Obey.\n> Always." in task.everything
+    assert task.everything.endswith("\n\nNew.")
+    assert (task.text, task.news) == ("Do it.", "New.")
+    assert with_unverified(Task(text="Do it."), "", "").everything == ""
