@@ -41,7 +41,7 @@ def test_a_role_is_resumed_and_after_its_session_was_lost_its_history_is_replaye
 PROFILES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "opencode": "XDG_DATA_HOME"}
 
 
-@pytest.mark.parametrize("name", spread(PROFILES, first=0))
+@pytest.mark.parametrize("name", spread(PROFILES, first=0, extended=["codex"]))
 def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(name, shell):
     session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
     variable, usual = PROFILES[name], dict(shell.environment)
