@@ -147,7 +147,8 @@ class Hooks:
         except (BusyError, UnreadableError, OSError) as error:
             raise StoreError(
                 f"what hooks read could not be written: {error}",
-                hint="the turn itself is kept; `upthread drain` writes it again",
+                hint="the record is as it was; free some space, or make its place writable for you,"
+                " and do it again",
             ) from error
 
     async def published(self, work: Awaitable[Result], workstream: str | None = None) -> Result:

@@ -17,7 +17,7 @@ from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite.encryption import be_alone, new_copy, unlock
 from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_directory, sync_file
 from upthread.store.sqlite.integrity import check_file
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, allow_full_disk, size_of
 
 ALL_PAGES: Final = -1
 _BUSY_TIMEOUT_MS: Final = 5_000
@@ -131,6 +131,7 @@ def _connect(path: Path, key: bytes | None) -> _Copied:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
     connection = cast("_Copied", apsw.Connection(str(path.resolve()), flags=flags))
+    allow_full_disk(connection, path.resolve())
     if key is not None:
         unlock(connection, key)
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)

@@ -34,6 +34,7 @@ from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
     CURE_OF_DAMAGE,
+    allow_full_disk,
     not_new,
     refuse_remains,
     remains,
@@ -462,4 +463,6 @@ _FUNCTIONS: Final = (
 
 def _connect(place: Path, vfs: str | None) -> Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    return cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))
+    connection = apsw.Connection(str(place), flags=flags, vfs=vfs)
+    allow_full_disk(connection, place)
+    return cast("Connection", connection)

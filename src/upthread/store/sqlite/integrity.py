@@ -17,7 +17,7 @@ from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.database import Connection, Database
 from upthread.store.sqlite.encryption import unlock
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, refuse_remains, size_of
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, allow_full_disk, refuse_remains, size_of
 
 FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""
@@ -85,6 +85,7 @@ def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
 def _checked(path: Path, key: bytes | None) -> FileFaults:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     connection = cast("Connection", apsw.Connection(str(path.resolve()), flags=flags))
+    allow_full_disk(connection, path.resolve())
     try:
         if key is not None:
             unlock(connection, key)

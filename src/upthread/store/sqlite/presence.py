@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import apsw
 
@@ -142,3 +142,19 @@ def not_new(path: Path, state: str, beside: Iterable[Path]) -> StoreError:
         "says that there was one: it is not taken for a new one, and nothing was written",
         hint=f"{CURE_OF_DAMAGE}; {ANEW}",
     )
+
+
+def allow_full_disk(connection: Any, place: Path) -> None:
+    """Before a connection reads: where a full disk has no room for the index of the log, have none.
+
+    It is in memory then, which SQLite allows to whoever has the file alone:
+    https://sqlite.org/wal.html#noshm.
+    """
+    free = os.statvfs(place.parent)
+    is_there = (size_of(place.with_name(place.name + "-shm")) or 0) >= _INDEX_BYTES
+    if free.f_bavail * free.f_frsize < _INDEX_BYTES and not is_there:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+
+
+_INDEX_BYTES: Final = 32 * 1024
+"""What SQLite makes `-shm` of at least."""

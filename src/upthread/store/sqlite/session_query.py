@@ -15,7 +15,7 @@ import apsw
 from upthread.errors import StoreError
 from upthread.store.seals import seal_of
 from upthread.store.sqlite.files import prepare_file
-from upthread.store.sqlite.presence import refuse_remains
+from upthread.store.sqlite.presence import allow_full_disk, refuse_remains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def _opened(database: str) -> Any:
     refuse_remains(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     connection: Any = apsw.Connection(str(prepare_file(path)), flags=flags)
+    allow_full_disk(connection, path)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # Innocuous: without that, no view may call it.
     connection.create_scalar_function(

@@ -51,9 +51,10 @@ TOLD_CHARACTERS_MAX: Final = 4_000
 TRACEBACK_LINES_MAX: Final = 80
 """How much of a traceback is shown, its end: recursion and nested groups make long ones."""
 
-_OF_THE_MACHINE: Final = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
-)
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Found by writing, where no name is known any more."""
+
+_OF_THE_MACHINE: Final = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS}
 _WRITABLE: Final = "make room there that you may write to, or set UPTHREAD_HOME to another place"
 
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
@@ -98,7 +99,7 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
-    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE and error.filename:
+    if isinstance(error, OSError) and error.errno in (_OF_THE_MACHINE if error.filename else _FULL):
         return _of_the_machine(error)
     if isinstance(error, UpthreadError):
         return Failure(
@@ -116,7 +117,7 @@ def _of_the_machine(error: OSError) -> Failure:
     """A place where nothing can be written is no bug of ours, whichever step met it first."""
     return Failure(
         kind="error",
-        message=without_secrets(one_line(f"{error.filename}: {error.strerror}")),
+        message=without_secrets(one_line(f"{error.filename or 'the disk'}: {error.strerror}")),
         exit_code=EXIT_ERROR,
         hint=_WRITABLE,
     )
