@@ -142,3 +142,43 @@ def test_a_sub_agents_work_is_recorded_as_its_own_to_its_end(name, shell):
     assert "parent says" in by_role["planner"]
     parent = next(each for each in audit if each["role"] == "planner")
     assert parent["turns"][0]["quarantined"] == []
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["codex"])
+def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_replayed(
+    name, shell, model
+):
+    """Codex refuses a rollout whose last record has no ordinal for ever (openai/codex#45150)."""
+    shell.tell("Remember KIWI-42.")
+    (rollout,) = (shell.home / ".codex" / "sessions").rglob("*.jsonl")
+    *lines, last = rollout.read_text().splitlines()
+    record = json.loads(last)
+    del record["ordinal"]
+    rollout.write_text("\n".join([*lines, json.dumps(record)]) + "\n")
+    first = only(shell.lines("tell", ADDRESS, "Go on.", exit_code=None), "turn_ended")
+    assert "refused thread/resume" in first["detail"]
+    assert "no session was opened" in shell.run(*shell.command("why", ADDRESS))
+    lines = shell.lines("tell", ADDRESS, "Go on.")
+    (said,) = (line for line in lines if line.get("kind") == "refused_again")
+    assert "refused thread/resume" in said["text"]
+    started = only(lines, "turn_started")
+    assert (started["decision"], started["reasons"]) == ("resume_with_replay", ["corrupted"])
+    assert "KIWI-42" in last_request(model)
+    assert shell.tell("And now?")["decision"] == "resume"
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_session_whose_directory_was_moved_is_replaced_at_once(name, shell, model):
+    """OpenCode takes a prompt there and fails without a word (anomalyco/opencode#29260)."""
+    shell.tell("Remember KIWI-42.")
+    shell.project = shell.project.rename(shell.project.with_name("moved"))
+    lines = shell.lines("tell", ADDRESS, "Go on.")
+    started = only(lines, "turn_started")
+    assert (started["decision"], started["reasons"][0]) == (
+        "resume_with_replay",
+        "workspace_changed",
+    )
+    assert "KIWI-42" in last_request(model)
+    assert shell.tell("And now?")["decision"] == "resume"

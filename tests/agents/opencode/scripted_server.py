@@ -59,6 +59,8 @@ def answer_prompt(name: str) -> None:
     if WORD == "hangs_up":
         EVENTS.put(None)
         return
+    if WORD == "forgets":
+        return
     if WORD == "garbage":
         EVENTS.put(b"data: {no json\n\n: a comment\n\ndata: 7\n\n")
     if name == "hang":
@@ -88,6 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         answers = {
             "/global/health": {"version": "2.0.0" if WORD == "another_version" else "1.18.33"},
             "/config/providers": {"providers": []},
+            "/session/status": {},
             "/session": [{"id": SESSION, "title": "t"}, {"id": "listed", "directory": "/project"}],
             f"/session/{SESSION}": {"id": "other" if WORD == "exchanges" else SESSION},
             f"/session/{SESSION}/message": HISTORY,

@@ -11,6 +11,7 @@ from upthread.core.decision.rollover import (
     PoisonSigns,
     Recovery,
     detectors_with,
+    is_refused_again,
     poison,
     recovery_of,
 )
@@ -80,3 +81,19 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
     silent = signs(is_reply_empty=True)
     assert poison(silent, detectors=detectors_with(empty_reply=True)) == "empty_reply"
     assert poison(silent, detectors=detectors_with(empty_reply=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_again"),
+    [
+        ("invalid identifier ses_12 (500)", "invalid identifier ses_13 (500)", True),
+        ("method not found", "method not found", True),
+        ("method not found", "invalid params", False),
+        ("session is already open in another process",) * 2 + (False,),
+        ("please sign in first",) * 2 + (False,),
+        ("database is locked",) * 2 + (False,),
+        ("failed to read the block of an entry",) * 2 + (True,),
+    ],
+)
+def test_a_session_is_given_up_for_the_same_refusal_twice_unless_it_may_pass(before, now, is_again):
+    assert is_refused_again(before, now) is is_again

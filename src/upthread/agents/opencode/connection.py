@@ -43,6 +43,12 @@ MAJOR_VERSION: Final = "1"
 BEGINS_WITHIN_S: Final = 5.0
 """An error before a prompt has begun is its own when it has not begun so long after."""
 
+IS_AT_WORK_WITHIN_S: Final = 15.0
+"""After so long without a word the server is asked whether it works at the prompt it has taken."""
+
+ACCEPTED: Final = 204
+NOT_AT_WORK: Final = "it took the prompt and does not work at it; its own log may say why"
+
 TOLD_WITHIN_S: Final = 5.0
 """A sub-agent in the background that stands still so long, and is not told as ended, has ended."""
 
@@ -187,6 +193,12 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             self._server.client.allowance.renew(TURN)
             if await self._prepare(prompt):
                 await self._send(prompt, text)
+                with anyio.move_on_after(IS_AT_WORK_WITHIN_S):
+                    await prompt.is_ended.wait()
+                is_silent = not (prompt.is_ended.is_set() or prompt.turn.messages)
+                if is_silent and not await self._is_at_work(session):
+                    prompt.running.error = ApiError(ACCEPTED, "", NOT_AT_WORK)
+                    prompt.is_ended.set()
                 await prompt.is_ended.wait()
 
         async def cancel() -> None:
@@ -204,6 +216,13 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             # However it ended: what is still said in them is no word of the next prompt's (A8).
             self._stale |= prompt.turn.messages.keys()
         return await self._concluded(prompt)
+
+    async def _is_at_work(self, session: UpstreamSessionId) -> bool:
+        """Whether the server says that it works at a session. One that is gone ends the prompt."""
+        with suppress(UpstreamError):
+            known = as_object(await self._server.get("/session/status"))
+            return text_at(known, session, "type") not in {"", "idle"}
+        return True
 
     def _new_prompt(self, session: UpstreamSessionId) -> _Prompt:
         def window(message: Mapping[str, Any]) -> int | None:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+import anyio
+
 from upthread.agents._json_lines import as_object, objects_at, text_at
 from upthread.agents.base import ListedSession
 from upthread.agents.opencode.parts import history
@@ -61,6 +63,14 @@ class Sessions:
         returned = text_at(answer, "id")
         if returned != session:
             raise self._server.opened_another(repr(returned), session)
+        place = text_at(answer, "directory")
+        # There it takes a prompt, and fails without a word (1.18.33).
+        if place and not await anyio.Path(place).is_dir():
+            raise UpstreamError(
+                f"the session {session} works in {place}, which is gone",
+                outcome=Outcome.WORKSPACE_CHANGED,
+                hint="put the directory back, or let the session be replaced",
+            )
 
     async def _confirmed(
         self, refused: RefusedByServerError, session: UpstreamSessionId

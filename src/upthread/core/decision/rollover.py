@@ -7,11 +7,13 @@ at most once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
 from upthread.core.lazy_dataclass import dataclass, replace
+from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 
@@ -200,3 +202,24 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
         row.duration_s_max is None or signs.duration_s < row.duration_s_max,
     )
     return all(conditions)
+
+
+_MAY_PASS: Final = regex(
+    r"\b(?:sign|log).?in|auth|credential|api.?key|quota|limit|credit|billing|busy|\block|in use"
+    r"|already open|open (?:in|else)|another process|overload|time.?out|timed out|tempor"
+    r"|unavailable|\b(?:re)?try|network|connect|socket|memory|space",
+    re.IGNORECASE,
+)
+"""What a refusal may speak of that a person or a moment mends: for it no session is given up."""
+
+_NUMBER: Final = regex(r"\d+")
+
+
+def is_refused_again(before: str, now: str) -> bool:
+    """Return whether two refusals of a session, which no code explains, are one and the same.
+
+    In the same words but for figures, and the words tell of nothing that may pass. What is told of
+    the one before may go on, for example with what the agent wrote to stderr.
+    """
+    is_same = _NUMBER.sub("", before).startswith(_NUMBER.sub("", now))
+    return is_same and not _MAY_PASS.search(now)

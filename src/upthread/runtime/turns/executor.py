@@ -201,10 +201,28 @@ class Driver:
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
         outcome = Outcome(error.outcome)
+        if live.is_refused_again(error):
+            await self._replace_refused(live, error)
+            return
         # Anything but a positive word that it is gone leaves the session as it is (ADR 67).
         if outcome not in LOST or live.link is None or not live.log.view.may_send:
             raise error
         await self._roll_over(live, outcome, str(error))
+
+    async def _replace_refused(self, live: LiveTurn, error: UpstreamError) -> None:
+        """Decide for a new session. The refused one ends when the agent has made another."""
+        assert live.link is not None
+        assert live.inputs is not None
+        live.inputs = replace(live.inputs, session_lost=Outcome.CORRUPTED)
+        failed = AttachFailed(
+            upstream_session_id=live.link.upstream_session_id,
+            outcome=Outcome.CORRUPTED,
+            detail=str(error),
+        )
+        await live.log.commit(failed, decided_again(live))
+        text = f"{error}; so it did the last time, so a new session is asked for"
+        about = {"agent": live.request.claim.agent, "detail": str(error)}
+        live.request.listener.notice(Notice(kind="refused_again", text=text, about=about))
 
     async def _roll_over(
         self, live: LiveTurn, outcome: Outcome, detail: str, *, writes: Sequence[Write] = ()

@@ -52,7 +52,11 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     if found.last is not None:
         last = done_in_words(found.last.decision, one_line(session or ""))
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
-        output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
+        ended = view.last_turn.ended if view.last_turn and not view.last_turn.attached else None
+        if ended is not None:  # nothing was resumed, whatever had been decided
+            output.line(f"  last  no session was opened{number}: {one_line(ended.detail)}")
+        else:
+            output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
         _write_grounds(output, found.last)
     write_cut_off(output, view, indent="        ")
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
