@@ -114,6 +114,16 @@ def is_assigned(value: bytes) -> bool:
     return is_chosen(value) and not _NAME.fullmatch(value)
 
 
+def is_given(value: bytes) -> bool:
+    """Return whether a value may be a secret where a command is told one: base64 has slashes."""
+    return is_assigned(value) or looks_random(value)
+
+
+def is_broken(value: bytes) -> bool:
+    """Return whether a value goes on in the next line: both parts look made by chance."""
+    return all(looks_random(part.strip(b"\\ \t\r")) for part in value.split(b"\n"))
+
+
 def is_a_pair(value: bytes) -> bool:
     """Return whether a value is the base64 of `user:password`."""
     try:
@@ -176,7 +186,7 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("url-password", r"\bjdbc:oracle:\w+:[^\s/:@\"'<>`]+/([^\s/@\"'<>`]+)@", is_real),
     (
         "url-password",
-        rf"(?i)[?&](?:{WORD}|pass|auth|sig|signature|key|code)=([^\s\"'&<>\\;)#]{{8,}})",
+        rf"(?i)[?&][\w.-]{{0,32}}(?:{WORD}|pass|auth|sig|signature|key|code)=([^\s\"'&<>\\;)#]{{8,}})",
         looks_random,
     ),
     (
@@ -199,7 +209,48 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("cookie", rf"{_COOKIES}[\w.-]+{_COOKIE}", looks_random),
     ("cookie", rf"{_COOKIES}(?:[^\n]*?;[ \t]*)??{_SESSION}{_COOKIE}", looks_random),
+    (
+        "cookie",
+        (
+            r"(?i)\b(?:jsessionid|phpsessid|asp\.net_sessionid|connect\.sid|laravel_session"
+            r"|_?session_?id|sessionid)=([^\s;,\"'&\\<>]{16,})"
+        ),
+        looks_random,
+    ),
     # Command lines
+    (
+        "flag-secret",
+        (
+            r"(?i)\b(?:config|configure|secrets?|env|variable)[ \t]+(?:set|add|put|create)"
+            rf"(?:[ \t]+-\S+)*[ \t]+{_QUOTE}?\S*(?:{WORD}|authtoken|_auth|pass)[\w-]*{_QUOTE}?"
+            rf"[ \t=]+{_QUOTE}?({_GIVEN})"
+        ),
+        is_given,
+    ),
+    (
+        "flag-secret",
+        (
+            r"(?i)\bsecrets?[ \t:]+(?:set|add|put|create|versions add)\b[^\n|;&]*[ \t](?:--body|-b"
+            rf"|--value|--secret-string|--data)(?:[ \t]+|=){_QUOTE}?({_GIVEN})"
+        ),
+        is_assigned,
+    ),
+    (
+        "flag-secret",
+        (
+            r"\bvault[ \t]+(?:kv[ \t]+(?:put|patch)|write|login)\b[^\n|;&]*[ \t][\w.-]+="
+            rf"{_QUOTE}?({_GIVEN})"
+        ),
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            r"(?i)\b(?:enter|type|retype|new|current|give)\b[^\n:]{0,60}(?:password|passphrase|pin|token)"
+            rf"[^\n:]{{0,60}}:[ \t]*({_BARE}){_END}"
+        ),
+        is_assigned,
+    ),
     (
         "cookie",
         rf"\bcurl[ \t][^\n|;]*(?:-b|--cookie)(?:[ \t]*|=){_QUOTE}?[\w.-]+{_COOKIE}",
@@ -337,7 +388,31 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         ),
         is_chosen,
     ),
+    (
+        "named-secret",
+        (
+            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?{_IS}\r?\n[ \t]*{_QUOTE}"
+            rf"([^\s\"'`\\]{{8,}}?){_QUOTE}"
+        ),
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?{_IS}{_QUOTE}?([A-Za-z0-9+/_~.=-]{{12,}}\\?\r?\n"
+            rf"[ \t]*[A-Za-z0-9+/_~.=-]{{8,}}){_END}"
+        ),
+        is_broken,
+    ),
     # Databases
+    (
+        "sql-password",
+        (
+            rf"(?i)\b(?:create|alter)[ \t]+(?:user|role|login)\b[^\n;]*\bpassword[ \t]*=?[ \t]*"
+            rf"{_TEXT}([^\n\"'`\\]{{4,}}){_TEXT}"
+        ),
+        is_set,
+    ),
     (
         "sql-password",
         rf"(?i)\bpassword[ \t]*=[ \t]*N{_TEXT}([^\n\"'`\\]{{4,}}){_TEXT}",
