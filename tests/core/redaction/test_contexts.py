@@ -142,3 +142,42 @@ def test_of_what_an_attacker_found_kept_nothing_is(text, secret):
 )
 def test_what_looks_like_these_and_holds_no_secret_stays(text):
     assert REDACTOR.redact(text) is text
+
+
+S = "q7Zt4WmK9xRb2LdV8nHcY3Pf"
+"""Made up, and random to whoever looks."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"GET /v1/items?access_token={S}&page=2",
+        f"GET /k?X-Amz-Date=20261127&X-Amz-Signature={S}",
+        f"JSESSIONID={S}",
+        f"users:\n- name: admin\n  user:\n    token: {S}",
+        f"npm config set //registry.corp.lan/:_authToken {S}",
+        f"aws configure set aws_secret_access_key J/{S}",
+        f"gh secret set TOKEN --body {S}",
+        f"vault kv put secret/app key={S}",
+        f'{{"password":\n    "{S}"}}',
+        f"API_KEY={S}\\\n{S}",
+        f"Enter passphrase for key: {S}",
+        f"ALTER ROLE app PASSWORD '{S}'",
+        f"|| SecretAccessKey | {S} ||",
+        f"api_key        {S}\nhost  x",
+        f'"db_password": {{ "sensitive": true, "value": "{S}" }}',
+        f"Unseal Key 1: {S}",
+        f"PresharedKey = {S}=",
+        f"$ pass show infra/router\n{S}",
+        f"127.0.0.1:6379> AUTH default {S}",
+        f"net use Z: \\\\files\\x /user:CORP\\svc {S} /persistent:no",
+        f'expect "assword:"\nsend "{S}\\r"',
+        f"username netops password 0 {S}",
+        f"app:{S}@tcp(mysql-1:3306)/billing",
+        f'DriverManager.getConnection("jdbc:x", "hr", "{S}")',
+        f"#HttpOnly_x\tFALSE\t/\tTRUE\t0\tPHPSESSID\t{S}",
+        f"Passwort: {S}",
+    ],
+)
+def test_a_secret_is_found_in_what_tools_and_people_write(text):
+    assert S not in Redactor(b"k" * 32).redact(text)

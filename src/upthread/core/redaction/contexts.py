@@ -144,10 +144,15 @@ def entropy_bits(value: bytes) -> float:
 
 
 WORD: Final = (
-    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?"
-    r"|(?:api|access|auth|private|secret|signing|encryption|master|account|service|client)[_.-]?key(?:-data)?)"
+    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|"
+    r"authtok|passwort|kennwort|senha"
+    r"|(?:api|app|access|auth|private|secret|signing|encryption|master|account|service|client|hmac|shared)"
+    r"[_.-]?key(?:-data)?)"
 )
-STRONG_WORD: Final = r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret)"
+STRONG_WORD: Final = (
+    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrasena|senha"
+    r"|mot de passe|wachtwoord)"
+)
 
 _STRONG: Final = rf"(?:{STRONG_WORD}|(?:\b|_)pass)"
 _NUMBERED: Final = r"(?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?"
@@ -186,7 +191,10 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("url-password", r"\bjdbc:oracle:\w+:[^\s/:@\"'<>`]+/([^\s/@\"'<>`]+)@", is_real),
     (
         "url-password",
-        rf"(?i)[?&][\w.-]{{0,32}}(?:{WORD}|pass|auth|sig|signature|key|code)=([^\s\"'&<>\\;)#]{{8,}})",
+        (
+            rf"(?i)[?&][\w.-]{{0,32}}(?:{WORD}|pass|auth|sig|signature|key|code)"
+            rf"=([^\s\"'&<>\\;)#]{{8,}})"
+        ),
         looks_random,
     ),
     (
@@ -246,7 +254,8 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            r"(?i)\b(?:enter|type|retype|new|current|give)\b[^\n:]{0,60}(?:password|passphrase|pin|token)"
+            r"(?i)\b(?:enter|type|retype|new|current|give)\b"
+            r"[^\n:]{0,60}(?:password|passphrase|pin|token)"
             rf"[^\n:]{{0,60}}:[ \t]*({_BARE}){_END}"
         ),
         is_assigned,
@@ -272,8 +281,8 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "curl-password",
         (
-            r"\bcurl[ \t\"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[ =]|[\"'], ?)?[\"']?"
-            r"[^\s:\"']+:([^\s\"'\\]{3,})"
+            r"\bcurl[ \t\"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[ =]|[\"'], ?)?\\*[\"']?"
+            r"[^\s:\"'\\]+:([^\s\"'\\]{3,})"
         ),
         is_real,
     ),
@@ -399,7 +408,8 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?{_IS}{_QUOTE}?([A-Za-z0-9+/_~.=-]{{12,}}\\?\r?\n"
+            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?{_IS}{_QUOTE}?("
+            rf"[A-Za-z0-9+/_~.=-]{{12,}}\\?\r?\n"
             rf"[ \t]*[A-Za-z0-9+/_~.=-]{{8,}}){_END}"
         ),
         is_broken,
@@ -466,6 +476,84 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         ),
         is_assigned,
     ),
+    # Tables, sessions and devices
+    (
+        "named-secret",
+        rf"(?i)(?:{WORD}|pass)[A-Za-z0-9_]{{0,16}}[ \t]*\|+[ \t]*`?({_BARE})`?[ \t]*(?:\||$)",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        rf"(?i)(?:^|[\n ])[\w.-]*(?:{WORD}|pass)[\w.-]*[ \t]{{2,}}({_BARE})[ \t]*(?:[\r\n]|$)",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            rf"(?i)(?:{WORD}|pass)[\w-]*{_QUOTE}[ \t]*:[ \t]*\{{[^{{}}]{{0,200}}"
+            rf"\bvalue{_QUOTE}[ \t]*:[ \t]*{_QUOTE}([^\s\"'\\]{{6,}})"
+        ),
+        is_given,
+    ),
+    (
+        "named-secret",
+        (
+            r"(?i)\b(?:unseal|recovery|root|master|backup)[ \t]+"
+            r"(?:key|token|code)s?[ \t]*[0-9]*[ \t]*:"
+            r"[ \t]*([^\s\"'\\]{16,})"
+        ),
+        looks_random,
+    ),
+    (
+        "named-secret",
+        rf"(?i)\bpre-?shared-?key{_QUOTE}?(?:{_IS}|[ \t]+){_QUOTE}?({_BARE}){_END}",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            r"(?i)\b(?:mnemonic|seed[ _-]?(?:phrase|words)?|recovery[ _-]phrase)"
+            rf"{_QUOTE}?{_IS}{_QUOTE}?((?:[a-z]{{3,8}}[ \t]+){{11,23}}[a-z]{{3,8}})"
+        ),
+        anything,
+    ),
+    ("flag-secret", rf"\bpass[ \t]+show[ \t][^\n]*\r?\n({_GIVEN})", is_chosen),
+    ("flag-secret", rf"[>\n][ \t]*AUTH[ \t]+(?:[\w.-]+[ \t]+)?({_BARE}){_END}", is_given),
+    ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*/user:\S+[ \t]+({_GIVEN})", is_assigned),
+    ("flag-secret", r"\boathtool\b[^\n|;]*[ \t]([A-Z2-7]{16,})", anything),
+    (
+        "flag-secret",
+        (
+            rf"\becho[ \t]+{_QUOTE}?([A-Za-z0-9+/]{{40,}}={{0,2}}){_QUOTE}?[ \t]*\|[ \t]*"
+            r"(?:openssl[ \t]+)?base64[ \t]+-(?:d|D|-decode)"
+        ),
+        anything,
+    ),
+    (
+        "flag-secret",
+        rf"(?i)assword[^\n]*\r?\n[^\n]*\bsend[ \t]+(?:--[ \t]+)?{_TEXT}([^\n\"]{{4,}}?)\\+[rn]",
+        is_set,
+    ),
+    ("device-secret", rf"(?i)\b(?:password|secret)[ \t]+[0-9][ \t]+({_GIVEN})", is_given),
+    ("device-secret", r"\bsnmp-server[ \t]+community[ \t]+(\S{6,})", is_given),
+    ("device-secret", r"\b(?:tacacs|radius)-server[ \t][^\n]*?key[ \t]+(\S{6,})", is_given),
+    ("url-password", r"\b[\w.-]+:([^\s@:\"'`/]{6,})@(?:tcp|unix)\(", is_real),
+    ("url-password", r"(?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)", looks_random),
+    (
+        "url-password",
+        rf"getConnection\([^;]{{0,300}},\s*{_TEXT}[^\n\"]*{_TEXT},\s*{_TEXT}([^\n\"\\]{{4,}}){_TEXT}",
+        is_set,
+    ),
+    (
+        "cookie",
+        r"\t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})",
+        looks_random,
+    ),
+    ("authorization", r"(?i)\bdigest[ \t][^\n]*\bresponse=\\*\"([0-9a-f]{32})", anything),
+    ("authorization", r"\bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})", anything),
+    ("google-oauth", r"\b(4/0A[A-Za-z0-9_-]{40,})", anything),
+    ("jenkins-secret", r"\{(AQAAABAAAA[A-Za-z0-9+/=]{20,})\}", anything),
+    ("bitcoin-key", r"\b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b", looks_random),
     # Registries, and keys as JSON has them
     ("registry-auth", r"\\*\"auth\\*\"[ \t]*:[ \t]*\\*\"([A-Za-z0-9+/]{8,}={0,2})", is_a_pair),
     (
