@@ -174,10 +174,11 @@ def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None,
 def _was_cut_off(done: RecordedEffect, turn: TurnView) -> bool:
     """Whether its turn stopped after it without an end, or its role was never told of the turn.
 
-    A sub-agent is not prompted again: what it did in a turn that was taken on counts whole.
+    A sub-agent is not prompted again. What a person settled in a turn that has ended is over.
     """
     is_before = done.effect.was_followed or done.conversation.parent_conversation_id is not None
-    return turn.was_left_open or turn.was_read_back or (turn.was_interrupted and is_before)
+    is_open = is_before and done.effect.settled is None
+    return turn.was_left_open or turn.was_read_back or (turn.was_interrupted and is_open)
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:
