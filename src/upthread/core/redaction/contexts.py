@@ -156,19 +156,19 @@ STRONG_WORD: Final = (
 
 _STRONG: Final = rf"(?:{STRONG_WORD}|(?:\b|_)pass)"
 _NUMBERED: Final = r"(?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?"
-_QUOTE: Final = r"(?:\\*[\"'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])"
-_TEXT: Final = r"\\*[\"']"
-_IS: Final = r"[ \t]{0,8}(?:=>|:=|[:=]|%3[aAdD])[ \t]{0,8}"
-_END: Final = r"(?:[\s;&\"'`\\<|)\]]|%26|%22|$)"
-_BARE: Final = r"[^\s\"'`\\(){}\[\]<>,;&|$%*][^\s\"'`\\(){}\[\]<>,;&|]{5,63}"
-_GIVEN: Final = r"[^\s\"'`\\|&;()<>\[\]{}$,-][^\s\"'`\\|&;()<>\[\]{},]{3,}"
+QUOTE: Final = r"(?:\\*[\"'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])"
+TEXT: Final = r"\\*[\"']"
+IS: Final = r"[ \t]{0,8}(?:=>|:=|[:=]|%3[aAdD])[ \t]{0,8}"
+END: Final = r"(?:[\s;&\"'`\\<|)\]]|%26|%22|$)"
+BARE: Final = r"[^\s\"'`\\(){}\[\]<>,;&|$%*][^\s\"'`\\(){}\[\]<>,;&|]{5,63}"
+GIVEN: Final = r"[^\s\"'`\\|&;()<>\[\]{}$,-][^\s\"'`\\|&;()<>\[\]{},]{3,}"
 _NEXT: Final = r"(?:[ \t]*,?[ \t]*|,?[ \t]*(?:\r?\n|\\+n)(?:[^\n]*[^\nA-Za-z0-9])?)"
 """To the next member of an object: on the line, or on the next one behind whatever gutter."""
 
-_COOKIES: Final = rf"(?i)\bcookie(?:{_QUOTE}[ \t]*,|{_QUOTE}?[ \t]*[:=])[ \t]*\[?{_QUOTE}?"
+_COOKIES: Final = rf"(?i)\bcookie(?:{QUOTE}[ \t]*,|{QUOTE}?[ \t]*[:=])[ \t]*\[?{QUOTE}?"
 _SESSION: Final = r"[\w.-]*(?:sess|sid|auth|token|jwt|login|remember|identity)[\w.-]*"
 _COOKIE: Final = r"=([^\s;,\"'\\<>\[\]{}()$|]{16,})"
-_LAST_WORD: Final = rf"(?:(?:[^\n\\]|\\{{1,8}}t)*[ \t])({_BARE})[ \t]*(?:[\r\n\\\"'<`]|$)"
+_LAST_WORD: Final = rf"(?:(?:[^\n\\]|\\{{1,8}}t)*[ \t])({BARE})[ \t]*(?:[\r\n\\\"'<`]|$)"
 """What stands last on a line, whatever gutter is before it."""
 
 _ENVIRONMENT: Final = (
@@ -230,8 +230,8 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         "flag-secret",
         (
             r"(?i)\b(?:config|configure|secrets?|env|variable)[ \t]+(?:set|add|put|create)"
-            rf"(?:[ \t]+-\S+)*[ \t]+{_QUOTE}?\S*(?:{WORD}|authtoken|_auth|pass)[\w-]*{_QUOTE}?"
-            rf"[ \t=]+{_QUOTE}?({_GIVEN})"
+            rf"(?:[ \t]+-\S+)*[ \t]+{QUOTE}?\S*(?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?"
+            rf"[ \t=]+{QUOTE}?({GIVEN})"
         ),
         is_given,
     ),
@@ -239,7 +239,7 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         "flag-secret",
         (
             r"(?i)\bsecrets?[ \t:]+(?:set|add|put|create|versions add)\b[^\n|;&]*[ \t](?:--body|-b"
-            rf"|--value|--secret-string|--data)(?:[ \t]+|=){_QUOTE}?({_GIVEN})"
+            rf"|--value|--secret-string|--data)(?:[ \t]+|=){QUOTE}?({GIVEN})"
         ),
         is_assigned,
     ),
@@ -247,7 +247,7 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         "flag-secret",
         (
             r"\bvault[ \t]+(?:kv[ \t]+(?:put|patch)|write|login)\b[^\n|;&]*[ \t][\w.-]+="
-            rf"{_QUOTE}?({_GIVEN})"
+            rf"{QUOTE}?({GIVEN})"
         ),
         looks_random,
     ),
@@ -256,26 +256,26 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         (
             r"(?i)\b(?:enter|type|retype|new|current|give)\b"
             r"[^\n:]{0,60}(?:password|passphrase|pin|token)"
-            rf"[^\n:]{{0,60}}:[ \t]*({_BARE}){_END}"
+            rf"[^\n:]{{0,60}}:[ \t]*({BARE}){END}"
         ),
         is_assigned,
     ),
     (
         "cookie",
-        rf"\bcurl[ \t][^\n|;]*(?:-b|--cookie)(?:[ \t]*|=){_QUOTE}?[\w.-]+{_COOKIE}",
+        rf"\bcurl[ \t][^\n|;]*(?:-b|--cookie)(?:[ \t]*|=){QUOTE}?[\w.-]+{_COOKIE}",
         looks_random,
     ),
     (
         "flag-secret",
         (
             r"\brabbitmqctl\b[^\n|;&]*[ \t](?:add_user|change_password|authenticate_user)[ \t]+"
-            rf"[^\s-]\S*[ \t]+{_QUOTE}?({_GIVEN})"
+            rf"[^\s-]\S*[ \t]+{QUOTE}?({GIVEN})"
         ),
         is_set,
     ),
     (
         "flag-secret",
-        rf"(?i)\bnet1?(?:\.exe)?[ \t]+user[ \t]+[^\s/]\S*[ \t]+{_QUOTE}?({_GIVEN})",
+        rf"(?i)\bnet1?(?:\.exe)?[ \t]+user[ \t]+[^\s/]\S*[ \t]+{QUOTE}?({GIVEN})",
         is_assigned,
     ),
     (
@@ -286,73 +286,73 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         ),
         is_real,
     ),
-    ("flag-secret", rf"(?i){_FLAG}={_QUOTE}?({_GIVEN})", is_set),
+    ("flag-secret", rf"(?i){_FLAG}={QUOTE}?({GIVEN})", is_set),
     (
         "flag-secret",
-        rf"(?i){_FLAG}(?:[ \t]+{_QUOTE}?|{_QUOTE}{_NEXT}{_QUOTE})({_GIVEN})",
+        rf"(?i){_FLAG}(?:[ \t]+{QUOTE}?|{QUOTE}{_NEXT}{QUOTE})({GIVEN})",
         is_assigned,
     ),
     (
         "flag-secret",
-        rf"{_SHORT_FLAGS}\b[^\n|;&]*[ \t](?:-p|-w|-P|-pw|-a|-N)[ \t]+{_QUOTE}?({_GIVEN})",
+        rf"{_SHORT_FLAGS}\b[^\n|;&]*[ \t](?:-p|-w|-P|-pw|-a|-N)[ \t]+{QUOTE}?({GIVEN})",
         is_assigned,
     ),
     (
         "flag-secret",
-        rf"\b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t\"']-p{_QUOTE}?({_GIVEN})",
+        rf"\b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t\"']-p{QUOTE}?({GIVEN})",
         is_real,
     ),
-    ("flag-secret", rf"\bsmbclient\b[^\n|;&]*-U[ \t]*{_QUOTE}?[^\s%]+%({_GIVEN})", is_real),
-    ("flag-secret", rf"-pass(?:in|out)?[ \t]+{_QUOTE}?pass:({_GIVEN})", is_real),
+    ("flag-secret", rf"\bsmbclient\b[^\n|;&]*-U[ \t]*{QUOTE}?[^\s%]+%({GIVEN})", is_real),
+    ("flag-secret", rf"-pass(?:in|out)?[ \t]+{QUOTE}?pass:({GIVEN})", is_real),
     (
         "flag-secret",
-        rf"\bhtpasswd[ \t]+-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+{_QUOTE}?({_GIVEN})",
+        rf"\bhtpasswd[ \t]+-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+{QUOTE}?({GIVEN})",
         is_real,
     ),
     (
         "flag-secret",
-        rf"\bhtpasswd[ \t]+-[a-zA-Z]*nb[a-zA-Z]*[ \t]+\S+[ \t]+{_QUOTE}?({_GIVEN})",
+        rf"\bhtpasswd[ \t]+-[a-zA-Z]*nb[a-zA-Z]*[ \t]+\S+[ \t]+{QUOTE}?({GIVEN})",
         is_real,
     ),
-    ("named-secret", rf"\b(?:requirepass|masterauth)[ \t]+{_QUOTE}?({_BARE}){_END}", is_real),
+    ("named-secret", rf"\b(?:requirepass|masterauth)[ \t]+{QUOTE}?({BARE}){END}", is_real),
     (
         "flag-secret",
         (
-            rf"\becho[ \t]+(?:-n[ \t]+)?{_QUOTE}?(?:[\w.-]+:)?({_GIVEN}){_QUOTE}?[ \t]*\|[ \t]*"
+            rf"\becho[ \t]+(?:-n[ \t]+)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}){QUOTE}?[ \t]*\|[ \t]*"
             r"(?:sudo[ \t]+-S|[^\n|]*--(?:password-stdin|with-token|stdin)|(?:sudo[ \t]+)?chpasswd)"
         ),
         is_real,
     ),
     ("netrc-password", rf"(?i)\blogin[ \t]+\S+{_NEXT}password[ \t]+([^\s\"'\\,]+)", is_real),
     # Environments
-    ("env-secret", rf"{_ENVIRONMENT}=({_BARE}){_END}", is_real),
+    ("env-secret", rf"{_ENVIRONMENT}=({BARE}){END}", is_real),
     ("env-secret", rf"{_ENVIRONMENT}=[\"']([^\n\"'\\{{}}<>]{{6,}})[\"']", is_set),
     ("env-secret", rf"{_ENVIRONMENT}=\\+[\"']([^\n\"'\\{{}}<>]{{6,}})\\+[\"']", is_set),
     (
         "env-secret",
-        rf"\b(?:ENV|setx|setenv|set -g?x)[ \t]+{_ENVIRONMENT}[ \t]+{_QUOTE}?({_BARE}){_END}",
+        rf"\b(?:ENV|setx|setenv|set -g?x)[ \t]+{_ENVIRONMENT}[ \t]+{QUOTE}?({BARE}){END}",
         is_real,
     ),
     # Configuration and source code
     (
         "named-secret",
-        rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?\]?{_IS}{_QUOTE}([^\s\"'`\\]{{8,}}?){_QUOTE}",
+        rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{QUOTE}?\]?{IS}{QUOTE}([^\s\"'`\\]{{8,}}?){QUOTE}",
         looks_random,
     ),
     (
         "named-secret",
-        rf"(?i){_STRONG}{_NUMBERED}{_QUOTE}?\]?{_IS}{_QUOTE}([^\s\"'`\\/(){{}}]{{6,64}}?){_QUOTE}",
+        rf"(?i){_STRONG}{_NUMBERED}{QUOTE}?\]?{IS}{QUOTE}([^\s\"'`\\/(){{}}]{{6,64}}?){QUOTE}",
         is_chosen,
     ),
     (
         "named-secret",
-        rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_IS}([A-Za-z0-9+/_~.=-]{{16,}})(?:[\s,;&\"'`<\\$\])}}|]|$)",
+        rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{IS}([A-Za-z0-9+/_~.=-]{{16,}})(?:[\s,;&\"'`<\\$\])}}|]|$)",
         looks_random,
     ),
-    ("named-secret", rf"(?i){_STRONG}{_NUMBERED}{_QUOTE}?\]?{_IS}({_BARE}){_END}", is_assigned),
+    ("named-secret", rf"(?i){_STRONG}{_NUMBERED}{QUOTE}?\]?{IS}({BARE}){END}", is_assigned),
     (
         "named-secret",
-        rf"(?i){_STRONG}{_QUOTE}[ \t]*,[ \t]*{_QUOTE}([^\s\"'`\\/(){{}}]{{6,64}}?){_QUOTE}",
+        rf"(?i){_STRONG}{QUOTE}[ \t]*,[ \t]*{QUOTE}([^\s\"'`\\/(){{}}]{{6,64}}?){QUOTE}",
         is_assigned,
     ),
     (
@@ -366,51 +366,51 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            rf"(?i)\b(?:name|key){_QUOTE}?[ \t]*[:=][ \t]*{_QUOTE}?[\w.-]*(?:{WORD}|pass){_QUOTE}?"
-            rf"{_NEXT}{_QUOTE}?value{_QUOTE}?[ \t]*[:=][ \t]*{_QUOTE}?({_BARE}){_END}"
+            rf"(?i)\b(?:name|key){QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w.-]*(?:{WORD}|pass){QUOTE}?"
+            rf"{_NEXT}{QUOTE}?value{QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?({BARE}){END}"
         ),
         is_assigned,
     ),
     (
         "named-secret",
         (
-            rf"(?i){_STRONG}{_NUMBERED}{_QUOTE}?[ \t]*:[ \t]*[|>][+-]?[ \t]*"
+            rf"(?i){_STRONG}{_NUMBERED}{QUOTE}?[ \t]*:[ \t]*[|>][+-]?[ \t]*"
             rf"(?:\r?\n|(?:\\{{1,8}}r)?\\{{1,8}}n|<br>){_LAST_WORD}"
         ),
         is_assigned,
     ),
     (
         "named-secret",
-        rf"(?i)\b(?:wpa[_-])?psk{_QUOTE}?[ \t]*[:=][ \t]*{_TEXT}([^\n\"'\\{{}}<>]{{8,63}}){_TEXT}",
+        rf"(?i)\b(?:wpa[_-])?psk{QUOTE}?[ \t]*[:=][ \t]*{TEXT}([^\n\"'\\{{}}<>]{{8,63}}){TEXT}",
         is_set,
     ),
     (
         "named-secret",
-        rf"(?i)\b(?:(?:wpa[_-])?psk[ \t]*[:=]|wpa-psk[ \t])[ \t]*({_BARE}){_END}",
+        rf"(?i)\b(?:(?:wpa[_-])?psk[ \t]*[:=]|wpa-psk[ \t])[ \t]*({BARE}){END}",
         is_assigned,
     ),
     (
         "named-secret",
         (
-            rf"(?:\bauth{_QUOTE}?[ \t]*[:=][ \t]*|BasicAuth)[(\[][ \t]*{_TEXT}[^\n\"'\\]+{_TEXT}"
-            rf"[ \t]*,[ \t]*{_TEXT}([^\s\"'\\{{}}<>]{{6,64}}){_TEXT}[ \t]*[)\]]"
+            rf"(?:\bauth{QUOTE}?[ \t]*[:=][ \t]*|BasicAuth)[(\[][ \t]*{TEXT}[^\n\"'\\]+{TEXT}"
+            rf"[ \t]*,[ \t]*{TEXT}([^\s\"'\\{{}}<>]{{6,64}}){TEXT}[ \t]*[)\]]"
         ),
         is_chosen,
     ),
     (
         "named-secret",
         (
-            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?{_IS}\r?\n[ \t]*{_QUOTE}"
-            rf"([^\s\"'`\\]{{8,}}?){_QUOTE}"
+            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{QUOTE}?{IS}\r?\n[ \t]*{QUOTE}"
+            rf"([^\s\"'`\\]{{8,}}?){QUOTE}"
         ),
         looks_random,
     ),
     (
         "named-secret",
         (
-            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{_QUOTE}?{_IS}{_QUOTE}?("
+            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{QUOTE}?{IS}{QUOTE}?("
             rf"[A-Za-z0-9+/_~.=-]{{12,}}\\?\r?\n"
-            rf"[ \t]*[A-Za-z0-9+/_~.=-]{{8,}}){_END}"
+            rf"[ \t]*[A-Za-z0-9+/_~.=-]{{8,}}){END}"
         ),
         is_broken,
     ),
@@ -419,31 +419,31 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         "sql-password",
         (
             rf"(?i)\b(?:create|alter)[ \t]+(?:user|role|login)\b[^\n;]*\bpassword[ \t]*=?[ \t]*"
-            rf"{_TEXT}([^\n\"'`\\]{{4,}}){_TEXT}"
+            rf"{TEXT}([^\n\"'`\\]{{4,}}){TEXT}"
         ),
         is_set,
     ),
     (
         "sql-password",
-        rf"(?i)\bpassword[ \t]*=[ \t]*N{_TEXT}([^\n\"'`\\]{{4,}}){_TEXT}",
+        rf"(?i)\bpassword[ \t]*=[ \t]*N{TEXT}([^\n\"'`\\]{{4,}}){TEXT}",
         is_set,
     ),
     (
         "sql-password",
         (
             rf"(?i)\b(?:create|alter|grant|set)\b[^\n;]*[ \t]identified[^\n;]*[ \t](?:by|as)[ \t]+"
-            rf"{_TEXT}([^\n\"'`\\]{{4,}}){_TEXT}"
+            rf"{TEXT}([^\n\"'`\\]{{4,}}){TEXT}"
         ),
         is_real,
     ),
     (
         "sql-password",
-        rf"(?i)\bidentified[ \t]+by[ \t]+{_TEXT}([^\s\"'`\\]{{4,}}){_TEXT}",
+        rf"(?i)\bidentified[ \t]+by[ \t]+{TEXT}([^\s\"'`\\]{{4,}}){TEXT}",
         is_assigned,
     ),
     (
         "sql-password",
-        rf"(?i)\bpassword[ \t]*[ \t(][ \t]*{_TEXT}([^\s\"'`\\]{{4,}}){_TEXT}",
+        rf"(?i)\bpassword[ \t]*[ \t(][ \t]*{TEXT}([^\s\"'`\\]{{4,}}){TEXT}",
         is_assigned,
     ),
     (
@@ -463,7 +463,7 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            rf"(?i)(?:{WORD}|pass){_QUOTE}?(?:[ \t][^<>\n]*)?(?:>|&gt;)"
+            rf"(?i)(?:{WORD}|pass){QUOTE}?(?:[ \t][^<>\n]*)?(?:>|&gt;)"
             r"[ \t]*([^<>\s&]{6,})[ \t]*(?:</|&lt;/)"
         ),
         is_assigned,
@@ -471,94 +471,16 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            rf"(?i)(?:name|key|id|type)={_QUOTE}[\w.:-]*(?:{WORD}|pass){_QUOTE}[^<>\n]*[ \t]value="
-            rf"{_QUOTE}([^\"'<>\s\\&]{{6,}})"
+            rf"(?i)(?:name|key|id|type)={QUOTE}[\w.:-]*(?:{WORD}|pass){QUOTE}[^<>\n]*[ \t]value="
+            rf"{QUOTE}([^\"'<>\s\\&]{{6,}})"
         ),
         is_assigned,
     ),
-    # Tables, sessions and devices
-    (
-        "named-secret",
-        rf"(?i)(?:{WORD}|pass)[A-Za-z0-9_]{{0,16}}[ \t]*\|+[ \t]*`?({_BARE})`?[ \t]*(?:\||$)",
-        looks_random,
-    ),
-    (
-        "named-secret",
-        rf"(?i)(?:^|[\n ])[\w.-]*(?:{WORD}|pass)[\w.-]*[ \t]{{2,}}({_BARE})[ \t]*(?:[\r\n]|$)",
-        looks_random,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?i)(?:{WORD}|pass)[\w-]*{_QUOTE}[ \t]*:[ \t]*\{{[^{{}}]{{0,200}}"
-            rf"\bvalue{_QUOTE}[ \t]*:[ \t]*{_QUOTE}([^\s\"'\\]{{6,}})"
-        ),
-        is_given,
-    ),
-    (
-        "named-secret",
-        (
-            r"(?i)\b(?:unseal|recovery|root|master|backup)[ \t]+"
-            r"(?:key|token|code)s?[ \t]*[0-9]*[ \t]*:"
-            r"[ \t]*([^\s\"'\\]{16,})"
-        ),
-        looks_random,
-    ),
-    (
-        "named-secret",
-        rf"(?i)\bpre-?shared-?key{_QUOTE}?(?:{_IS}|[ \t]+){_QUOTE}?({_BARE}){_END}",
-        looks_random,
-    ),
-    (
-        "named-secret",
-        (
-            r"(?i)\b(?:mnemonic|seed[ _-]?(?:phrase|words)?|recovery[ _-]phrase)"
-            rf"{_QUOTE}?{_IS}{_QUOTE}?((?:[a-z]{{3,8}}[ \t]+){{11,23}}[a-z]{{3,8}})"
-        ),
-        anything,
-    ),
-    ("flag-secret", rf"\bpass[ \t]+show[ \t][^\n]*\r?\n({_GIVEN})", is_chosen),
-    ("flag-secret", rf"[>\n][ \t]*AUTH[ \t]+(?:[\w.-]+[ \t]+)?({_BARE}){_END}", is_given),
-    ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*/user:\S+[ \t]+({_GIVEN})", is_assigned),
-    ("flag-secret", r"\boathtool\b[^\n|;]*[ \t]([A-Z2-7]{16,})", anything),
-    (
-        "flag-secret",
-        (
-            rf"\becho[ \t]+{_QUOTE}?([A-Za-z0-9+/]{{40,}}={{0,2}}){_QUOTE}?[ \t]*\|[ \t]*"
-            r"(?:openssl[ \t]+)?base64[ \t]+-(?:d|D|-decode)"
-        ),
-        anything,
-    ),
-    (
-        "flag-secret",
-        rf"(?i)assword[^\n]*\r?\n[^\n]*\bsend[ \t]+(?:--[ \t]+)?{_TEXT}([^\n\"]{{4,}}?)\\+[rn]",
-        is_set,
-    ),
-    ("device-secret", rf"(?i)\b(?:password|secret)[ \t]+[0-9][ \t]+({_GIVEN})", is_given),
-    ("device-secret", r"\bsnmp-server[ \t]+community[ \t]+(\S{6,})", is_given),
-    ("device-secret", r"\b(?:tacacs|radius)-server[ \t][^\n]*?key[ \t]+(\S{6,})", is_given),
-    ("url-password", r"\b[\w.-]+:([^\s@:\"'`/]{6,})@(?:tcp|unix)\(", is_real),
-    ("url-password", r"(?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)", looks_random),
-    (
-        "url-password",
-        rf"getConnection\([^;]{{0,300}},\s*{_TEXT}[^\n\"]*{_TEXT},\s*{_TEXT}([^\n\"\\]{{4,}}){_TEXT}",
-        is_set,
-    ),
-    (
-        "cookie",
-        r"\t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})",
-        looks_random,
-    ),
-    ("authorization", r"(?i)\bdigest[ \t][^\n]*\bresponse=\\*\"([0-9a-f]{32})", anything),
-    ("authorization", r"\bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})", anything),
-    ("google-oauth", r"\b(4/0A[A-Za-z0-9_-]{40,})", anything),
-    ("jenkins-secret", r"\{(AQAAABAAAA[A-Za-z0-9+/=]{20,})\}", anything),
-    ("bitcoin-key", r"\b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b", looks_random),
     # Registries, and keys as JSON has them
     ("registry-auth", r"\\*\"auth\\*\"[ \t]*:[ \t]*\\*\"([A-Za-z0-9+/]{8,}={0,2})", is_a_pair),
     (
         "registry-auth",
-        rf"(?:^|[^A-Za-z0-9])_(?:auth(?:Token)?|password)[ \t]*=[ \t]*{_QUOTE}?({_BARE}){_END}",
+        rf"(?:^|[^A-Za-z0-9])_(?:auth(?:Token)?|password)[ \t]*=[ \t]*{QUOTE}?({BARE}){END}",
         looks_random,
     ),
     ("private-key", r"\\*\"d\\*\"[ \t]*:[ \t]*\\*\"([A-Za-z0-9_-]{40,})", looks_random),

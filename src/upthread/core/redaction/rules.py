@@ -16,6 +16,7 @@ from msgspec import Struct
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD, anything, is_no_example
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
+from upthread.core.redaction.printed import PRINTED
 from upthread.errors import ConfigError
 
 FORMS: Final[tuple[tuple[str, str], ...]] = (
@@ -245,7 +246,10 @@ RULES: Final[tuple[Rule, ...]] = (
     *(Rule(family=family, pattern=painted(form), check=is_no_example) for family, form in FORMS),
     Rule(family="private-key", pattern=KEY_BLOCK, check=anything, find=key_blocks),
     Rule(family="private-key", pattern=KEY_BODY, check=anything, find=key_middles),
-    *(Rule(family=family, pattern=painted(form), check=check) for family, form, check in CONTEXTS),
+    *(
+        Rule(family=family, pattern=painted(form), check=check)
+        for family, form, check in (*CONTEXTS, *PRINTED)
+    ),
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""
 

@@ -194,9 +194,8 @@ def must_hold_back(
         and words == _words(each.will_happen)
         for each in known
     )
-    if is_allowed or (is_repeatable and not asked):
-        return None
-    return next(iter(held(holding)), None)
+    is_free = is_allowed or (is_repeatable and not asked)
+    return None if is_free else next(iter(held(holding)), None)
 
 
 def held(effects: Iterable[Effect]) -> tuple[Effect, ...]:

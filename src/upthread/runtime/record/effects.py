@@ -176,9 +176,9 @@ def _was_cut_off(done: RecordedEffect, turn: TurnView) -> bool:
 
     A sub-agent is not prompted again. What a person settled in a turn that has ended is over.
     """
-    is_before = done.effect.was_followed or done.conversation.parent_conversation_id is not None
-    is_open = is_before and done.effect.settled is None
-    return turn.was_left_open or turn.was_read_back or (turn.was_interrupted and is_open)
+    is_before = done.effect.was_followed or done.conversation.parent_conversation_id
+    is_open = turn.was_interrupted and is_before and not done.effect.settled
+    return turn.was_left_open or turn.was_read_back or bool(is_open)
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:

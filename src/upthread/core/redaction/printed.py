@@ -1,0 +1,106 @@
+"""Secrets as tools and devices print them: in tables, sessions, listings and recordings.
+
+Rows as in contexts.py, by whose words and judges these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from upthread.core.redaction.contexts import (
+    BARE,
+    END,
+    GIVEN,
+    IS,
+    QUOTE,
+    TEXT,
+    WORD,
+    anything,
+    is_assigned,
+    is_chosen,
+    is_given,
+    is_real,
+    is_set,
+    looks_random,
+)
+
+PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
+    (
+        "named-secret",
+        rf"(?i)(?:{WORD}|pass)[A-Za-z0-9_]{{0,16}}[ \t]*\|+[ \t]*`?({BARE})`?[ \t]*(?:\||$)",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        rf"(?i)(?:^|[\n ])[\w.-]*(?:{WORD}|pass)[\w.-]*[ \t]{{2,}}({BARE})[ \t]*(?:[\r\n]|$)",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            rf"(?i)(?:{WORD}|pass)[\w-]*{QUOTE}[ \t]*:[ \t]*\{{[^{{}}]{{0,200}}"
+            rf"\bvalue{QUOTE}[ \t]*:[ \t]*{QUOTE}([^\s\"'\\]{{6,}})"
+        ),
+        is_given,
+    ),
+    (
+        "named-secret",
+        (
+            r"(?i)\b(?:unseal|recovery|root|master|backup)[ \t]+"
+            r"(?:key|token|code)s?[ \t]*[0-9]*[ \t]*:"
+            r"[ \t]*([^\s\"'\\]{16,})"
+        ),
+        looks_random,
+    ),
+    (
+        "named-secret",
+        rf"(?i)\bpre-?shared-?key{QUOTE}?(?:{IS}|[ \t]+){QUOTE}?({BARE}){END}",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            r"(?i)\b(?:mnemonic|seed[ _-]?(?:phrase|words)?|recovery[ _-]phrase)"
+            rf"{QUOTE}?{IS}{QUOTE}?((?:[a-z]{{3,8}}[ \t]+){{11,23}}[a-z]{{3,8}})"
+        ),
+        anything,
+    ),
+    ("flag-secret", rf"\bpass[ \t]+show[ \t][^\n]*\r?\n({GIVEN})", is_chosen),
+    ("flag-secret", rf"[>\n][ \t]*AUTH[ \t]+(?:[\w.-]+[ \t]+)?({BARE}){END}", is_given),
+    ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*/user:\S+[ \t]+({GIVEN})", is_assigned),
+    ("flag-secret", r"\boathtool\b[^\n|;]*[ \t]([A-Z2-7]{16,})", anything),
+    (
+        "flag-secret",
+        (
+            rf"\becho[ \t]+{QUOTE}?([A-Za-z0-9+/]{{40,}}={{0,2}}){QUOTE}?[ \t]*\|[ \t]*"
+            r"(?:openssl[ \t]+)?base64[ \t]+-(?:d|D|-decode)"
+        ),
+        anything,
+    ),
+    (
+        "flag-secret",
+        rf"(?i)assword[^\n]*\r?\n[^\n]*\bsend[ \t]+(?:--[ \t]+)?{TEXT}([^\n\"]{{4,}}?)\\+[rn]",
+        is_set,
+    ),
+    ("device-secret", rf"(?i)\b(?:password|secret)[ \t]+[0-9][ \t]+({GIVEN})", is_given),
+    ("device-secret", r"\bsnmp-server[ \t]+community[ \t]+(\S{6,})", is_given),
+    ("device-secret", r"\b(?:tacacs|radius)-server[ \t][^\n]*?key[ \t]+(\S{6,})", is_given),
+    ("url-password", r"\b[\w.-]+:([^\s@:\"'`/]{6,})@(?:tcp|unix)\(", is_real),
+    ("url-password", r"(?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)", looks_random),
+    (
+        "url-password",
+        rf"getConnection\([^;]{{0,300}},\s*{TEXT}[^\n\"]*{TEXT},\s*{TEXT}([^\n\"\\]{{4,}}){TEXT}",
+        is_set,
+    ),
+    (
+        "cookie",
+        r"\t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})",
+        looks_random,
+    ),
+    ("authorization", r"(?i)\bdigest[ \t][^\n]*\bresponse=\\*\"([0-9a-f]{32})", anything),
+    ("authorization", r"\bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})", anything),
+    ("google-oauth", r"\b(4/0A[A-Za-z0-9_-]{40,})", anything),
+    ("jenkins-secret", r"\{(AQAAABAAAA[A-Za-z0-9+/=]{20,})\}", anything),
+    ("bitcoin-key", r"\b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b", looks_random),
+)
