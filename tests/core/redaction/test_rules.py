@@ -13,8 +13,8 @@ from tests.support.secret_corpus import sample_of
 from tests.support.secret_corpus.tokens import TOKENS
 
 from upthread.core.redaction.contexts import CONTEXTS
-from upthread.core.redaction.printed import PRINTED
 from upthread.core.redaction.expressions import Expression
+from upthread.core.redaction.printed import PRINTED
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import FORMS, RULES, painted, rules_of
 from upthread.errors import ConfigError
