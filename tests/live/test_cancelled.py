@@ -34,7 +34,7 @@ def stop(running: subprocess.Popen[str], number: int) -> None:
     [
         pytest.param("claude-code", signal.SIGINT),
         pytest.param("codex", signal.SIGTERM, marks=EXTENDED),
-        pytest.param("opencode", signal.SIGHUP, marks=EXTENDED),
+        pytest.param("opencode", signal.SIGHUP, marks=SOAK),
         *(pytest.param(name, each, marks=SOAK) for name in NAMES for each in SIGNALS),
     ],
 )

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 SPECIFICATION = "# Export\n\n- R{}: write `export.txt`\n"
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=["claude-code", "codex"]))
+@pytest.mark.parametrize("name", spread(AGENTS, first=["claude-code", "codex"], extended=0))
 def test_a_role_is_resumed_and_after_its_session_was_lost_its_history_is_replayed(
     name, shell, model
 ):

@@ -37,9 +37,7 @@ HOSTILE = (
 )
 PAIRWISE = {
     ("codex", "python_module"),
-    ("codex", "embedded_partial_clone"),
     ("claude-code", "ssh_command"),
-    ("opencode", "python_module"),
 }
 
 

@@ -27,7 +27,6 @@ FIRST = {"claude-code-acp": {"deleted"}, "codex-acp": {"sub_agent"}}
 LATER = {
     "claude-code": {"killed_in_tool_call", "killed_in_sub_agent", "cancelled", "rate_limit"},
     "codex": {"killed_in_tool_call", "sub_agent", "cancelled", "unknown_id", "second_writer"},
-    "opencode": {"killed_in_tool_call"},
 }
 """The cases of each way that `make test-all` adds to those of `make test`."""
 

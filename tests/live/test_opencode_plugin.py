@@ -112,12 +112,11 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
 FAILS = "[[FAIL 400 no]]"
 
 
-@EXTENDED
 @pytest.mark.parametrize(
     "prompts",
     [
-        ("Remember KIWI-43.", f"Fail.\n\n{FAILS}", "What was it?"),
-        (f"Remember KIWI-43.\n\n{FAILS}", "What was it?"),
+        pytest.param(("Remember KIWI-43.", f"Fail.\n\n{FAILS}", "What was it?"), marks=SOAK),
+        pytest.param((f"Remember KIWI-43.\n\n{FAILS}", "What was it?"), marks=EXTENDED),
     ],
     ids=["later", "at once"],
 )

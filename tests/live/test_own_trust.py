@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.live.agents import ADDRESS, AGENTS, CODEX, shell_of
 from tests.live.codex import codex_environment
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -37,7 +37,7 @@ def said_by_the_person(home: Path) -> dict[str, str]:
         ("codex", "workspace-write"),
         pytest.param("codex", "danger-full-access", marks=EXTENDED),
         pytest.param("claude-code", "", marks=EXTENDED),
-        pytest.param("opencode", "", marks=EXTENDED),
+        pytest.param("opencode", "", marks=SOAK),
     ],
 )
 def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
@@ -74,7 +74,7 @@ def trusting_in_claude(shell, project: str) -> None:
     (shell.home / ".claude.json").write_text(json.dumps(state))
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", spread(HELD))
 def test_what_a_clone_has_an_agent_run_it_runs_once_its_person_trusts_it(
     name: str, tmp_path: Path, model: RehearsalModel, request
 ) -> None:
@@ -115,6 +115,7 @@ def test_what_its_person_trusts_in_claude_code_needs_no_other_word(
     assert not any(line.get("kind") == "not_trusted" for line in lines)
 
 
+@EXTENDED
 def test_an_agent_that_opencode_cannot_have_is_named_with_the_cure_and_by_doctor(
     tmp_path: Path, model: RehearsalModel, request
 ) -> None:

@@ -136,7 +136,6 @@ PAIRS = [(name, file) for name in WAYS for file in FILES if name != "claude-code
 PAIRWISE = [
     ("claude-code", "opencode"),
     ("claude-code, asking", "claude-code"),
-    ("opencode", "claude-code"),
     ("codex", "codex"),
     ("codex, asking", "opencode"),
 ]

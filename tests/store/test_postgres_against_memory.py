@@ -25,7 +25,7 @@ class PostgresAgainstMemory(SqliteAgainstMemory):
 class TestPostgresAgainstMemory(PostgresAgainstMemory.TestCase):
     """The short version."""
 
-    settings = at_length(12, 30)
+    settings = at_length(6, 30)
 
 
 @SOAK

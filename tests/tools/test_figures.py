@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.sets import EXTENDED
+from tests.support.sets import SOAK
 
 from tools import figures
 
@@ -19,7 +19,7 @@ def test_what_is_only_imported_is_not_crossed(crossed):
     assert not [each for each in crossed if each.startswith("agents/codex/")]
 
 
-@EXTENDED
+@SOAK
 def test_a_turn_that_crosses_too_many_files_fails_once_there_is_a_limit(monkeypatch, capsys):
     monkeypatch.setattr(figures, "crossed_files", lambda: ["core/a.py", "core/b.py", "config.py"])
     assert figures.main([]) == 0

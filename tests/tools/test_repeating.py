@@ -74,7 +74,7 @@ def test_one_flaky_test_passes_and_is_reported(tmp_path):
     assert "AssertionError: the first time of flaky" in line
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 def test_two_flaky_tests_fail_the_run(tmp_path):
     """A fixture that fails once makes a flaky test, whether before the test or after it."""
     tests = ["flaky fixture", "good", "flaky teardown"]
