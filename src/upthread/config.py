@@ -66,6 +66,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     by the agent's name; `native_roles` what the agents themselves find, which hooks go by.
     `role_faults` are why a role cannot be used, by the name it would have: its file could not be
     read, or nobody agreed to it yet.
+    `own_agent` is the agent that the person's own files say, `agent` the repository's over it.
     `trusted` are the agents of whose project settings a person trusts this directory's.
     `pending` is what the repository, known by `repository`, says and does not count.
     `stamps` tell of each path that was looked into, before it was, by what it is known to have
@@ -89,6 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     models_answer: bool = False
     encryption_key: str | None = None
     window_tokens: int | None = None
+    own_agent: str | None = None
     repository: str = ""
     trusted: frozenset[str] = frozenset()
     pending: tuple[Pending, ...] = ()
@@ -194,6 +196,7 @@ def load_settings(
         stamps=stamps,
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
         agent=_last(config.agent for _, config in files),
+        own_agent=_last(config.agent for _, config in own),
         durability=_last(said) or "default",
         depth_max=_last(config.depth_max for _, config in files) or 1,
         start_timeout_s=_last(config.start_timeout_s for _, config in files) or 90.0,

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
@@ -174,6 +174,7 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
     home = home_directory(asked.environment)
     repository = find_repository(asked.directory, home=home)
     settings = _settings(asked, repository.root, repository.identity.path)
+    settings, ignored = _with_agent_here(settings, asked.environment)
     redactor, notice, store = _open_store(settings)
     try:
         said = said_project(asked.project, asked.environment.get(PROJECT_VARIABLE))
@@ -183,7 +184,7 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
             said,
             has_commit=partial(has_commit, repository.root),
         )
-        notices = tuple(filter(None, (notice, known.notice)))
+        notices = tuple(filter(None, (ignored, notice, known.notice)))
         if said is None and not notices:
             _remember(openings, repository, settings, known.project_id, store)
     except BaseException:
@@ -241,6 +242,20 @@ def _settings(asked: Asked, root: Path, repository: str) -> Settings:
     return load_settings(
         root, environment=asked.environment, database=asked.database, repository=repository
     )
+
+
+def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tuple[Settings, str]:
+    """A repository's word for an agent counts where that is installed; else a line says so."""
+    said = settings.agent
+    if said is None or said == settings.own_agent or said in settings.agents:
+        return settings, ""
+    from upthread.agents.registry import agents_on_path
+    from upthread.core.agents import AGENTS, name_of
+
+    if name_of(said) not in AGENTS or name_of(said) in agents_on_path(environment.get("PATH")):
+        return settings, ""
+    ignored = f'ignored, as {said} is not installed here: agent = "{said}" of this repository'
+    return structs.replace(settings, agent=settings.own_agent), ignored
 
 
 async def _end_process_group(pid: int, ticks: int) -> bool:

@@ -126,6 +126,16 @@ def test_a_role_that_is_only_in_the_repository_is_refused_with_the_cure(up):
     up("tell", "w/nurse", "hi", *REHEARSAL)
 
 
+def test_an_agent_that_a_repository_names_counts_where_it_is_installed(up):
+    theirs(up, 'agent = "codex"\n')
+    path = up.home / "upthread" / "config.toml"
+    path.write_text('agent = "rehearsal"\n' + path.read_text())
+    up.environment["PATH"] = "/usr/bin:/bin"
+    told = up("tell", "w/planner", "hi")
+    assert "ignored, as codex is not installed here" in told.err
+    assert up("ls", "--json").json["workstreams"][0]["roles"]
+
+
 # --- exactly that ------------------------------------------------------------------------------
 
 
