@@ -187,7 +187,6 @@ def load_settings(
     roles = roles_of(working_directory, own, theirs, consents, trusted)
     pipeline = _last(config.pipeline for _, config in files)
     tables = [config.freshness for _, config in files]
-    said: list[DurabilityPolicy | None] = [config.durability for _, config in files]
     assert pipeline is not None, "the shipped file has one"
     _check(pipeline, roles.sent, files[-1][0])
     return Settings(
@@ -197,7 +196,7 @@ def load_settings(
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
         agent=_last(config.agent for _, config in files),
         own_agent=_last(config.agent for _, config in own),
-        durability=_last(said) or "default",
+        durability=_durability_of(config for _, config in files),
         depth_max=_last(config.depth_max for _, config in files) or 1,
         start_timeout_s=_last(config.start_timeout_s for _, config in files) or 90.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
@@ -322,6 +321,11 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
                 f"{source}: {role.name} has resume_if = {shown(role.resume_if)}",
                 hint="name a role whose report it looks at",
             )
+
+
+def _durability_of(configs: Iterable[ConfigFile]) -> DurabilityPolicy:
+    said: list[DurabilityPolicy | None] = [config.durability for config in configs]
+    return _last(said) or "default"
 
 
 def _record_of(files: Sequence[ConfigFile]) -> RecordMode:
