@@ -12,6 +12,7 @@ from upthread.core.redaction.contexts import (
     CONTEXTS,
     anything,
     entropy_bits,
+    hides_a_secret,
     is_a_pair,
     is_assigned,
     is_chosen,
@@ -181,3 +182,11 @@ S = "q7Zt4WmK9xRb2LdV8nHcY3Pf"
 )
 def test_a_secret_is_found_in_what_tools_and_people_write(text):
     assert S not in Redactor(b"k" * 32).redact(text)
+
+
+def test_what_base64_hides_is_a_secret_where_it_names_one():
+    told = base64.b64encode(f"DB_PASSWORD={S}\n".encode() * 2)
+    assert hides_a_secret(told)
+    assert told.decode() not in Redactor(b"k" * 32).redact(f"echo '{told.decode()}' | base64 -d")
+    assert not hides_a_secret(base64.b64encode(b"git push origin main && echo done " * 2))
+    assert not hides_a_secret(b"not base64 at all!")

@@ -49,6 +49,8 @@ _ADDRESS: Final = regex(
 )
 """What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
 
+_NAMES_ONE: Final = regex(rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}")
+
 _NAME: Final = regex(
     rb"[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
@@ -112,6 +114,14 @@ def is_assigned(value: bytes) -> bool:
     number behind, or a path to one.
     """
     return is_chosen(value) and not _NAME.fullmatch(value)
+
+
+def hides_a_secret(value: bytes) -> bool:
+    """Return whether a value is the base64 of a text that gives a secret a name, as `.env` does."""
+    try:
+        return _NAMES_ONE.search(base64.b64decode(value)) is not None
+    except binascii.Error:
+        return False
 
 
 def is_given(value: bytes) -> bool:

@@ -17,6 +17,7 @@ from upthread.core.redaction.contexts import (
     TEXT,
     WORD,
     anything,
+    hides_a_secret,
     is_assigned,
     is_chosen,
     is_given,
@@ -76,7 +77,7 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
             rf"\becho[ \t]+{QUOTE}?([A-Za-z0-9+/]{{40,}}={{0,2}}){QUOTE}?[ \t]*\|[ \t]*"
             r"(?:openssl[ \t]+)?base64[ \t]+-(?:d|D|-decode)"
         ),
-        anything,
+        hides_a_secret,
     ),
     (
         "flag-secret",
