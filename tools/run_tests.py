@@ -4,9 +4,8 @@
 `soak` is everything. Each set has two parts, because the real agents run enclosed: loopback only,
 a watched HOME, a /tmp of their own (`tools/enclosed.py`).
 
-Both parts run at once, because real agents mostly wait; what the second one prints comes last. Both
-run even after a failure. The run ends with the slowest tests, the time, the processor minutes, and
-a repetition of the failures, so that a log of which only the end is kept names them.
+Both parts run even after a failure. The run ends with the slowest tests, the time, the processor
+minutes, and a repetition of the failures, so that a log of which only the end is kept names them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import re
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -54,17 +52,13 @@ DURATION: Final = re.compile(r"^ *(?P<seconds>\d+\.\d\d)s (?:call|setup|teardown
 
 
 class Part(NamedTuple):
-    """The result of one pytest run. `durations` are (seconds, test) of its slowest tests.
-
-    `output` is what was not shown as it came.
-    """
+    """The result of one pytest run. `durations` are (seconds, test) of its slowest tests."""
 
     name: str
     exit_code: int
     wall_s: float
     failures: list[str]
     durations: list[tuple[float, str]]
-    output: str
 
 
 def parts_of(target: str) -> dict[str, tuple[str, ...]]:
@@ -82,15 +76,7 @@ def main(target: str) -> int:
     environment = {**os.environ, **VARIABLES.get(target, {})}
     # Without compiled files each process would read every source and every test anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    asked = parts_of(target).items()
-    with ThreadPoolExecutor(len(asked)) as pool:
-        running = [
-            pool.submit(_run, name, words, environment, is_shown=number == 0)
-            for number, (name, words) in enumerate(asked)
-        ]
-    parts = [each.result() for each in running]
-    for part in parts[1:]:
-        print(part.output, flush=True)
+    parts = [_run(name, words, environment) for name, words in parts_of(target).items()]
     _print_slowest(parts)
     for part in parts:
         print(f"--- {part.name}: {part.wall_s:.0f} s")
@@ -119,11 +105,10 @@ def _print_slowest(parts: list[Part]) -> None:
         print(f"{seconds:8.2f} s  {test}")
 
 
-def _run(name: str, words: tuple[str, ...], environment: dict[str, str], *, is_shown: bool) -> Part:
-    """Run one part; its output is passed on as it comes if it is shown."""
+def _run(name: str, words: tuple[str, ...], environment: dict[str, str]) -> Part:
+    """Run one part and pass its output on as it comes."""
     started_s = time.monotonic()
     failures: list[str] = []
-    kept: list[str] = []
     durations: list[tuple[float, str]] = []
     with subprocess.Popen(
         [sys.executable, *words],
@@ -138,15 +123,11 @@ def _run(name: str, words: tuple[str, ...], environment: dict[str, str], *, is_s
             if match := DURATION.match(line):
                 durations.append((float(match["seconds"]), match["test"].strip()))
                 continue
-            if is_shown:
-                sys.stdout.write(line)
-                sys.stdout.flush()
-            else:
-                kept.append(line)
+            sys.stdout.write(line)
+            sys.stdout.flush()
             if line.startswith(FAILURE_STARTS):
                 failures.append(line.rstrip("\n"))
-    wall_s = time.monotonic() - started_s
-    return Part(name, process.returncode, wall_s, failures, durations, "".join(kept))
+    return Part(name, process.returncode, time.monotonic() - started_s, failures, durations)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A repository's files that tell an agent what to do: its roles' files, and its instructions.
+"""The files of a repository with instructions: for roles, and for an agent itself (CLAUDE.md).
 
-What is judged is the text that was read, and that text is sent: no file is read twice.
+No file is read twice, because it could be another one the second time: the text that was judged is
+the text that is sent.
 """
 
 from __future__ import annotations
@@ -86,10 +87,13 @@ def roles_of(
     consents: Consents,
     trusted: Collection[str],
 ) -> Roles:
-    """Return the roles of a directory, over those that are shipped; never raises for one file."""
+    """Return the roles of a directory, over those that are shipped.
+
+    A file that is broken raises nothing: it is in `faults`, for whoever uses that role.
+    """
     shipped = _shipped_roles()
     found = Roles(sent=dict(shipped), native=dict(shipped), of_agents={}, limits={}, faults={})
-    _addrole_file_paths(found, working_directory, [each for _, each in own], consents, trusted)
+    _add_role_files(found, working_directory, [each for _, each in own], consents, trusted)
     for roles in (found.sent, *found.of_agents.values()):
         _limit_all(roles, found.limits)
     for _, config in (*own, *theirs):
@@ -114,7 +118,7 @@ def _shipped_roles() -> Mapping[str, Role]:
     }
 
 
-def _addrole_file_paths(
+def _add_role_files(
     found: Roles,
     working_directory: Path,
     own: Sequence[ConfigFile],
@@ -202,7 +206,11 @@ def _read_role(path: Path, text: str) -> Role:
 
 
 def instructions_in(place: str, agent: str) -> tuple[str, str]:
-    """Return the name and the text of a directory's instructions for an agent; empty for none."""
+    """Return the name and the text of a directory's instructions for an agent; empty for none.
+
+    For example ("AGENTS.md", "Use tabs.") for OpenCode. If the file cannot be read, the text is the
+    reason, so that the agent does not work on as if there were no file.
+    """
     for name in AGENTS[agent].project_instructions if agent in AGENTS else ():
         if os.path.lexists(path := Path(place, name)):
             try:

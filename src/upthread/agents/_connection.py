@@ -37,7 +37,7 @@ from upthread.errors import UpstreamError
 PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
 
 _IGNORING: Final = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
-"""For all: what is driven over ACP may be OpenCode (1.18.33) by any name."""
+"""Set for every agent, because OpenCode (1.18.33) may be driven over ACP under any name."""
 
 
 def start_of(

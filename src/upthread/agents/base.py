@@ -173,8 +173,8 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     keys); `stderr_path` is a file the agent's stderr is appended to, 0600, None for nowhere. What
     `redactor` takes for a secret does not get there, nor into an error; None lets all through.
     `title` is what a session that is made is called, where the agent lets us say so; empty leaves
-    it to the agent. `limits` are those of the role that is told. One that `ignores_project` goes by
-    the person's settings alone, where it lets us say so.
+    it to the agent. `limits` are those of the role that is told. With
+    `ignores_project` the agent is started without the project's own settings, if it can be.
     """
 
     working_directory: str

@@ -1,7 +1,8 @@
-"""Whether a person trusts a directory: what an agent's own configuration says of it. Read only.
+"""Whether a person trusts a directory, as the configuration of an agent records it. Read only.
 
-Claude Code (2.1.332) notes it in `.claude.json` and takes a directory's parents along; Codex
-(0.171.0) in `config.toml`, by the directory or the repository. Other agents note nothing.
+Claude Code (2.1.332) records trust in `.claude.json`, and trust in a directory includes those below
+it. Codex (0.171.0) records it in `config.toml`, for the directory or the repository. OpenCode
+(1.18.33) records nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def trusted_agents(
     agents: Mapping[str, AgentSettings],
     consents: Consents,
 ) -> Iterator[str]:
-    """Yield the agents whose settings in this directory count: trusted there, or agreed to."""
+    """Yield the agents whose project settings in this directory may be used.
+
+    Either the agent's configuration trusts the directory, or a person agreed with `upthread trust`.
+    """
     for name, row in AGENTS.items():
         if not held_by_project(name, str(working_directory)):
             continue
@@ -49,7 +53,8 @@ def trusted_agents(
 def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, str]) -> bool:
     """Return whether an agent's own configuration trusts one of these directories. Blocking.
 
-    What cannot be read trusts nothing. `environment` says where the agent keeps it.
+    False if the configuration cannot be read. `environment` gives its place, for example by
+    CLAUDE_CONFIG_DIR.
     """
     reader = _READERS.get(agent)
     if reader is None or not environment.get("HOME"):
@@ -57,7 +62,7 @@ def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, s
     real = [Path(os.path.realpath(each)) for each in places]
     try:
         return reader(real, environment)
-    # It is another program's file, and may be of any form.
+    # Another program writes this file, so it may have any form.
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
 

@@ -175,7 +175,7 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
     repository = find_repository(asked.directory, home=home)
     settings = _settings(asked, repository.root, repository.identity.path)
     settings, ignored = _with_agent_here(settings, asked.environment)
-    redactor, notice, store = _open_store(settings)
+    redactor, notices_of_store, store = _open_store(settings)
     try:
         said = said_project(asked.project, asked.environment.get(PROJECT_VARIABLE))
         known = know_project(
@@ -184,7 +184,7 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
             said,
             has_commit=partial(has_commit, repository.root),
         )
-        notices = tuple(filter(None, (ignored, notice, known.notice)))
+        notices = tuple(filter(None, (ignored, *notices_of_store, known.notice)))
         if said is None and not notices:
             _remember(openings, repository, settings, known.project_id, store)
     except BaseException:
@@ -273,7 +273,7 @@ def _key_of(settings: Settings) -> bytes | None:
     return key_of(settings)
 
 
-def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
+def _open_store(settings: Settings) -> tuple[Redactor, tuple[str, ...], WholeStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
@@ -285,7 +285,7 @@ def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
     store = open_store(settings.database, key=_key_of(settings))
     try:
         redactor = _redactor(settings)
-        return redactor, _KEY_LOST.format(key) if is_lost else notice, store
+        return redactor, (notice, _KEY_LOST.format(key) if is_lost else ""), store
     except BaseException:
         # A key that cannot be read is found last: the file must not stay open for it.
         store.close()

@@ -85,10 +85,11 @@ class Agent:
     `opened_ids`, a regular expression; one that was archived is fetched by `unarchived_by` first,
     where that is needed. `provider` is who its models are from, in OpenTelemetry's
     word; empty where that may be anybody. `from_another_main` says what becomes of a role that
-    another main session calls, where hooks are set up. `project_settings` are what in a directory
-    has it run something or changes where it sends, which it leaves out where nobody trusts that,
-    with the first of `project_instructions` that is there; one that `heeds_trust` does so by
-    itself. `other_majors` are those that something is known of beside the tested one.
+    another main session calls, where hooks are set up. `project_settings` are the names of files
+    with which a project can make the agent run a program. In a directory that the person has not
+    trusted, the agent is started without them and without its `project_instructions`, of which the
+    first that exists is quoted. An agent with `heeds_trust` does this itself. `other_majors` are
+    the major versions that something is known of beside the tested one.
     """
 
     name: str

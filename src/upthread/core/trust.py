@@ -34,7 +34,7 @@ BEYOND_READING: Final = ("edit", "delete", "move", "execute", "fetch", "switch_m
 """ACP's kinds of tools that do more than look at what is there."""
 
 PROJECT_SETTINGS: Final = ".project_settings"
-"""How the name of an item ends that is what a directory says to an agent itself."""
+"""The end of an item's name: the settings of a project for one agent, such as `.claude`."""
 
 USUAL_RECORD: Final[RecordMode] = "redacted"
 
@@ -69,7 +69,7 @@ class Item(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def is_of_another(self, agent: str) -> bool:
-        """Return whether it is about what another agent than this one goes by itself."""
+        """Return whether it is about the project settings of another agent."""
         is_of_one = self.name.endswith(PROJECT_SETTINGS)
         return is_of_one and self.name != f"agents.{agent}{PROJECT_SETTINGS}"
 
@@ -336,7 +336,10 @@ _UNSAID: Final[Mapping[Row | None, Any]] = {
 
 
 def project_settings_item(agent: str, names: Iterable[str]) -> Item:
-    """Return the item of what a directory says to an agent itself: now, and whatever it becomes."""
+    """Return the item for an agent's project settings, such as `.claude`.
+
+    Its text leaves out their content, so that consent also holds after they have changed.
+    """
     told = f"{agent} goes by what is in {', '.join(names)}, now and later, and runs what they name"
     return Item(kind="setting", name=f"agents.{agent}{PROJECT_SETTINGS}", text=told)
 

@@ -11,7 +11,7 @@ from upthread.core.decision.rollover import (
     PoisonSigns,
     Recovery,
     detectors_with,
-    is_refused_again,
+    is_same_refusal,
     poison,
     recovery_of,
 )
@@ -96,4 +96,4 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
     ],
 )
 def test_a_session_is_given_up_for_the_same_refusal_twice_unless_it_may_pass(before, now, is_again):
-    assert is_refused_again(before, now) is is_again
+    assert is_same_refusal(before, now) is is_again

@@ -215,11 +215,11 @@ _MAY_PASS: Final = regex(
 _NUMBER: Final = regex(r"\d+")
 
 
-def is_refused_again(before: str, now: str) -> bool:
-    """Return whether two refusals of a session, which no code explains, are one and the same.
+def is_same_refusal(before: str, now: str) -> bool:
+    """Return whether an agent refused a session twice for the same reason, which will not pass.
 
-    In the same words but for figures, and the words tell of nothing that may pass. What is told of
-    the one before may go on, for example with what the agent wrote to stderr.
+    The words are the same except for numbers, and speak of nothing that may pass, such as a lock.
+    `before` may be longer, because the agent's stderr can follow: "method not found (stderr: …)".
     """
     is_same = _NUMBER.sub("", before).startswith(_NUMBER.sub("", now))
     return is_same and not _MAY_PASS.search(now)

@@ -8,12 +8,13 @@ understood, so it does not run while an action is in doubt (repeatable.py).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 from upthread.core.lazy_regex import regex
 
 Word: TypeAlias = str | None
+Row = TypeVar("Row")
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 
@@ -105,6 +106,11 @@ _ACTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 def _first_known(words: Sequence[Word]) -> str:
     """Return the first word, a hole where it is not known, empty where there is none."""
     return "".join(HOLE if word is None else word for word in words[:1])
+
+
+def rows_by_name(*tables: tuple[str, Row]) -> Mapping[str, Row]:
+    """Return rows by the names they are for: ("scp rsync", ROW) is a row for each of the two."""
+    return {name: row for names, row in tables for name in names.split()}
 
 
 def without(*options: str) -> Callable[[Sequence[str]], bool]:

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
-from upthread.core.outward.nested_commands import SHELLS, Word, name_of
+from upthread.core.outward.nested_commands import SHELLS, Word, name_of, rows_by_name
 from upthread.core.outward.shell_commands import ShellCommand
 
 Read: TypeAlias = Callable[["Line"], tuple[Action, ...]]
@@ -411,11 +411,7 @@ def _by_name(line: Line) -> tuple[Action, ...]:
     return (line.action(f"script {name_of(told)}", words[words.index(told) + 1 :]),)
 
 
-def _named(*tables: tuple[str, Read]) -> Mapping[str, Read]:
-    return {name: read for names, read in tables for name in names.split()}
-
-
-_READERS: Final[Mapping[str, Read]] = _named(
+_READERS: Final[Mapping[str, Read]] = rows_by_name(
     ("git", _git),
     ("gh glab hub tea", _forge),
     ("docker", _docker),

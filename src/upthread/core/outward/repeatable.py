@@ -23,6 +23,7 @@ from upthread.core.outward.nested_commands import (
     Word,
     name_of,
     program_of,
+    rows_by_name,
     without,
     without_wrapper,
 )
@@ -431,10 +432,6 @@ def _git(words: Sequence[Word]) -> Iterable[Word]:
 # --- the tables -----------------------------------------------------------------------------------
 
 
-def _named(*tables: tuple[str, Judge]) -> Mapping[str, Judge]:
-    return {name: judge for names, judge in tables for name in names.split()}
-
-
 _CHECKERS: Final = """
 autopep8 bandit basedpyright biome black c++ cc clang clang++ clang-format clang-tidy eslint flake8
 g++ gcc gofmt golangci-lint hadolint isort javac jest ld markdownlint mocha mypy phpstan phpunit
@@ -465,7 +462,7 @@ kubectl oc: get,describe,logs,version,top,explain,cluster-info
 docker podman: ps,images,logs,inspect,version,info,compose ps,compose logs
 """
 """Programs with verbs: those that do no harm, and after a semicolon the options that may."""
-_PROGRAMS: Final = _named(
+_PROGRAMS: Final = rows_by_name(
     (f"{' '.join(READING_ANYTHING)} {_READING_MORE}", lambda _words: ()),
     *((name, _as(READERS[name])) for name in ("find", "rg", "sort")),
     ("sed", _sed),

@@ -1,6 +1,7 @@
-"""Secrets as tools and devices print them: in tables, sessions, listings and recordings.
+"""Secrets in the output of tools and devices: tables, sessions of a client, device configurations.
 
-Rows as in contexts.py, by whose words and judges these are.
+For example `| SecretAccessKey | … |`, or `AUTH default …` in a session of redis-cli. The rows have
+the form of those in contexts.py: family, expression, and the check of the value.
 """
 
 from __future__ import annotations

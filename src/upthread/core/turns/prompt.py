@@ -50,7 +50,8 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 UNVERIFIED: Final = """\
-This directory has a {name}. Nobody has said that it can be trusted. It says:
+This directory has a file {name}. The person has not trusted the directory, so the file is only \
+quoted here:
 
 {text}"""
 

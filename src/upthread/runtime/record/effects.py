@@ -84,6 +84,7 @@ def effects_in_doubt(
     theirs had, leave such a thing behind: only conversations with one are read. Blocking.
     """
     found: list[RecordedEffect] = []
+    totals_in = cache(partial(totals_of, store))
 
     def is_cut_off(done: RecordedEffect) -> bool:
         view = turns.fold(store.turn_events(done.effect.turn_id))
@@ -93,7 +94,7 @@ def effects_in_doubt(
 
     for conversation in store.conversations(project_id, workstream):
         # A sub-agent's turns have the ids of its parent's, which are read from there, once.
-        if not {*totals_of(store, _owner(conversation)).failed} - {apart_from}:
+        if not {*totals_in(_owner(conversation)).failed} - {apart_from}:
             continue
         # Late: it judges commands, and most looks find nothing that was cut off.
         from upthread.core.turns.effects import in_doubt  # noqa: PLC0415

@@ -220,7 +220,7 @@ class Driver:
             detail=str(error),
         )
         await live.log.commit(failed, decided_again(live))
-        text = f"{error}; so it did the last time, so a new session is asked for"
+        text = f"{error}; as for the last prompt, so the agent is asked for a new session"
         about = {"agent": live.request.claim.agent, "detail": str(error)}
         live.request.listener.notice(Notice(kind="refused_again", text=text, about=about))
 

@@ -20,7 +20,7 @@ from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.model import HandshakeInputs, freshness_in
-from upthread.core.decision.rollover import is_refused_again
+from upthread.core.decision.rollover import is_same_refusal
 from upthread.core.decision.rules import DECIDED_FOR, SESSION_EMPTY
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
@@ -176,14 +176,14 @@ class LiveTurn:
         return last.ended is not None and not last.was_cut_off
 
     def is_refused_again(self, error: UpstreamError) -> bool:
-        """Whether the session is refused as in the last turn, for good as it seems (ADR 67)."""
+        """Whether the last turn was refused the session for the same reason (ADR 67)."""
         last = self.claim.last[1] if self.claim.last else None
         if self.link is None or last is None or last.ended is None or last.sends:
             return False
         if self.inputs is None or self.inputs.session_lost is not None:
             return False
         is_unknown = error.outcome == Outcome.UNKNOWN == last.ended.outcome
-        return is_unknown and is_refused_again(last.ended.detail, error.message)
+        return is_unknown and is_same_refusal(last.ended.detail, error.message)
 
     @property
     def must_inject(self) -> bool:

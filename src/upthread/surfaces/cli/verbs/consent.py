@@ -60,8 +60,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     """What a verb would use of what a repository says.
 
     `address` is whose role it talks to, by the `agent` that is named; `is_run` all roles of the
-    pipeline. `notice` takes what is
-    ignored where it is not to be told as a line: in a stream of JSON.
+    pipeline. `notice` takes what is ignored where it is not to be told as a line: in a stream of
+    JSON.
     """
 
     tables: Collection[str]
