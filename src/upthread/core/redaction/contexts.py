@@ -45,7 +45,9 @@ _TEMPLATE_STARTS: Final = (
 
 _CAPITALS: Final = regex(rb"[A-Z_]+")
 _ADDRESS: Final = regex(
-    rb"arn:.*|[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+", re.DOTALL
+    rb"arn:.*|/?[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+"
+    rb"|(?:[a-z_][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*",
+    re.DOTALL,
 )
 """What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
 
@@ -55,7 +57,7 @@ _NAME: Final = regex(
     rb"[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
     rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
-    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!].*|[a-z]+[:=].*|.*[:=!?]",
+    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*[:=!?]",
     re.DOTALL,
 )
 
@@ -160,7 +162,7 @@ WORD: Final = (
     r"[_.-]?key(?:-data)?)"
 )
 STRONG_WORD: Final = (
-    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrasena|senha"
+    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha"
     r"|mot de passe|wachtwoord)"
 )
 
@@ -168,8 +170,8 @@ _STRONG: Final = rf"(?:{STRONG_WORD}|(?:\b|_)pass)"
 _NUMBERED: Final = r"(?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?"
 QUOTE: Final = r"(?:\\*[\"'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])"
 TEXT: Final = r"\\*[\"']"
-IS: Final = r"[ \t]{0,8}(?:=>|:=|[:=]|%3[aAdD])[ \t]{0,8}"
-END: Final = r"(?:[\s;&\"'`\\<|)\]]|%26|%22|$)"
+IS: Final = r"[ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD])[ \t]{0,8}"
+END: Final = r"(?:[\s;&\"'`\\<|)\]]|%26|%22|\^@|$)"
 BARE: Final = r"[^\s\"'`\\(){}\[\]<>,;&|$%*][^\s\"'`\\(){}\[\]<>,;&|]{5,63}"
 GIVEN: Final = r"[^\s\"'`\\|&;()<>\[\]{}$,-][^\s\"'`\\|&;()<>\[\]{},]{3,}"
 _NEXT: Final = r"(?:[ \t]*,?[ \t]*|,?[ \t]*(?:\r?\n|\\+n)(?:[^\n]*[^\nA-Za-z0-9])?)"
@@ -202,7 +204,8 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "url-password",
         (
-            rf"(?i)[?&][\w.-]{{0,32}}(?:{WORD}|pass|auth|sig|signature|key|code)"
+            rf"(?i)[?&](?:amp;)?"
+            rf"(?:[\w.-]{{0,32}}(?:{WORD}|pass|auth|sig|signature|key|code|appid)|[tkcs])"
             rf"=([^\s\"'&<>\\;)#]{{8,}})"
         ),
         looks_random,
@@ -371,13 +374,13 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
             r"\bdefine\([ \t]*['\"][A-Z_]*(?:KEY|SALT|PASSWORD|SECRET)['\"][ \t]*,[ \t]*"
             r"(?:'([^'\n]{6,})'|\"[^\"\n]{6,}\")"
         ),
-        is_real,
+        is_no_example,
     ),
     (
         "named-secret",
         (
-            rf"(?i)\b(?:name|key){QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w.-]*(?:{WORD}|pass){QUOTE}?"
-            rf"{_NEXT}{QUOTE}?value{QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?({BARE}){END}"
+            rf"(?i)\b(?:name|key){QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w.-]*(?:{WORD}|pass|[-_]key)"
+            rf"{QUOTE}?{_NEXT}{QUOTE}?value{QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?({BARE}){END}"
         ),
         is_assigned,
     ),

@@ -63,14 +63,69 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            r"(?i)\b(?:mnemonic|seed[ _-]?(?:phrase|words)?|recovery[ _-]phrase)"
-            rf"{QUOTE}?{IS}{QUOTE}?((?:[a-z]{{3,8}}[ \t]+){{11,23}}[a-z]{{3,8}})"
+            r"(?i)\b(?:mnemonic|seed[ _-]?(?:phrase|words)?|phrase)"
+            rf"{QUOTE}?(?:{IS}|[ \t]+is[ \t]+)\s*{QUOTE}?"
+            r"((?:[a-z]{3,8}[ \t]+){11,23}[a-z]{3,8})"
         ),
         anything,
     ),
     ("flag-secret", rf"\bpass[ \t]+show[ \t][^\n]*\r?\n({GIVEN})", is_chosen),
     ("flag-secret", rf"[>\n][ \t]*AUTH[ \t]+(?:[\w.-]+[ \t]+)?({BARE}){END}", is_given),
     ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*/user:\S+[ \t]+({GIVEN})", is_assigned),
+    ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*[ \t]\\\\\S+[ \t]+({GIVEN})", is_assigned),
+    ("named-secret", r"(?i)\bpwd=\{([^{}\n]{6,})\}", is_real),
+    ("named-secret", rf"SecureString\b[^\n]{{0,40}}?{TEXT}([^\"'\n]{{6,}}){TEXT}", is_set),
+    ("named-secret", r"#define[ \t]+\w*PASS\w*[ \t]+\"([^\"\s]{8,64})\"", is_set),
+    (
+        "named-secret",
+        rf"(?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?<string>([^<\s]{{12,}})",
+        looks_random,
+    ),
+    (
+        "private-key",
+        r"(?i)(?:key|secret)\w*\[\w*\][ \t]*=[ \t]*\{\s*((?:0x[0-9a-f]{2},\s*){7,}0x[0-9a-f]{2})",
+        anything,
+    ),
+    ("sql-password", r"(?i)\bidentified[ \t]+by[ \t]+([^\s\"'`;]{6,})", is_assigned),
+    ("windows-hash", r"\b([0-9a-f]{32}:[0-9a-f]{32}):::", anything),
+    ("url-password", rf"\b[\w.-]+\\[\w.-]+:({GIVEN})", is_assigned),
+    (
+        "authorization",
+        r"334 UGFzc3dvcmQ6[^\n]*\n[^\n]*?([A-Za-z0-9+/]{8,}={0,2})\s*(?:\n|$)",
+        anything,
+    ),
+    ("generated-password", r"\b((?:[A-Za-z0-9]{6}-){2}[A-Za-z0-9]{6})\b", looks_random),
+    (
+        "named-secret",
+        rf"(?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])?[ \t]+=?[ \t]*\"([^\"\s]{{6,64}})\"",
+        is_assigned,
+    ),
+    (
+        "named-secret",
+        (
+            rf"(?i){WORD}[\w\]\"')]{{0,16}}[ \t]*(?:\|\||\?\?|\bor\b|:-)[ \t]*"
+            rf"{TEXT}([^\s\"'\\/(){{}}]{{8,64}}){TEXT}"
+        ),
+        is_assigned,
+    ),
+    (
+        "named-secret",
+        (
+            rf"(?i)(?:{WORD}|\bpass|initial\w* password)[^\n]{{0,80}}\s*\n\s*([0-9a-f]{{32,}})\s*"
+            r"(?:\n|$)"
+        ),
+        looks_random,
+    ),
+    (
+        "named-secret",
+        (
+            rf"(?i)(?:pass|key)[ _-]?phrase{QUOTE}?{IS}{QUOTE}?"
+            r"((?:[a-z]{3,12}[ -]){3,}[a-z]{3,12})"
+        ),
+        anything,
+    ),
+    ("private-key", r"(?i)\b(?:accounts?|keys?)\b[^\n]{0,40}\b0x([0-9a-f]{64})\b", anything),
+    ("flag-secret", rf"(?i)\bsqlplus\b[^\n]*[ \t\"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@", is_real),
     ("flag-secret", r"\boathtool\b[^\n|;]*[ \t]([A-Z2-7]{16,})", anything),
     (
         "flag-secret",
@@ -92,8 +147,11 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("url-password", r"(?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)", looks_random),
     (
         "url-password",
-        rf"getConnection\([^;]{{0,300}},\s*{TEXT}[^\n\"]*{TEXT},\s*{TEXT}([^\n\"\\]{{4,}}){TEXT}",
-        is_set,
+        (
+            rf"(?i)(?:connect|connection|PDO|mysqli|__construct)\([^;]{{0,300}}?,\s*{TEXT}[^\n\"']*{TEXT}"
+            rf",\s*{TEXT}([^\n\"'\\]{{4,}}){TEXT}"
+        ),
+        is_assigned,
     ),
     (
         "cookie",
@@ -104,5 +162,24 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("authorization", r"\bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})", anything),
     ("google-oauth", r"\b(4/0A[A-Za-z0-9_-]{40,})", anything),
     ("jenkins-secret", r"\{(AQAAABAAAA[A-Za-z0-9+/=]{20,})\}", anything),
+    ("private-key", r"OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})", anything),
+    ("solana-key", r"\[((?:[0-9]{1,3}, ?){63}[0-9]{1,3})\]", anything),
+    (
+        "named-secret",
+        (
+            rf"(?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{{1,12}})?"
+            rf"{QUOTE}?(?:{IS}|[ \t]+){QUOTE}?([0-9a-z]{{32,}}){END}"
+        ),
+        looks_random,
+    ),
+    (
+        "recovery-code",
+        (
+            r"(?i)\b(?:recovery|backup|scratch|emergency)[ _-]codes?\b"
+            r"((?:[^\n]{0,120}\n){1,3}?"
+            r"(?:[^\n]{0,80}\b[0-9a-z]{4,6}[- ]?[0-9a-z]{4,6}\b[^\n]{0,80}(?:\n|$)){2,})"
+        ),
+        anything,
+    ),
     ("bitcoin-key", r"\b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b", looks_random),
 )

@@ -14,9 +14,11 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
+from upthread.core.redaction.by_looks import LOOKS, words_by_chance
 from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD, anything, is_no_example
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
 from upthread.core.redaction.printed import PRINTED
+from upthread.core.redaction.tables import HEAD, columns
 from upthread.errors import ConfigError
 
 FORMS: Final[tuple[tuple[str, str], ...]] = (
@@ -106,6 +108,8 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("cursor-key", r"\b(?:crsr|key)_[a-f0-9]{64}"),
     # Payment
     ("stripe-key", r"\b[rs]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
+    ("stripe-key", r"\bsk_[A-Za-z]{20,}"),
+    ("laravel-key", r"\bbase64:([A-Za-z0-9+/]{43}=)"),
     ("stripe-key", r"\bwhsec_[A-Za-z0-9+/]{32,}={0,2}"),
     ("square-token", r"\b(?:sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{60,})"),
     ("paypal-token", r"\baccess_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}"),
@@ -126,7 +130,7 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
         r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{40,})",
     ),
     ("discord-token", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
-    ("discord-webhook", r"discord(?:app)?\.com/api/webhooks/\d+/([A-Za-z0-9_-]{60,})"),
+    ("discord-webhook", r"/api/webhooks/\d+/([A-Za-z0-9_-]{60,})"),
     ("telegram-token", r"\d(:AA[A-Za-z0-9_-]{32,33})\b"),
     ("twilio-key", r"\bSK[0-9a-f]{32}\b"),
     ("sendgrid-key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}"),
@@ -187,6 +191,13 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
         ),
     ),
     ("private-key", r"\b2d2d2d2d2d424547494e20(?:[0-9a-f]{2}){0,20}5052495641544520[0-9a-f]{60,}"),
+    (
+        "service-account",
+        (
+            r"\b(?:eyJ0eXBlIjo|ewogICJ0eXBlIjo|eyAidHlwZSI6)[A-Za-z0-9+/]{0,8}"
+            r"(?:c2VydmljZV|zZXJ2aWNlX|NlcnZpY2Vf)[A-Za-z0-9+/]{40,}={0,2}"
+        ),
+    ),
     ("registry-auth", r"\beyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2}"),
     (
         "encoded-token",
@@ -197,6 +208,13 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     # Forms that many share
     ("jwt", r"\bey[IJK][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    (
+        "jwt",
+        (
+            r"\bey[IJK][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}"
+            r"(?:\\?\r?\n[ \t]*[A-Za-z0-9_.-]{8,}){1,8}"
+        ),
+    ),
     (
         "jwt",
         r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+",
@@ -250,6 +268,8 @@ RULES: Final[tuple[Rule, ...]] = (
         Rule(family=family, pattern=painted(form), check=check)
         for family, form, check in (*CONTEXTS, *PRINTED)
     ),
+    Rule(family="named-secret", pattern=HEAD, check=anything, find=columns),
+    Rule(family="secret-by-looks", pattern=LOOKS, check=anything, find=words_by_chance),
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""
 

@@ -41,17 +41,12 @@ def check_schema(connection: Connection, name: str) -> None:
     """Raise StoreError unless the schema is this version's."""
     made = _steps_made(connection)
     migrations = read_migrations("postgres")
-    _refuse_newer(len(made), name)
+    _refuse_others(made, name)
     if len(made) < len(migrations):
         what = f"has schema {len(made)}, this version needs {len(migrations)}"
         raise StoreError(
             f"{name} {what if made else 'has no schema of upthread yet'}",
             hint="run `upthread migrate` with the same address",
-        )
-    if made != [(step.version, step.checksum) for step in migrations]:
-        raise StoreError(
-            f"the schema of {name} was made by other migrations than this version's",
-            hint="a development version wrote it: name another database",
         )
 
 
@@ -66,8 +61,9 @@ def _migrate(connection: Connection, name: str) -> Migrated:
         # Policies hold for the owner of the tables, too, and a step changes rows of every project.
         connection.execute(ACT_FOR, (ALL_PROJECTS, True))
         # Under the lock: whoever waited for it finds the steps made.
-        before = len(_steps_made(connection))
-        _refuse_newer(before, name)
+        made = _steps_made(connection)
+        _refuse_others(made, name)
+        before = len(made)
         for step in migrations[before:]:
             # Many statements in one script, which cannot be prepared.
             connection.execute(step.script.encode(), prepare=False)
@@ -94,11 +90,17 @@ def _steps_made(connection: Connection) -> list[tuple[int, str]]:
     return [(int(version), str(checksum)) for version, checksum in rows]
 
 
-def _refuse_newer(version: int, name: str) -> None:
-    known = len(read_migrations("postgres"))
-    if version > known:
+def _refuse_others(made: list[tuple[int, str]], name: str) -> None:
+    """Refuse a schema whose steps are not ours: missing ones of ours would fail on it, or harm."""
+    ours = [(step.version, step.checksum) for step in read_migrations("postgres")]
+    if len(made) <= len(ours) and made != ours[: len(made)]:
         raise StoreError(
-            f"{name} was written by a newer upthread (schema {version}, this version knows"
-            f" {known})",
+            f"the schema of {name} was made by other migrations than this version's",
+            hint="a development version wrote it: name another database",
+        )
+    if len(made) > len(ours):
+        raise StoreError(
+            f"{name} was written by a newer upthread (schema {len(made)}, this version knows"
+            f" {len(ours)})",
             hint="upgrade upthread; the database was left as it is",
         )

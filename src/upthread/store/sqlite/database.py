@@ -338,7 +338,6 @@ class Database:
             # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
                 self._migrate(migrations)
-        self._check_migrations(migrations)
 
     def _schema_version(self) -> int:
         return int(self.connection.pragma("user_version"))
@@ -360,6 +359,23 @@ class Database:
             raise not_new(self.path, "holds nothing", key)
         if version > self._known:
             raise self._newer(version)
+        self._refuse_other_migrations(version)
+
+    def _refuse_other_migrations(self, version: int) -> None:
+        """Refuse what other steps than ours have made: missing ones of ours would fail on it."""
+        ours = [(step.version, step.checksum) for step in read_migrations("sqlite")[:version]]
+        try:
+            made = self.connection.execute(
+                "SELECT version, checksum FROM schema_migration ORDER BY version LIMIT ?",
+                (version,),
+            ).fetchall()
+        except apsw.SQLError:  # the oldest have no such table, as a new one has not
+            made = []
+        if made != ours:
+            raise StoreError(
+                f"the schema of {self.path} was made by other migrations than this version's",
+                hint="a development version wrote it: export it there, or name another file",
+            )
 
     def _switch_to_wal(self) -> None:
         """Switch once and for all. SQLite does not wait for its lock here, so we do."""
@@ -388,16 +404,6 @@ class Database:
             # On the file's first page, so in the transaction: a kill leaves it with its schema.
             self.connection.execute(f"PRAGMA user_version={step.version}")
             self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-
-    def _check_migrations(self, migrations: tuple[Migration, ...]) -> None:
-        made = self.connection.execute(
-            "SELECT version, checksum FROM schema_migration ORDER BY version"
-        ).fetchall()
-        if made != [(step.version, step.checksum) for step in migrations]:
-            raise StoreError(
-                f"the schema of {self.path} was made by other migrations than this version's",
-                hint="a development version wrote it: export it there, or name another file",
-            )
 
 
 def first_of(rows: Cursor) -> Row | None:
