@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import re
 from collections.abc import Iterator
 from itertools import pairwise, permutations
 from typing import Final
@@ -32,6 +33,7 @@ ANNOUNCED_BYTES_MIN: Final = 8
 
 BEFORE_BYTES_MAX: Final = 40
 ANNOUNCED_WITHIN_BYTES: Final = 160
+PASSWORD_BYTES_MAX: Final = 64
 LINE_OF_A_BLOCK_BYTES_MIN: Final = 40
 SWITCHES_MIN: Final = 0.4
 STRANGE_MAX: Final = 0.4
@@ -60,7 +62,9 @@ _ALONE_BELOW: Final = regex(
     rb"(?:[^\S\n]{0,40}\n[^\S\n]{0,40}){1,2}(" + _PASSWORD_CHARACTER + rb"{8,64})"
     rb"[^\S\n]{0,40}(?:\n|\Z)"
 )
-_ESCAPE: Final = rb"(?:\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m)?"
+_ESCAPE: Final = rb"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m|"
+"""Matched by itself, for its letters are no part of the word behind."""
+
 _WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})")
 _PASSWORD: Final = regex(_ESCAPE + rb"(?:[\w.-]{0,40}[=:]+)?(" + _PASSWORD_CHARACTER + rb"{8,64})")
 _QUOTED: Final = regex(rb"[\"'](?P<within>[^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
@@ -101,10 +105,9 @@ _LINE_OF_A_BLOCK: Final = regex(rb"[A-Za-z0-9+/=]{40,}")
 
 def words_by_chance(content: bytes) -> Iterator[tuple[int, int]]:
     """Yield where words stand that look made by chance, those that are announced last."""
-    for found in _WORD.finditer(content):
-        start, end = found.span(1)
+    for start, end, is_behind_escape in _words(_WORD.finditer(content)):
         before = content[max(0, start - BEFORE_BYTES_MAX) : start]
-        is_within = start == found.start() and before and before[-1] not in _BEFORE
+        is_within = before and before[-1] not in _BEFORE and not is_behind_escape
         if not (is_within or content[end : end + 1] not in _BEHIND or _is_public(before)):
             yield from _alone(content, start, end)
     for quoted in _QUOTED.finditer(content):
@@ -115,10 +118,23 @@ def words_by_chance(content: bytes) -> Iterator[tuple[int, int]]:
     for _, behind in _announcing().spans(content):
         line, _, _ = content[behind : behind + ANNOUNCED_WITHIN_BYTES].partition(b"\n")
         line_end = behind + len(line)
-        for found in _PASSWORD.finditer(content, behind, line_end):
-            yield from _behind(content, *found.span(1))
+        # A word is looked at to its end: within one an escape would be taken for letters.
+        within = _PASSWORD.finditer(content, behind, line_end + PASSWORD_BYTES_MAX)
+        for start, end, _ in _words(within):
+            if start < line_end:
+                yield from _behind(content, start, end)
         if below := _ALONE_BELOW.match(content, line_end):
             yield from _behind(content, *below.span(1))
+
+
+def _words(found: Iterator[re.Match[bytes]]) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each word begins and ends, and whether an escape is right before it."""
+    escape_end = -1
+    for each in found:
+        if each[1] is None:
+            escape_end = each.end()
+        else:
+            yield *each.span(1), each.start() == escape_end
 
 
 @functools.cache
