@@ -4,9 +4,10 @@ One place for all that is stored: every batch passes here before its commit. In 
 kept as it is. In `redacted` its texts lose their secrets. In `index` it keeps what it is, when and
 whose, with size and keyed digest, and no text at all. Names that people gave are never changed:
 workstreams, roles and paths are what things are found by. What an agent gave is a text, however
-short: the ids of its sessions and calls, its version, a child's role. An id that looks like a
+short: the ids of its sessions and calls, its version, a child's role. An id that has the form of a
 secret is the same placeholder wherever it stands, so that what belongs together is still found
-together; a session can then not be attached again, and what follows says so.
+together; a session can then not be attached again, and what follows says so. An id that only looks
+random stays.
 
 What forgetting leaves of an event is the same as what `index` keeps of it.
 """
@@ -156,9 +157,14 @@ _TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 
 def _redacted_record(record: Kept, redactor: Redactor) -> Kept:
     texts = _TEXTS[type(record)]
-    return _with(
-        record, **{name: _redacted_value(getattr(record, name), redactor) for name in texts}
-    )
+    return _with(record, **{name: _redacted_field(record, name, redactor) for name in texts})
+
+
+def _redacted_field(record: Any, name: str, redactor: Redactor) -> Any:
+    value = getattr(record, name)
+    if name.endswith("_id"):
+        return _id(value, redactor)
+    return _redacted_value(value, redactor)
 
 
 def _redacted_value(value: Any, redactor: Redactor) -> Any:
@@ -208,7 +214,7 @@ def _gather_parts(write: commands.RecordParts, texts: list[str], redactor: Redac
 
 
 def _id(given: Id | None, redactor: Redactor) -> Id | None:
-    return None if given is None else cast("Id", redactor.redact(given))
+    return None if given is None else cast("Id", redactor.redact_id(given))
 
 
 def _with(value: Kept, **fields: object) -> Kept:
@@ -247,7 +253,7 @@ def _keep_event(
     texts = names.get(type(write.event))
     if texts is None:
         return write
-    fields = {name: _redacted_value(getattr(event, name), redactor) for name in texts}
+    fields = {name: _redacted_field(event, name, redactor) for name in texts}
     return _with(write, event=_with(event, **fields))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from upthread.core.redaction.by_looks import BYTES_MAX
+from upthread.core.redaction.by_looks import BYTES_MAX, random_words
 from upthread.core.redaction.redactor import Redactor
 
 REDACTOR = Redactor(b"k" * 32)
@@ -62,7 +64,27 @@ def test_a_secret_without_a_form_of_its_own_is_found(text):
         "def login(user, password, now):\n    a1b2c3d4e5 = f(1, 2)\n",
         "| measure | token |\n|---|---|\n| W6 | 8 writers |\n",
         "a,secret\nx,y,z1234567a\n",
+        "make it compass,spin\nx1234567a,y1234567b\n",
+        "Show the recovery codes once.\nImplement backup verification\nand document everything",
+        "fix: refresh the token\n3f786850e387550fdab836ed7e6dc881de23001b\n",
+        '#define PASS_THROUGH "transparent-mode2"',
+        "for accounts 1 to 4, transaction 0x" + "4f" * 32,
+        r"src\main.py:handler12 and key\nuser:abc123",
     ],
 )
 def test_what_only_looks_random_stays(text):
     assert REDACTOR.redact(text) is text
+
+
+@pytest.mark.parametrize("session_id", ["r6jvP-Vptl4IRBECF2f4s", "tooluse_TQpuQ3oBGczpg0k_bS3B4F"])
+def test_a_random_word_stays_where_it_is_an_id_and_a_known_secret_does_not(session_id):
+    assert any(random_words(session_id.encode()))
+    assert REDACTOR.redact_id(session_id) is session_id
+    assert REDACTOR.redact_json({"call_id": session_id}) == {"call_id": session_id}
+    assert REDACTOR.redact_id("ghp_" + "aB3dE6gH9" * 4).startswith("[redacted:github-token:")
+
+
+def test_an_escape_before_a_word_is_not_part_of_it():
+    for said in ("password: \x1fAbc1!xyZ9", "secret \nQ9gzN1kA2PqV7", f"\x8a{ALONE}"):
+        document = REDACTOR.redact(json.dumps({"text": said}))
+        assert "[redacted:" in json.loads(document)["text"]

@@ -1,10 +1,12 @@
-"""Secrets that their looks alone give away: words as nobody writes them by hand.
+"""Secrets that have neither a name nor a vendor's prefix: words that look random.
 
-Tokens and passwords stand anywhere: alone on a line, in a table, as the third argument of a call.
-In one made by chance capitals, small letters, digits and signs take turns; what people write has
-words in it. Less is asked of a word behind `password` or `token` on its line, or alone on one of
-the next two. What is known to be none by what stands before it stays: a hash, an id, a public key.
-So do the lines of a longer block of base64, which key_blocks.py judges.
+For example a key that `az … -o tsv` prints alone on a line, or a password as an argument of a call.
+In a random word capitals, small letters and digits alternate, because a generator made the word. An
+identifier alternates less, because it contains runs of letters. A word after a label such as
+`password` may be shorter.
+
+A random word is not always a secret. A name before the word can show that, for example `integrity`
+or `node_id`. The lines of a longer base64 block are left to key_blocks.py.
 """
 
 from __future__ import annotations
@@ -12,155 +14,172 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import re
+import string
 from collections.abc import Iterator
-from itertools import pairwise, permutations
+from itertools import chain, pairwise, permutations
 from typing import Final
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import hides_a_secret
 from upthread.core.redaction.expressions import Expression
 
+FAMILY: Final = "secret-by-looks"
+
 BYTES_MIN: Final = 20
 BYTES_MAX: Final = 200
-"""Longer ones are pictures, signatures, encrypted thoughts."""
+"""Longer words are images, signatures or encrypted reasoning."""
 
 SIGNED_BYTES_MIN: Final = 10
-"""With a sign in it, as a password has: `!`, `#`, `%`."""
+"""For a word with a sign, for example `!` or `#`, because passwords contain signs."""
 
-ANNOUNCED_BYTES_MIN: Final = 8
-"""Behind a word that announces a secret."""
+LABELLED_BYTES_MIN: Final = 8
 
-BEFORE_BYTES_MAX: Final = 40
-ANNOUNCED_WITHIN_BYTES: Final = 160
-PASSWORD_BYTES_MAX: Final = 64
-LINE_OF_A_BLOCK_BYTES_MIN: Final = 40
 SWITCHES_MIN: Final = 0.4
-STRANGE_MAX: Final = 0.4
-WRITTEN_MAX: Final = 0.5
-"""Of a word's characters: how often the kind changes, which by chance is at six of ten; how many
-are neither letter nor digit; how many are in runs that a person would write."""
+"""How often the kind of character changes, per byte. In a random word the rate is about 0.6."""
 
+PUNCTUATION_MAX: Final = 0.4
+LETTER_RUNS_MAX: Final = 0.5
+"""The largest part of a random word that may be punctuation, or letters as in written words."""
+
+NAME_BYTES_MAX: Final = 40
+LABEL_REACH_BYTES: Final = 160
+LABELLED_BYTES_MAX: Final = 64
+BLOCK_LINE_BYTES_MIN: Final = 40
 GUTTER_BYTES_MAX: Final = 12
 
 _CHARACTER: Final = r"[A-Za-z0-9+/_~.%!#^*?@&$-]"
-LOOKS: Final = "|".join(
+MIXED_WORD: Final = "|".join(
     f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
     for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
 )
-"""What a text has that holds one, as an expression of RE2: where it is not found, nothing is."""
+"""An expression of RE2 that every text with a random word matches, so other texts are skipped."""
 
-ANNOUNCING: Final = (
+LABEL: Final = (
     r"passw|passphrase|(?:\b|_)pass\b|pwd|(?:\b|_)pw\b|secret|token|credential|creds\b|\bpsk\b"
     r"|\beap\b|identify|\bauth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
 )
-"""What stands before a secret on its line, and may stand apart from it."""
+"""A label of a secret. Other words may stand between both, for example `the password is …`."""
 
-_PASSWORD_CHARACTER: Final = rb"[^\s\"'`(){},;<>|\\\[\]]"
-_ALONE_BELOW: Final = regex(
-    rb"(?:[^\S\n]{0,40}\n[^\S\n]{0,40}){1,2}(" + _PASSWORD_CHARACTER + rb"{8,64})"
-    rb"[^\S\n]{0,40}(?:\n|\Z)"
-)
-_ESCAPE: Final = rb"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m|"
-"""Matched by itself, for its letters are no part of the word behind."""
-
-_WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})")
-_PASSWORD: Final = regex(_ESCAPE + rb"(?:[\w.-]{0,40}[=:]+)?(" + _PASSWORD_CHARACTER + rb"{8,64})")
-_QUOTED: Final = regex(rb"[\"'](?P<within>[^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
-_CHOSEN: Final = regex(rb"(?=.*[A-Za-z]{3})(?=.*[0-9].*[0-9])(?=.*[!#%^*@&?+$])[\w!#%^*@&?+$-]+")
-_PART: Final = regex(rb"[^/]+")
-_KINDS: Final = bytes(
-    b"U"[0]
-    if 0x41 <= byte <= 0x5A
-    else b"l"[0]
-    if 0x61 <= byte <= 0x7A
-    else b"d"[0]
-    if 0x30 <= byte <= 0x39
-    else b"s"[0]
-    for byte in range(256)
+_KINDS: Final = bytes.maketrans(
+    f"{string.ascii_uppercase}{string.ascii_lowercase}{string.digits}{string.punctuation}".encode(),
+    b"U" * 26 + b"l" * 26 + b"d" * 10 + b"p" * len(string.punctuation),
 )
 _SIGNS: Final = b"!#%^*?@&$"
-_BEFORE: Final = b" \t\r\n\"'`=>({[|,:"
-_BEHIND: Final = b" \t\r\n\"'`<)}]|,;\\&"
-_WRITTEN: Final = regex(rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}")
-_NONE: Final = regex(
+_LETTER_RUN: Final = regex(rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}")
+_CHOSEN_PASSWORD: Final = regex(
+    rb"(?=.*[A-Za-z]{3})(?=.*[0-9].*[0-9])(?=.*[!#%^*@&?+$])[\w!#%^*@&?+$-]+"
+)
+"""A password that a person chose, for example `LanternWalnut576@un`."""
+
+_ORDINARY: Final = regex(
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
-    rb"|[A-Z]{1,4}_kw.*|AAAA[BCE]3Nza.*"  # GitHub's ids, a public key of SSH
-    rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # a text as URLs write it, base64 apart
-    rb"|[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # names
+    rb"|[A-Z]{1,4}_kw.*|AAAA[BCE]3Nza.*"  # GitHub ids, SSH public keys
+    rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
+    rb"|[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
     rb"|(?:[^/]*/){7}.*|.*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
     rb"|.*(?:a-z|A-Z|A-F|0-9).*|[$][A-Z].*|%.*%|.*IPv[46].*"  # expressions, variables
-    rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # code without blanks
-    rb"|[+.~/#?-].*|.*=[?].*|.*[?]=+"  # headers of mail
-    rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+"  # versions, addresses
+    rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # minified code
+    rb"|[+.~/#?-].*|.*=[?].*|.*[?]=+"  # mail headers
+    rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+"  # versions, mail addresses
 )
-_OF_SOMETHING_ELSE: Final = regex(
+_PUBLIC_NAME: Final = regex(
     rb"(?i)(?:id|cursor|hash|sum|digest|integrity|etag|sha-?[0-9]*|md5|fingerprint|pub"
     rb"|public[\w-]*|signature|thumbprint|h1|url|path|file|href|src|base64|bytes|version)"
     rb"[\"']?[ \t]*[:=,][ \t]*b?[\"']?\Z"
 )
-_LINE_OF_A_BLOCK: Final = regex(rb"[A-Za-z0-9+/=]{40,}")
+_BASE64_LINE: Final = regex(rb"[A-Za-z0-9+/=]{40,}")
+
+_ESCAPE: Final = rb"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m|"
+"""An escape is a match of its own, because otherwise its letters would belong to the next word."""
+
+_BEFORE: Final = b" \t\r\n\"'`=>({[|,:"
+_AFTER: Final = b" \t\r\n\"'`<)}]|,;\\&"
+_BARE_WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})")
+_QUOTED_WORD: Final = regex(rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
+_LABELLED_CHARACTER: Final = rb"[^\s\"'`(){},;<>|\\\[\]]"
+_LABELLED_WORD: Final = regex(
+    _ESCAPE + rb"(?:[\w.-]{0,40}[=:]+)?(" + _LABELLED_CHARACTER + rb"{8,64})"
+)
+_ALONE_BELOW_LABEL: Final = regex(
+    rb"(?:[^\S\n]{0,40}\n[^\S\n]{0,40}){1,2}(" + _LABELLED_CHARACTER + rb"{8,64})"
+    rb"[^\S\n]{0,40}(?:\n|\Z)"
+)
+_URL_SEGMENT: Final = regex(rb"[^/]+")
 
 
-def words_by_chance(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where words stand that look made by chance, those that are announced last."""
-    for start, end, is_behind_escape in _words(_WORD.finditer(content)):
-        before = content[max(0, start - BEFORE_BYTES_MAX) : start]
-        is_within = before and before[-1] not in _BEFORE and not is_behind_escape
-        if not (is_within or content[end : end + 1] not in _BEHIND or _is_public(before)):
-            yield from _alone(content, start, end)
-    for quoted in _QUOTED.finditer(content):
-        if _is_by_chance(quoted["within"], BYTES_MIN) and not _is_public(
-            content[max(0, quoted.start() - BEFORE_BYTES_MAX) : quoted.start()]
+def random_words(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every random word in a text, in no order; two may overlap."""
+    for start, word in chain(_unlabelled(content), _labelled(content)):
+        if not _PUBLIC_NAME.search(content[max(0, start - NAME_BYTES_MAX) : start]):
+            yield start, start + len(word)
+
+
+def _unlabelled(content: bytes) -> Iterator[tuple[int, bytes]]:
+    quoted = (found.span(1) for found in _QUOTED_WORD.finditer(content))
+    for start, end in chain(_bare_words(content), quoted):
+        word = content[start:end].rstrip(b".")
+        if _is_random(word, BYTES_MIN) and not _is_in_block(content, start, end):
+            yield start, word
+        elif content.startswith(b"://", start - 1):
+            for segment in _URL_SEGMENT.finditer(word):
+                if _is_random(segment.group(), BYTES_MIN):
+                    yield start + segment.start(), segment.group()
+
+
+def _bare_words(content: bytes) -> Iterator[tuple[int, int]]:
+    escape_end = 0
+    for found in _BARE_WORD.finditer(content):
+        start, end = found.span(1)
+        if start < 0:
+            escape_end = found.end()
+        elif (start == escape_end or content[start - 1] in _BEFORE) and (
+            content[end : end + 1] in _AFTER
         ):
-            yield quoted.span("within")
-    for _, behind in _announcing().spans(content):
-        line, _, _ = content[behind : behind + ANNOUNCED_WITHIN_BYTES].partition(b"\n")
-        line_end = behind + len(line)
-        # A word is looked at to its end: within one an escape would be taken for letters.
-        within = _PASSWORD.finditer(content, behind, line_end + PASSWORD_BYTES_MAX)
-        for start, end, _ in _words(within):
-            if start < line_end:
-                yield from _behind(content, start, end)
-        if below := _ALONE_BELOW.match(content, line_end):
-            yield from _behind(content, *below.span(1))
+            yield start, end
 
 
-def _words(found: Iterator[re.Match[bytes]]) -> Iterator[tuple[int, int, bool]]:
-    """Yield where each word begins and ends, and whether an escape is right before it."""
-    escape_end = -1
-    for each in found:
-        if each[1] is None:
-            escape_end = each.end()
-        else:
-            yield *each.span(1), each.start() == escape_end
+def _labelled(content: bytes) -> Iterator[tuple[int, bytes]]:
+    for start, end in _after_labels(content):
+        word = content[start:end].rstrip(b".:")
+        is_chosen = _CHOSEN_PASSWORD.fullmatch(word) and not _ORDINARY.fullmatch(word)
+        if is_chosen or _is_random(word, LABELLED_BYTES_MIN):
+            yield start, word
+
+
+def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
+    for start, end in _label_reaches(content):
+        # The search continues past the reach's end, because a shortened escape is no escape.
+        for found in _LABELLED_WORD.finditer(content, start, end + LABELLED_BYTES_MAX):
+            if found.start() >= end:
+                break
+            if found.start(1) >= 0:
+                yield found.span(1)
+        if below := _ALONE_BELOW_LABEL.match(content, end):
+            yield below.span(1)
+
+
+def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where labels reach on their lines; overlapping reaches are merged, for linear time."""
+    start = end = -1
+    for _, label_end in _label().spans(content):
+        line, _, _ = content[label_end : label_end + LABEL_REACH_BYTES].partition(b"\n")
+        if label_end > end:
+            if end >= 0:
+                yield start, end
+            start = label_end
+        end = label_end + len(line)
+    if end >= 0:
+        yield start, end
 
 
 @functools.cache
-def _announcing() -> Expression:
-    return Expression(rf"(?i)(?:{ANNOUNCING})[\w+/]*")
+def _label() -> Expression:
+    # With the rest of the name, so that `ord` of `password` is no part of the secret.
+    return Expression(rf"(?i)(?:{LABEL})[\w+/]*")
 
 
-def _alone(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    word = content[start:end].rstrip(b".")
-    if _is_by_chance(word, BYTES_MIN) and not _is_in_a_block(content, start, end):
-        yield start, start + len(word)
-    elif content.startswith(b"://", start - 1):
-        for part in _PART.finditer(word):
-            if _is_by_chance(part.group(), BYTES_MIN):
-                yield start + part.start(), start + part.end()
-
-
-def _behind(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    word = content[start:end].rstrip(b".:")
-    is_chosen = _CHOSEN.fullmatch(word) and not _NONE.fullmatch(word)
-    is_secret = is_chosen or _is_by_chance(word, ANNOUNCED_BYTES_MIN)
-    if is_secret and not _is_public(content[max(0, start - BEFORE_BYTES_MAX) : start]):
-        yield start, start + len(word)
-
-
-def _is_by_chance(word: bytes, bytes_min: int) -> bool:
+def _is_random(word: bytes, bytes_min: int) -> bool:
     size = len(word)
     kinds = word.translate(_KINDS)
     capitals, small, digits = map(kinds.count, (b"U", b"l", b"d"))
@@ -168,34 +187,30 @@ def _is_by_chance(word: bytes, bytes_min: int) -> bool:
         bytes_min = min(bytes_min, SIGNED_BYTES_MIN)
     return (
         min(capitals, small, digits) > 0
-        and (min(capitals, small) > 1 or bytes_min == ANNOUNCED_BYTES_MIN)
+        and (min(capitals, small) > 1 or bytes_min == LABELLED_BYTES_MIN)
         and bytes_min <= size <= BYTES_MAX
         and sum(kind != next_kind for kind, next_kind in pairwise(kinds)) >= SWITCHES_MIN * size
-        and kinds.count(b"s") <= STRANGE_MAX * size
-        and sum(map(len, _WRITTEN.findall(word))) <= WRITTEN_MAX * size
-        and not _NONE.fullmatch(word)
-        and not _is_text(word)
+        and kinds.count(b"p") <= PUNCTUATION_MAX * size
+        and sum(map(len, _LETTER_RUN.findall(word))) <= LETTER_RUNS_MAX * size
+        and not _ORDINARY.fullmatch(word)
+        and not _is_plain_text(word)
     )
 
 
-def _is_public(before: bytes) -> bool:
-    return _OF_SOMETHING_ELSE.search(before) is not None
-
-
-def _is_text(word: bytes) -> bool:
-    """Whether a word is the base64 of something to read: then it is judged by what that says."""
+def _is_plain_text(word: bytes) -> bool:
+    """Whether a word is base64 of readable text, and that text contains no secret."""
     try:
         text = base64.b64decode(word + b"=" * (-len(word) % 4), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return False
     is_readable = "".join(text.split()).isprintable()
-    return is_readable and not hides_a_secret(word) and not any(words_by_chance(text.encode()))
+    return is_readable and not hides_a_secret(word) and not any(random_words(text.encode()))
 
 
-def _is_in_a_block(content: bytes, start: int, end: int) -> bool:
-    """Whether the line before or behind is one of base64, too."""
+def _is_in_block(content: bytes, start: int, end: int) -> bool:
+    """Whether the line before or after a long word is a base64 line too."""
     reach = end - start + GUTTER_BYTES_MAX
     beside = content[max(0, start - reach) : start], content[end : end + reach]
-    return end - start >= LINE_OF_A_BLOCK_BYTES_MIN and any(
-        b"\n" in text and _LINE_OF_A_BLOCK.search(text) for text in beside
+    return end - start >= BLOCK_LINE_BYTES_MIN and any(
+        b"\n" in text and _BASE64_LINE.search(text) for text in beside
     )

@@ -23,7 +23,8 @@ from msgspec import Struct
 from upthread.errors import ConfigError
 
 SET_SIZE: Final = 24
-"""Expressions in one automaton. Their states multiply: 260 in one took ten times as long."""
+"""Expressions per automaton. Their states multiply, so that one automaton of 259 expressions read
+0.2 to 0.3 MB/s, and eleven of 24 read 1.8."""
 
 AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""

@@ -74,8 +74,16 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*/user:\S+[ \t]+({GIVEN})", is_assigned),
     ("flag-secret", rf"(?i)\bnet[ \t]+use\b[^\n]*[ \t]\\\\\S+[ \t]+({GIVEN})", is_assigned),
     ("named-secret", r"(?i)\bpwd=\{([^{}\n]{6,})\}", is_real),
-    ("named-secret", rf"SecureString\b[^\n]{{0,40}}?{TEXT}([^\"'\n]{{6,}}){TEXT}", is_set),
-    ("named-secret", r"#define[ \t]+\w*PASS\w*[ \t]+\"([^\"\s]{8,64})\"", is_set),
+    (
+        "named-secret",
+        rf"ConvertTo-SecureString\b[^\n]{{0,40}}?{TEXT}([^\"'\n]{{6,}}){TEXT}",
+        is_set,
+    ),
+    (
+        "named-secret",
+        r"#define[ \t]+\w*PASS(?:WORD)?[ \t]+\"([^\"\s]{0,63}[0-9][^\"\s]{0,63})\"",
+        is_set,
+    ),
     (
         "named-secret",
         rf"(?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?<string>([^<\s]{{12,}})",
@@ -88,7 +96,7 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("sql-password", r"(?i)\bidentified[ \t]+by[ \t]+([^\s\"'`;]{6,})", is_assigned),
     ("windows-hash", r"\b([0-9a-f]{32}:[0-9a-f]{32}):::", anything),
-    ("url-password", rf"\b[\w.-]+\\[\w.-]+:({GIVEN})", is_assigned),
+    ("url-password", rf"\b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})", is_assigned),
     (
         "authorization",
         r"334 UGFzc3dvcmQ6[^\n]*\n[^\n]*?([A-Za-z0-9+/]{8,}={0,2})\s*(?:\n|$)",
@@ -108,12 +116,15 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         ),
         is_assigned,
     ),
+    # Not 40 digits, except after a colon: `git log` prints a commit's id below its subject.
     (
         "named-secret",
-        (
-            rf"(?i)(?:{WORD}|\bpass|initial\w* password)[^\n]{{0,80}}\s*\n\s*([0-9a-f]{{32,}})\s*"
-            r"(?:\n|$)"
-        ),
+        rf"(?i){WORD}[^\n]{{0,80}}\s*\n\s*([0-9a-f]{{32,39}}|[0-9a-f]{{41,}})[ \t\r]*(?:\n|$)",
+        looks_random,
+    ),
+    (
+        "named-secret",
+        rf"(?i){WORD}[^\n]{{0,80}}:[ \t]*[|>]?[+-]?[ \t\r]*\n\s*([0-9a-f]{{40}})[ \t\r]*(?:\n|$)",
         looks_random,
     ),
     (
@@ -124,7 +135,11 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         ),
         anything,
     ),
-    ("private-key", r"(?i)\b(?:accounts?|keys?)\b[^\n]{0,40}\b0x([0-9a-f]{64})\b", anything),
+    (
+        "private-key",
+        r"(?i)\b(?:accounts|private[_ ]?keys?)\\*[\"']?[ \t]*[:=][^\n\w]*0x([0-9a-f]{64})\b",
+        anything,
+    ),
     ("flag-secret", rf"(?i)\bsqlplus\b[^\n]*[ \t\"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@", is_real),
     ("flag-secret", r"\boathtool\b[^\n|;]*[ \t]([A-Z2-7]{16,})", anything),
     (
@@ -176,8 +191,8 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         "recovery-code",
         (
             r"(?i)\b(?:recovery|backup|scratch|emergency)[ _-]codes?\b"
-            r"((?:[^\n]{0,120}\n){1,3}?"
-            r"(?:[^\n]{0,80}\b[0-9a-z]{4,6}[- ]?[0-9a-z]{4,6}\b[^\n]{0,80}(?:\n|$)){2,})"
+            r"(?:[^\n]{0,120}\n){1,3}?"
+            r"((?:[^\n]{0,80}\b[0-9a-f]{4,6}-[0-9a-f]{4,6}\b[^\n]{0,80}(?:\n|$)){2,})"
         ),
         anything,
     ),

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
 from upthread.core.redaction.contexts import is_real, looks_random
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
 from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
@@ -88,11 +89,21 @@ class Redactor:
         redacted = self.redact_bytes(content)
         return text if redacted is content else redacted.decode("utf-8", "surrogatepass")
 
-    def redact_bytes(self, content: bytes) -> bytes:
+    def redact_id(self, given: str) -> str:
+        """Return an id without secrets that have a form or a name, the same object without one.
+
+        Looks do not count, because many ids are random words, for example nanoids. A session with
+        a redacted id cannot be attached again.
+        """
+        redacted = self.redact_bytes(given.encode("utf-8", "surrogatepass"), is_id=True)
+        text = redacted.decode("utf-8", "surrogatepass")
+        return given if text == given else text
+
+    def redact_bytes(self, content: bytes, *, is_id: bool = False) -> bytes:
         """Return UTF-8 without its secrets, the same object when it has none."""
         # Again, until nothing is found: what stands right behind a match is only found then.
         for _ in range(PASSES_MAX):
-            spans = self._spans(content)
+            spans = self._spans(content, is_id=is_id)
             if not spans:
                 return content
             content = self._replaced(content, spans)
@@ -124,7 +135,7 @@ class Redactor:
         if self._has_own_rules:
             return False
         content = "\n".join(texts).encode("utf-8", "surrogatepass")
-        return not self._may_hold_some(content)
+        return not self._may_hold_some(content) or not self._spans(content)
 
     def digest(self, content: bytes) -> bytes:
         """Return 32 bytes that are equal for equal contents and say nothing without the key."""
@@ -148,6 +159,8 @@ class Redactor:
                 # What was redacted before stays as it is: to redact twice must change nothing.
                 left = _without(whole, self._known.placeholder.spans(content))
                 return self._replaced(content, left).decode() if left else value
+            if name == "id" or name.endswith("_id"):
+                return self.redact_id(value)
         return self.redact_json(value)
 
     def gather(self, value: JsonValue, texts: list[str]) -> bool:
@@ -189,22 +202,24 @@ class Redactor:
         bare = unpainted(content)
         return bare is not None and bool(self._known.places.found_in(bare.text))
 
-    def _spans(self, content: bytes) -> list[Span]:
+    def _spans(self, content: bytes, *, is_id: bool = False) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
-        found = self._found_in(content)
+        found = self._found_in(content, is_id=is_id)
         # Beside the text as it is, not in its place: without a colour two words may become one.
         if bare := unpainted(content):
-            seen = self._found_in(bare.text)
+            seen = self._found_in(bare.text, is_id=is_id)
             found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:
             return found
         # Not what is a placeholder already: the `token=` before it would have it taken again.
         return _without(_merged(found), self._known.placeholder.spans(content))
 
-    def _found_in(self, content: bytes) -> list[Span]:
+    def _found_in(self, content: bytes, *, is_id: bool) -> list[Span]:
         found: list[Span] = []
         for place in self._known.places.found_in(content):
             rule = self._rules[place]
+            if is_id and rule.family == BY_LOOKS:
+                continue
             find = rule.find or _expression(rule.pattern).spans
             places = find(content)
             for start, end in places:

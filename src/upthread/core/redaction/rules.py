@@ -1,8 +1,8 @@
 """The families of secrets that are known, as data: what each looks like, and what is none.
 
-Three tables make them. FORMS knows secrets by what they are: a vendor's own prefix, as the vendor
-documents it. `contexts` knows them by what stands beside them, and then the value itself has to
-look like one. `key_blocks` knows private keys, which are the only ones that go over many lines.
+FORMS lists vendors' prefixes as the vendors document them. `contexts` and `printed` list the text
+around a secret, and the value must look like a secret too. `key_blocks` matches private keys,
+`tables` matches columns, and `by_looks` matches random words, because many secrets have no prefix.
 Expressions are RE2's (see expressions.py); the first group, where there is one, is the secret.
 """
 
@@ -14,11 +14,11 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.by_looks import LOOKS, words_by_chance
+from upthread.core.redaction.by_looks import FAMILY, MIXED_WORD, random_words
 from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD, anything, is_no_example
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
 from upthread.core.redaction.printed import PRINTED
-from upthread.core.redaction.tables import HEAD, columns
+from upthread.core.redaction.tables import SECRET_COLUMN, column_secrets
 from upthread.errors import ConfigError
 
 FORMS: Final[tuple[tuple[str, str], ...]] = (
@@ -108,7 +108,7 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("cursor-key", r"\b(?:crsr|key)_[a-f0-9]{64}"),
     # Payment
     ("stripe-key", r"\b[rs]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
-    ("stripe-key", r"\bsk_[A-Za-z]{20,}"),
+    ("revenuecat-key", r"\bsk_[A-Za-z0-9]{20,}"),
     ("laravel-key", r"\bbase64:([A-Za-z0-9+/]{43}=)"),
     ("stripe-key", r"\bwhsec_[A-Za-z0-9+/]{32,}={0,2}"),
     ("square-token", r"\b(?:sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{60,})"),
@@ -268,8 +268,8 @@ RULES: Final[tuple[Rule, ...]] = (
         Rule(family=family, pattern=painted(form), check=check)
         for family, form, check in (*CONTEXTS, *PRINTED)
     ),
-    Rule(family="named-secret", pattern=HEAD, check=anything, find=columns),
-    Rule(family="secret-by-looks", pattern=LOOKS, check=anything, find=words_by_chance),
+    Rule(family="named-secret", pattern=SECRET_COLUMN, check=anything, find=column_secrets),
+    Rule(family=FAMILY, pattern=MIXED_WORD, check=anything, find=random_words),
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""
 

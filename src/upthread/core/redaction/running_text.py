@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.by_looks import ANNOUNCING
+from upthread.core.redaction.by_looks import LABEL
 from upthread.core.redaction.expressions import unpainted
 from upthread.core.redaction.key_blocks import is_key_line
 
@@ -33,7 +33,7 @@ _END: Final = regex(
     r"(?:-----END[A-Z0-9 +%]{0,60}KEY(?: BLOCK)?-----|Private-MAC: ?[0-9a-f]{1,128})\s"
 )
 _ANNOUNCING: Final = regex(
-    rf"{ANNOUNCING}|creds|key|pass\b|bearer|basic|auth|_salt"
+    rf"{LABEL}|creds|key|pass\b|bearer|basic|auth|_salt"
     r"|login|curl|cookie|psk|\bnet1?(?:\.exe)?[ \t]+(?:\Z|u)|echo"
     r"|identified|\b(?:create|alter|grant|setx?|setenv|env)\b|\"d\b"
     r"|\b(?:docker|podman|nerdctl|registry|az|oc|cf|doctl)\b"

@@ -91,16 +91,16 @@ def _steps_made(connection: Connection) -> list[tuple[int, str]]:
 
 
 def _refuse_others(made: list[tuple[int, str]], name: str) -> None:
-    """Refuse a schema whose steps are not ours: missing ones of ours would fail on it, or harm."""
+    """Refuse a schema made by other migrations, because ours would fail on it or harm it."""
     ours = [(step.version, step.checksum) for step in read_migrations("postgres")]
-    if len(made) <= len(ours) and made != ours[: len(made)]:
-        raise StoreError(
-            f"the schema of {name} was made by other migrations than this version's",
-            hint="a development version wrote it: name another database",
-        )
     if len(made) > len(ours):
         raise StoreError(
             f"{name} was written by a newer upthread (schema {len(made)}, this version knows"
             f" {len(ours)})",
             hint="upgrade upthread; the database was left as it is",
+        )
+    if made != ours[: len(made)]:
+        raise StoreError(
+            f"the schema of {name} was made by other migrations than this version's",
+            hint="a development version wrote it: name another database",
         )

@@ -362,16 +362,16 @@ class Database:
         self._refuse_other_migrations(version)
 
     def _refuse_other_migrations(self, version: int) -> None:
-        """Refuse what other steps than ours have made: missing ones of ours would fail on it."""
-        ours = [(step.version, step.checksum) for step in read_migrations("sqlite")[:version]]
+        """Refuse a schema made by other migrations, because ours would fail on it or harm it."""
+        ours = [(step.version, step.checksum) for step in read_migrations("sqlite")]
         try:
             made = self.connection.execute(
-                "SELECT version, checksum FROM schema_migration ORDER BY version LIMIT ?",
-                (version,),
+                "SELECT version, checksum FROM schema_migration ORDER BY version"
             ).fetchall()
-        except apsw.SQLError:  # the oldest have no such table, as a new one has not
+        except apsw.SQLError:  # a new database and the oldest versions have no such table
             made = []
-        if made != ours:
+        # More than `version` is right, because another process may have migrated since.
+        if made != ours[: len(made)] or len(made) < version:
             raise StoreError(
                 f"the schema of {self.path} was made by other migrations than this version's",
                 hint="a development version wrote it: export it there, or name another file",
