@@ -11,6 +11,8 @@ from tests.live.asked import last_request, session_of, user_texts
 from tests.live.shell import agents_left, kill_tree, only, processes_with, wait_until
 from tests.support.sets import EXTENDED, spread
 
+from upthread.testing.rehearsal_model import MODEL_ID
+
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 SPECIFICATION = "# Export\n\n- R{}: write `export.txt`\n"
@@ -164,6 +166,25 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     assert "refused thread/resume" in said["text"]
     started = only(lines, "turn_started")
     assert (started["decision"], started["reasons"]) == ("resume_with_replay", ["corrupted"])
+    assert "KIWI-42" in last_request(model)
+    assert shell.tell("And now?")["decision"] == "resume"
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_session_whose_model_is_no_longer_configured_is_replaced_at_the_second_prompt(
+    name, shell, model
+):
+    """OpenCode keeps the model's name in the session."""
+    shell.tell("Remember KIWI-42.")
+    variable = "OPENCODE_CONFIG_CONTENT"
+    renamed = shell.environment[variable].replace(MODEL_ID, "other-model")
+    shell.environment[variable] = renamed
+    refused = shell.tell("Go on.", exit_code=None)
+    assert "Model not found" in refused["parked"]["detail"]
+    lines = shell.lines("tell", ADDRESS, "Go on.")
+    started = [line for line in lines if line["type"] == "turn_started"]
+    assert [each["decision"] for each in started] == ["resume", "resume_with_replay"]
     assert "KIWI-42" in last_request(model)
     assert shell.tell("And now?")["decision"] == "resume"
 

@@ -70,6 +70,20 @@ async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: Wor
         assert after.reply.endswith("here")
 
 
+async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_reason(world: World):
+    refused = "[[rehearse: fail no such model]]"
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
+        results = [await project.tell(ADDRESS, refused, REHEARSAL) for _ in range(3)]
+        assert all(each.outcome == "unknown" for each in results)
+        is_tried = ["a new session was refused" in each.detail for each in results]
+        assert is_tried == [False, True, False], "not one new session for each prompt"
+        now = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+        chain = (await project.role(ADDRESS)).chain
+    assert (now.decision, now.upstream_session_id) == ("resume", first.upstream_session_id)
+    assert [each.ended_because for each in chain] == ["corrupted", "unknown", None]
+
+
 KILLED = """
 import os, pathlib, signal, sys
 left = pathlib.Path(sys.argv[1])

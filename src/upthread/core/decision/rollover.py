@@ -207,7 +207,8 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
 _MAY_PASS: Final = regex(
     r"\b(?:sign|log).?in|auth|credential|api.?key|quota|limit|credit|billing|busy|\block|in use"
     r"|already open|open (?:in|else)|another process|overload|time.?out|timed out|tempor"
-    r"|unavailable|\b(?:re)?try|network|connect|socket|memory|space",
+    r"|unavailable|\b(?:re)?try|network|connect|socket|econn|fetch|gateway|server error|memory"
+    r"|space",
     re.IGNORECASE,
 )
 """What a refusal may speak of that a person or a moment mends: for it no session is given up."""

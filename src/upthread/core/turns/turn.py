@@ -184,6 +184,13 @@ class TurnView(Struct, frozen=True, kw_only=True):
         return self.ended is None or self.ended.outcome not in _AGENTS_OWN_ENDS
 
     @property
+    def stopped_by(self) -> tuple[str, str]:
+        """Why it ended or is parked: outcome or reason, and detail; both empty while it runs."""
+        if self.ended is not None:
+            return self.ended.outcome, self.ended.detail
+        return (self.parked.reason, self.parked.detail) if self.parked else ("", "")
+
+    @property
     def was_read_back(self) -> bool:
         """Whether the agent's own session alone had it, so that its role may not know of it."""
         return self.intended is not None and READ_BACK in self.intended.reasons

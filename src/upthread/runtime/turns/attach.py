@@ -159,8 +159,9 @@ async def _is_empty(live: LiveTurn, connection: AgentConnection) -> bool:
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
     attached = live.log.view.attached
-    is_current = attached is not None and attached.upstream_session_id == live.current_session
-    return is_current and not live.is_elsewhere
+    if attached is None or attached.how != "new" or live.is_elsewhere:
+        return False
+    return attached.upstream_session_id == live.current_session
 
 
 async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
@@ -201,18 +202,31 @@ def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> 
         opened_at_ms=now_ms,
     )
     # The old link ends only now that there is another session to go on in.
-    ends: tuple[Write, ...] = ()
-    if live.link is not None:
-        ends = (
-            EndLink(
-                conversation_id=conversation_id,
-                seq=live.link.seq,
-                ended_because=because,
-                ended_at_ms=now_ms,
-            ),
-        )
+    ends = () if live.link is None else (link_end(live.link, because, now_ms),)
     live.link = link
     live.log.commit_here(event, writes=(*ends, OpenLink(link=link)))
+
+
+def restore_refused(live: LiveTurn, outcome: Outcome, now_ms: int) -> tuple[Write, ...]:
+    """Make a refused session current again when the new one is refused, too; returns the writes.
+
+    A person may mend what both are refused for, for example the name of a model.
+    """
+    link, refused = live.link, live.refused_link
+    if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output:
+        return ()
+    live.link = replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
+    return (link_end(link, outcome, now_ms), OpenLink(link=live.link))
+
+
+def link_end(link: Link, because: str, at_ms: int) -> EndLink:
+    """Return the write that closes a link."""
+    return EndLink(
+        conversation_id=link.conversation_id,
+        seq=link.seq,
+        ended_because=because,
+        ended_at_ms=at_ms,
+    )
 
 
 # --- what its listener is told -----------------------------------------------------------------

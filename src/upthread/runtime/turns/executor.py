@@ -14,7 +14,7 @@ import anyio
 from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
-from upthread.core.commands import EndLink, Write
+from upthread.core.commands import Write
 from upthread.core.decision.rollover import (
     LOST,
     ROLLOVER,
@@ -33,7 +33,12 @@ from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import attach_as_decided, decided_again
+from upthread.runtime.turns.attach import (
+    attach_as_decided,
+    decided_again,
+    link_end,
+    restore_refused,
+)
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice, TurnResult
@@ -201,50 +206,51 @@ class Driver:
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
         outcome = Outcome(error.outcome)
-        if live.is_refused_again(error):
-            await self._replace_refused(live, error)
+        if live.is_refused_again(outcome, error.message):
+            await self._replace_refused(live, str(error))
             return
         # Anything but a positive word that it is gone leaves the session as it is (ADR 67).
         if outcome not in LOST or live.link is None or not live.log.view.may_send:
             raise error
         await self._roll_over(live, outcome, str(error))
 
-    async def _replace_refused(self, live: LiveTurn, error: UpstreamError) -> None:
+    async def _replace_refused(
+        self, live: LiveTurn, words: str, *, writes: Sequence[Write] = ()
+    ) -> None:
         """Decide for a new session. The refused one ends when the agent has made another."""
-        assert live.link is not None
-        assert live.inputs is not None
-        live.inputs = replace(live.inputs, session_lost=Outcome.CORRUPTED)
-        failed = AttachFailed(
-            upstream_session_id=live.link.upstream_session_id,
-            outcome=Outcome.CORRUPTED,
-            detail=str(error),
-        )
-        await live.log.commit(failed, decided_again(live))
-        text = f"{error}; as for the last prompt, so the agent is asked for a new session"
-        about = {"agent": live.request.claim.agent, "detail": str(error)}
+        await self._roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
+        text = f"{words}; as for the last prompt, so the agent is asked for a new session"
+        about = {"agent": live.request.claim.agent, "detail": words}
         live.request.listener.notice(Notice(kind="refused_again", text=text, about=about))
 
     async def _roll_over(
-        self, live: LiveTurn, outcome: Outcome, detail: str, *, writes: Sequence[Write] = ()
+        self,
+        live: LiveTurn,
+        outcome: Outcome,
+        detail: str,
+        *,
+        writes: Sequence[Write] = (),
+        is_refused: bool = False,
     ) -> None:
-        """Close the link with its cause and decide again, knowing that the session is gone."""
-        assert live.link is not None
+        """Close the link with its cause and decide again, knowing that the session is gone.
+
+        A refused session may still be there, so its link stays open for now.
+        """
         assert live.inputs is not None
-        now_ms = self._system.now_ms()
-        link, live.link = live.link, None
-        live.inputs = replace(live.inputs, session_lost=outcome, current_agent=None)
+        link = live.require_link()
+        live.inputs = replace(live.inputs, session_lost=outcome)
+        ends: tuple[Write, ...] = ()
+        if is_refused:
+            live.refused_link = link
+        else:
+            live.link = None
+            live.inputs = replace(live.inputs, current_agent=None)
+            ends = (link_end(link, outcome, self._system.now_ms()),)
         failed = AttachFailed(
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
-        again = decided_again(live)
-        end = EndLink(
-            conversation_id=link.conversation_id,
-            seq=link.seq,
-            ended_because=outcome,
-            ended_at_ms=now_ms,
-        )
         # One commit: between two, a crash would leave a turn that resumes a session that is closed.
-        await live.log.commit(failed, again, writes=(*writes, end))
+        await live.log.commit(failed, decided_again(live), writes=(*writes, *ends))
         live.messages.advance_past(writes)
 
     async def _move(self, live: LiveTurn) -> None:
@@ -282,6 +288,9 @@ class Driver:
         if because := live.gate.parked or stopped:
             await live.log.commit(parked_event(live, because), writes=answer.writes)
             return False
+        if live.is_refused_again(result.outcome, result.detail):
+            await self._replace_refused(live, result.detail, writes=answer.writes)
+            return False
         recovery = recovery_of(result.outcome, may_send=live.log.view.may_send)
         if recovery in SENDS_AGAIN and await live.read(
             lambda store: self._parks_in_doubt(store, live, result, answer)
@@ -295,8 +304,10 @@ class Driver:
             case Recovery.RETRY_ONCE:
                 await self._retry(live, answer)
             case Recovery.WAIT | Recovery.PARK:
-                parked = parked_event(live, _parked(result))
-                await live.log.commit(parked, writes=answer.writes)
+                restored = restore_refused(live, result.outcome, self._system.now_ms())
+                also = "; a new session was refused, too" if restored else ""
+                parked = parked_event(live, _parked(result, also))
+                await live.log.commit(parked, writes=(*answer.writes, *restored))
             case _:
                 assert_never(recovery)
         return recovery is Recovery.RETRY_ONCE
@@ -381,5 +392,6 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
     )
 
 
-def _parked(result: PromptResult) -> TurnParked:
-    return TurnParked(reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
+def _parked(result: PromptResult, also: str) -> TurnParked:
+    detail = result.detail + also
+    return TurnParked(reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms)

@@ -40,7 +40,6 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.core.workstreams import CALLERS_VARIABLE
-from upthread.errors import UpstreamError
 from upthread.runtime.cost import Account
 from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.record.turn_views import totals_of
@@ -71,6 +70,7 @@ class LiveTurn:
         self.taken_at_ms = system.now_ms()
         # By those who decide and drive:
         self.link: Link | None = claim.link
+        self.refused_link: Link | None = None
         self.inputs: HandshakeInputs | None = None
         self.agent_version = ""
         self.reset_at_ms: int | None = None
@@ -175,15 +175,26 @@ class LiveTurn:
         last = self.claim.last[1]
         return last.ended is not None and not last.was_cut_off
 
-    def is_refused_again(self, error: UpstreamError) -> bool:
-        """Whether the last turn was refused the session for the same reason (ADR 67)."""
-        last = self.claim.last[1] if self.claim.last else None
-        if self.link is None or last is None or last.ended is None or last.sends:
+    def is_refused_again(self, outcome: str, words: str) -> bool:
+        """Whether the agent refuses the session for the same reason as in the last turn (ADR 67).
+
+        It refuses to open it, or answers the prompt with an error and nothing else.
+        """
+        last, now = self.claim.last[1] if self.claim.last else None, self.log.view
+        if self.link is None or self.inputs is None or self.inputs.session_lost is not None:
             return False
-        if self.inputs is None or self.inputs.session_lost is not None:
+        if last is None or last.intended is None or bool(last.sends) != bool(now.sends):
             return False
-        is_unknown = error.outcome == Outcome.UNKNOWN == last.ended.outcome
-        return is_unknown and is_same_refusal(last.ended.detail, error.message)
+        # In a new session it was refused, too: another one would be one for each prompt.
+        if last.intended.decision in NEW_SESSION_DECISIONS or self.has_output or not now.may_send:
+            return False
+        before, said = last.stopped_by
+        return outcome == Outcome.UNKNOWN == before and is_same_refusal(said, words)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the agent has said or done something since the prompt was sent last."""
+        return self.recorder is not None and bool(self.recorder.reply or self.recorder.has_worked)
 
     @property
     def must_inject(self) -> bool:
