@@ -58,14 +58,14 @@ def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
 
 HOOK = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch CANARY"}]}]}}
 SERVER = {"mcpServers": {"x": {"command": "touch", "args": ["CANARY"]}}}
-PLUGIN = 'export const x = async () => { require("fs").writeFileSync("CANARY", ""); return {} }'
+LOCAL = {"mcp": {"x": {"type": "local", "command": ["touch", "CANARY"]}}}
 HELD = {
     "claude-code": {
         ".claude/settings.json": json.dumps(HOOK),
         ".mcp.json": json.dumps(SERVER),
         "CLAUDE.md": "Mind the heron.",
     },
-    "opencode": {".opencode/plugin/x.js": PLUGIN, "AGENTS.md": "Mind the heron."},
+    "opencode": {"opencode.json": json.dumps(LOCAL), "AGENTS.md": "Mind the heron."},
 }
 
 
@@ -96,6 +96,41 @@ def test_what_a_clone_has_an_agent_run_it_runs_once_its_person_trusts_it(
     lines = shell.lines("tell", ADDRESS, "Do it.", "--fresh")
     assert canary.exists(), "without this the test proves nothing"
     assert not any(line.get("kind") == "not_trusted" for line in lines)
+
+
+PLUGIN = 'import fs from "fs"; fs.writeFileSync("CANARY", ""); export const x = async () => ({})'
+NAMED = json.dumps({"plugin": ["./x.js"]})
+
+
+@pytest.mark.parametrize(
+    "held",
+    spread(
+        [
+            {".opencode/plugin/x.js": PLUGIN},
+            {".opencode/plugins/x.ts": PLUGIN},
+            {"opencode.json": NAMED, "x.js": PLUGIN},
+            {".opencode/opencode.jsonc": NAMED, ".opencode/x.js": PLUGIN},
+        ],
+        first=1,
+    ),
+)
+@pytest.mark.parametrize("name", ["opencode"])
+def test_opencode_is_not_started_where_it_would_run_a_plugin_that_nobody_trusts(
+    name: str, held: dict[str, str], tmp_path: Path, model: RehearsalModel, request
+) -> None:
+    """It imports them whatever its variables say (1.18.33)."""
+    agent = AGENTS[name]
+    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+    canary = tmp_path / "canary"
+    for path, text in held.items():
+        file = shell.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("CANARY", str(canary)))
+    error = shell.lines("tell", ADDRESS, "Do it.", exit_code=None)[-1]["error"]
+    assert "OpenCode would run" in error["message"]
+    assert "upthread trust" in error["hint"]
+    shell.run("opencode", "run", "Do it.")
+    assert canary.exists(), "without this the test proves nothing"
 
 
 @EXTENDED

@@ -7,10 +7,12 @@ prompt is then said by a turn, which is fed with what the server tells.
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -29,12 +31,16 @@ from upthread.agents.base import (
     OpenRequest,
     PromptResult,
 )
+from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
 from upthread.core.events import AgentEvent
+from upthread.core.text import command
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
+from upthread.errors import ConfigError, UpstreamError
 
 PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
+
+SETTINGS_BYTES_MAX: Final = 1024 * 1024
 
 _IGNORING: Final = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
 """Set for every agent, because OpenCode (1.18.33) may be driven over ACP under any name."""
@@ -56,6 +62,41 @@ def start_of(
         environment={**environment, **(_IGNORING if request.ignores_project else {})},
         ends_at_eof=ends_at_eof,
     )
+
+
+def require_no_plugins(request: OpenRequest, environment: Mapping[str, str]) -> None:
+    """Raise ConfigError if OpenCode would run a plug-in of a project that is not trusted. Blocking.
+
+    OpenCode (1.18.33) imports `{plugin,plugins}/*.{ts,js}` of each `.opencode` from the working
+    directory up, and what `opencode.json` names, whatever its variables say.
+    """
+    if not request.ignores_project:
+        return
+    home = os.path.realpath(environment.get("HOME") or "/")
+    given = (Path(request.working_directory), Path(os.path.realpath(request.working_directory)))
+    for place in dict.fromkeys(each for path in given for each in (path, *path.parents)):
+        if os.path.realpath(place) == home:  # what is there is the person's own
+            continue
+        for found in _plugins_at(place):
+            raise ConfigError(
+                f"OpenCode would run {found}, and you have not trusted this directory",
+                hint=f"read it, then run {command('upthread', 'trust')}, or name another agent"
+                " by --agent",
+            )
+
+
+def _plugins_at(place: Path) -> Iterator[Path]:
+    folder = place / ".opencode"
+    for each in (place, folder):
+        for name in ("opencode.json", "opencode.jsonc"):
+            with suppress(OSError):  # OpenCode cannot read it either
+                content = read_start(str(each / name), SETTINGS_BYTES_MAX)
+                # As JSON may write the word; also in a comment, which costs a question too many.
+                if b"plugin" in content or b"\\u" in content or len(content) == SETTINGS_BYTES_MAX:
+                    yield each / name
+    for name in ("plugin", "plugins"):
+        with suppress(OSError):
+            yield from (e for e in (folder / name).iterdir() if e.suffix.lower() in {".ts", ".js"})
 
 
 def wall_clock_ms() -> int:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.core.redaction.secrets_of import planted
 from tests.support.sets import EXTENDED
@@ -24,6 +24,8 @@ PIECES = st.one_of(
 TEXTS = st.lists(PIECES, max_size=8).map("".join)
 
 
+@example("password: \n\n\x1fAIzarUZoL8g5ubbbPIa84yRnBUbHoWC8FJowoRo", [11, 1])
+@example("\x1f0AIzarUZoL8g5ubbbPIa84yRnBUbHoWC8FJowoRo", [])
 @given(TEXTS, st.lists(st.integers(min_value=1, max_value=40)))
 def test_redacting_what_is_settled_piece_by_piece_is_redacting_it_whole(text, lengths):
     kept, held, place = "", "", 0

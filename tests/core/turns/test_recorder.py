@@ -188,14 +188,14 @@ def test_a_turn_has_worked_once_its_own_session_called_a_tool():
 
 def test_what_was_drained_is_not_written_again():
     taking = recorder()
-    taking.record(text("a b"), at_ms=1)
+    taking.record(text("a\n\nb"), at_ms=1)
     assert taking.drain() == ()
-    assert parts(taking.flush()) == {ROOT.conversation_id: [TextPart(text="a ")]}
+    assert parts(taking.flush()) == {ROOT.conversation_id: [TextPart(text="a\n\n")]}
     assert taking.flush() == ()
     taking.record(text("c"), at_ms=2)
     assert parts(taking.finish(at_ms=3)) == {ROOT.conversation_id: [TextPart(text="bc")]}
     assert taking.finish(at_ms=4) == ()
-    assert taking.reply == "a bc"
+    assert taking.reply == "a\n\nbc"
 
 
 def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice():

@@ -92,17 +92,16 @@ def test_a_long_word_does_not_wait_for_ever():
     assert kept == 4 * TEXT_CHARACTERS_BUFFERED_MAX - HELD_CHARACTERS_MAX
 
 
-def test_the_half_of_a_secret_waits_for_the_rest():
+def test_a_paragraph_waits_for_its_end_because_a_secret_may_need_the_lines_before_it():
     sheet, stream = opened()
-    stream.say(text("first line\nthe password is: hun"))
+    stream.say(text("first\n\nname,password\n"))
     stream.settle_text()
-    stream.say(text("ter2 and ghp_0123"))
-    stream.settle_text()
+    stream.say(text("x,Ember%Cobalt57\n"))
     stream.settle_text()
     stream.close()
     assert [part.text for *_, part in written(sheet)] == [  # type: ignore[union-attr]
-        "first line\nthe ",
-        "password is: hunter2 and ghp_0123",
+        "first\n\n",
+        "name,password\nx,Ember%Cobalt57\n",
     ]
 
 

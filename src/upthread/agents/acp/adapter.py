@@ -15,8 +15,16 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
-from upthread.agents._connection import Adapter, Connection, Steps, start_of, wall_clock_ms
+from upthread.agents._connection import (
+    Adapter,
+    Connection,
+    Steps,
+    require_no_plugins,
+    start_of,
+    wall_clock_ms,
+)
 from upthread.agents._json_lines import Unreadable, member
 from upthread.agents._outcomes import Failure
 from upthread.agents._permissions import permission
@@ -331,6 +339,8 @@ class AcpAdapter(Adapter):
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         # The row's last: this adapter relies on what it sets.
         environment = {**self._environment_of(request), **self._quirk.environment}
+        if self._quirk.name == "opencode":
+            await anyio.to_thread.run_sync(require_no_plugins, request, environment)
         words = AgentWords(
             agent=self._agent,
             quirk=self._quirk,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from upthread.agents._connection import Adapter, wall_clock_ms
+from upthread.agents._connection import Adapter, require_no_plugins, wall_clock_ms
 from upthread.agents._json_lines import as_object
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import inherited_environment
@@ -44,9 +44,10 @@ def unusable_agents(places: Iterable[Path]) -> list[Path]:
 
 
 def require_usable(request: OpenRequest, environment: Mapping[str, str]) -> None:
-    """Raise ConfigError for a file with which OpenCode would fail each prompt. Blocking."""
+    """Raise ConfigError for what OpenCode would fail with, or must not run. Blocking."""
     home = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/"), ".config")
     project = [] if request.ignores_project else [Path(request.working_directory, ".opencode")]
+    require_no_plugins(request, environment)
     for file in unusable_agents((Path(home, "opencode"), *project)):
         raise ConfigError(
             f"OpenCode fails each prompt while {file} is there: it takes {file.stem!r} for "

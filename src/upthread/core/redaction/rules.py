@@ -211,8 +211,9 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     (
         "jwt",
         (
-            r"\bey[IJK][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}"
-            r"(?:\\?\r?\n[ \t]*[A-Za-z0-9_.-]{8,}){1,8}"
+            # Not from the payload on, because a word on the line after a whole one would go, too.
+            r"(?:^|[^\w.-])(ey[IJK][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}"
+            r"(?:\\?\r?\n[ \t]*[A-Za-z0-9_.-]{8,}){1,8})"
         ),
     ),
     (

@@ -15,6 +15,7 @@ from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import LABEL
 from upthread.core.redaction.expressions import unpainted
 from upthread.core.redaction.key_blocks import is_key_line
+from upthread.core.text import PARAGRAPH
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
@@ -45,12 +46,16 @@ _ANNOUNCING: Final = regex(
 
 _ANNOUNCING_THE_NEXT: Final = regex(
     r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secret|token|credentials?|key(?:-data)?)"
-    r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>][+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z",
+    r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>][+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z"
+    r"|\bey[IJK][\w.-]{10,}\\?\r?\Z",
     re.IGNORECASE,
 )
-"""The end of a line that says what the next one holds."""
+"""The end of a line that says what the next one holds, or that the next one continues."""
 
-_BLANK: Final = regex(r"\s")
+_LABEL: Final = regex(LABEL, re.IGNORECASE)
+
+_BLANK: Final = regex(r"[ \t\r\n]")
+"""Not the other blanks of Unicode, because the rules do not take them for the end of a word."""
 
 
 def settled_length(text: str) -> int:
@@ -72,6 +77,19 @@ def settled_length(text: str) -> int:
         settled = _characters_in(text, end)
     # Taking colours away makes it shorter; what waits is bounded by what has come.
     return max(settled, len(text) - HELD_CHARACTERS_MAX)
+
+
+def settled_paragraphs(text: str) -> int:
+    """Return how many characters can be written down now: whole paragraphs.
+
+    A rule may need several lines, for example the head of a table above a cell. A paragraph of more
+    than HELD_CHARACTERS_MAX is settled by words, as in `settled_length`.
+    """
+    settled = settled_length(text)
+    end = text.rfind(PARAGRAPH, 0, settled)
+    if end < 0:
+        return settled if len(text) > HELD_CHARACTERS_MAX else 0
+    return end + len(PARAGRAPH)
 
 
 def _characters_in(text: str, length: int) -> int:
@@ -98,16 +116,21 @@ def _settled_before(text: str, end: int, from_here: int) -> int:
 
 def _first_that_belongs(text: str, line: int, from_here: int) -> int:
     """Return where the first of the lines begins that are to be looked at with the one at hand."""
+    first = line
+    # Below a label a secret stands alone, so that a second word on the line shows that it is none.
+    may_be_alone = len(text[line:].split(maxsplit=1)) <= 1
     while line > from_here:
-        start = max(from_here, text.rfind("\n", from_here, line - 1) + 1)
+        line = max(from_here, text.rfind("\n", from_here, line - 1) + 1)
         # The end alone: a line of a megabyte would else be looked through for each piece.
-        ended = text[max(start, line - 1 - LINE_ENDS_LOOKED_AT) : line - 1]
+        end = text.index("\n", line)
+        ended = text[max(line, end - LINE_ENDS_LOOKED_AT) : end]
         is_key = is_key_line(ended.encode("utf-8", "surrogatepass"))
-        is_beginning = "-----BEGIN" in ended
-        if not (is_key or is_beginning or _ANNOUNCING_THE_NEXT.search(ended)):
+        is_label = may_be_alone and _LABEL.search(ended)
+        if is_key or is_label or "-----BEGIN" in ended or _ANNOUNCING_THE_NEXT.search(ended):
+            first = line
+        elif ended.strip():
             break
-        line = start
-    return line
+    return first
 
 
 def _open_block(text: str, from_here: int) -> tuple[int, tuple[int, int]]:

@@ -199,10 +199,10 @@ class Recorder:
         self._sheet.writes.clear()
         return writes
 
-    def flush(self) -> tuple[Write, ...]:
+    def flush(self, *, is_end: bool = False) -> tuple[Write, ...]:
         """Return also what is settled of the text that is still running, as a part of its own."""
         for stream in self._streams.values():
-            stream.settle_text()
+            stream.settle_text(is_end=is_end)
         return self.drain()
 
     def finish(self, *, at_ms: int) -> tuple[Write, ...]:

@@ -20,7 +20,7 @@ from upthread.core.events import (
     ToolCallUpdated,
 )
 from upthread.core.lazy_dataclass import dataclass, field
-from upthread.core.redaction.running_text import settled_length
+from upthread.core.redaction.running_text import settled_length, settled_paragraphs
 from upthread.core.text import PARAGRAPH
 from upthread.core.turns.effects import INTENT
 
@@ -165,10 +165,13 @@ class Stream:
         """Make a part of the text that is still running."""
         self._record_text("".join(self._text), kept="")
 
-    def settle_text(self) -> None:
-        """Make a part of the running text, but for its end: that may be the half of a secret."""
+    def settle_text(self, *, is_end: bool = False) -> None:
+        """Make a part of the running text, but for its end: that may be the half of a secret.
+
+        While more text may come, the paragraph at hand waits, too.
+        """
         text = "".join(self._text)
-        length = settled_length(text)
+        length = settled_length(text) if is_end else settled_paragraphs(text)
         self._record_text(text[:length], kept=text[length:])
 
     def _record_text(self, text: str, *, kept: str) -> None:

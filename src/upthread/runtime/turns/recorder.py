@@ -130,7 +130,7 @@ class Recording:
         """
         now_ms = self._system.now_ms()
         recorder = self._recorder
-        self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush())
+        self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush(is_end=True))
         left = tuple(self._pending)
         self._pending.clear()
         # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).
