@@ -153,6 +153,28 @@ def test_each_agent_is_told_its_own_file_and_held_to_the_limits_of_all(clone):
     assert len(found.alike["planner"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("agent", "held", "is_trusted"),
+    [
+        ("claude-code", "../.mcp.json", False),
+        ("claude-code", "", False),  # a subdirectory may hold settings
+        ("opencode", "../opencode.json", False),
+        ("opencode", "", True),
+        ("opencode", "../../.opencode", True),  # the person's home
+    ],
+)
+def test_settings_above_and_below_a_directory_need_trust_as_its_own_do(
+    tmp_path, agent, held, is_trusted
+):
+    place = tmp_path / "home" / "unpacked" / "part"
+    place.mkdir(parents=True)
+    if held:
+        (place / held).write_text("{}")
+    environment = {"HOME": str(tmp_path / "home"), "UPTHREAD_HOME": str(tmp_path / "own")}
+    found = load_settings(place, environment=environment)
+    assert found.trusts(agent, str(place), environment) is is_trusted
+
+
 def test_a_model_is_agreed_to_also_where_a_role_may_only_read(clone):
     role_file(clone).write_text(LIMITED)
     home = clone.parent / "home"

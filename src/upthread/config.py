@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from upthread.boundary import files as opener
-from upthread.boundary.agent_trust import held_by_project, trusted_agents
+from upthread.boundary.agent_trust import held_by_project, is_trusted_in, trusted_agents
 from upthread.boundary.consents import Consents, consents_path
 from upthread.boundary.own_home import configuration_path, home_directory
 from upthread.core.agents import AGENTS
@@ -136,14 +136,20 @@ class Settings(Struct, frozen=True, kw_only=True):
             for name in self.roles
         }
 
-    def trusts(self, agent: str, place: str) -> bool:
+    def trusts(self, agent: str, place: str, environment: Mapping[str, str]) -> bool:
         """Return whether an agent may go by what a directory of the project says to it. Blocking.
 
-        Where that is nothing, there is nothing to trust.
+        If the directory holds no settings, there is nothing to trust, except for an agent that also
+        goes by those of the directories below.
         """
         # What is driven over ACP by a name of its own may be OpenCode, which lets us say so.
         known = agent if agent in AGENTS else OPENCODE
-        return known in self.trusted or not held_by_project(known, place)
+        if known in self.trusted or held_by_project(known, place, environment):
+            return known in self.trusted
+        if not AGENTS[known].goes_by_settings_below:
+            return True
+        own = self.agents[known].environment if known in self.agents else {}
+        return is_trusted_in(known, (place, self.repository), {**environment, **own})
 
     def role(self, name: str, agent: str = "") -> Role:
         """Return a role, as the files of an agent have it where they do.

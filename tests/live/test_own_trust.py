@@ -98,6 +98,21 @@ def test_what_a_clone_has_an_agent_run_it_runs_once_its_person_trusts_it(
     assert not any(line.get("kind") == "not_trusted" for line in lines)
 
 
+@EXTENDED
+def test_a_file_that_a_clone_mentions_is_not_sent(tmp_path: Path, model, request) -> None:
+    agent = AGENTS["claude-code"]
+    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+    secret = shell.home / "secret"
+    secret.write_text("heron-7")
+    (shell.project / "CLAUDE.md").write_text(f"Mind\n\n@{secret}\n")
+    (shell.project / ".mcp.json").write_text("{}")
+    shell.tell("Do it.")
+    assert "Mind" in str([each.body for each in model.model_requests])
+    assert "heron-7" not in str([each.body for each in model.model_requests])
+    shell.tell(f"Look at @{secret}")
+    assert "heron-7" in str([each.body for each in model.model_requests]), "a person may"
+
+
 PLUGIN = 'import fs from "fs"; fs.writeFileSync("CANARY", ""); export const x = async () => ({})'
 NAMED = json.dumps({"plugin": ["./x.js"]})
 
@@ -129,6 +144,23 @@ def test_opencode_is_not_started_where_it_would_run_a_plugin_that_nobody_trusts(
     error = shell.lines("tell", ADDRESS, "Do it.", exit_code=None)[-1]["error"]
     assert "OpenCode would run" in error["message"]
     assert "upthread trust" in error["hint"]
+    shell.run("opencode", "run", "Do it.")
+    assert canary.exists(), "without this the test proves nothing"
+
+
+@EXTENDED
+def test_opencode_does_not_start_where_a_tsconfig_names_code_for_its_runtime(
+    tmp_path: Path, model: RehearsalModel, request
+) -> None:
+    agent = AGENTS["opencode"]
+    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+    canary = tmp_path / "canary"
+    paths = {"compilerOptions": {"paths": {"*": ["./evil.js"]}}}
+    (shell.project / "tsconfig.json").write_text(json.dumps(paths))
+    (shell.project / "evil.js").write_text(f'require("fs").writeFileSync("{canary}", "")')
+    shell.tell(f"Do it. {agent.command('touch done')}")
+    assert (shell.project / "done").exists(), "it works in the project all the same"
+    assert not canary.exists()
     shell.run("opencode", "run", "Do it.")
     assert canary.exists(), "without this the test proves nothing"
 

@@ -52,8 +52,13 @@ def start_of(
     environment: Mapping[str, str],
     *,
     ends_at_eof: bool = True,
+    is_opencode: bool = False,
 ) -> ChildStart:
-    """Return the start of an agent's process as it is asked for, with a whole `environment`."""
+    """Return the start of an agent's process as it is asked for, with a whole `environment`.
+
+    OpenCode (1.18.33) does not start in the project, because its runtime would run the code that a
+    `tsconfig.json` there names.
+    """
     return ChildStart(
         command=command,
         working_directory=request.working_directory,
@@ -61,6 +66,7 @@ def start_of(
         redactor=request.redactor,
         environment={**environment, **(_IGNORING if request.ignores_project else {})},
         ends_at_eof=ends_at_eof,
+        starts_in=str(Path(__file__).parent) if is_opencode else "",
     )
 
 
@@ -85,14 +91,18 @@ def require_no_plugins(request: OpenRequest, environment: Mapping[str, str]) -> 
             )
 
 
+_RUN_BY_OPENCODE: Final = (b"plugin", b"reference", b"\\u")
+"""What a configuration holds that has code run or a repository fetched; `\\u` may hide a word."""
+
+
 def _plugins_at(place: Path) -> Iterator[Path]:
     folder = place / ".opencode"
     for each in (place, folder):
         for name in ("opencode.json", "opencode.jsonc"):
             with suppress(OSError):  # OpenCode cannot read it either
                 content = read_start(str(each / name), SETTINGS_BYTES_MAX)
-                # As JSON may write the word; also in a comment, which costs a question too many.
-                if b"plugin" in content or b"\\u" in content or len(content) == SETTINGS_BYTES_MAX:
+                is_whole = len(content) < SETTINGS_BYTES_MAX
+                if not is_whole or any(word in content for word in _RUN_BY_OPENCODE):
                     yield each / name
     for name in ("plugin", "plugins"):
         with suppress(OSError):

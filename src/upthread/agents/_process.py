@@ -68,8 +68,9 @@ class ChildStart(Struct, frozen=True, kw_only=True):
 
     `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is
     nowhere at all, and has no default: whoever starts an agent must say. `ends_at_eof` False is a
-    command that does not read its stdin, and so would not notice its end. No program is taken from
-    the repository of the working directory, nor from that of this process.
+    command that does not read its stdin, and so would not notice its end. `starts_in` is for an
+    agent that is told its working directory later, and must not start there. No program is taken
+    from the repository of the working directory, nor from that of this process.
     """
 
     command: Sequence[str]
@@ -78,6 +79,7 @@ class ChildStart(Struct, frozen=True, kw_only=True):
     redactor: Redactor | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     ends_at_eof: bool = True
+    starts_in: str = ""
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -334,7 +336,7 @@ def _spawn(start: ChildStart) -> ChildProcess:
             command,
             # The pipes are used by their descriptors: what a buffer holds would be lost.
             bufsize=0,
-            cwd=start.working_directory,
+            cwd=start.starts_in or start.working_directory,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ it. Codex (0.171.0) records it in `config.toml`, for the directory or the reposi
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,11 +21,17 @@ from upthread.core.config_file import AgentSettings
 from upthread.core.trust import project_settings_item
 
 
-def held_by_project(agent: str, place: str) -> bool:
-    """Return whether a directory holds settings of its own for an agent. Blocking."""
+def held_by_project(agent: str, place: str, environment: Mapping[str, str]) -> bool:
+    """Return whether a directory, or one above it, holds settings for an agent. Blocking.
+
+    Agents also go by those above, except in the person's home and above that.
+    """
     row = AGENTS.get(agent)
+    home = os.path.realpath(environment.get("HOME") or "/")
+    here = Path(os.path.realpath(place))
+    above = itertools.takewhile(lambda each: str(each) != home, here.parents)
     return row is not None and any(
-        os.path.lexists(Path(place, each)) for each in row.project_settings
+        os.path.lexists(each / name) for each in (here, *above) for name in row.project_settings
     )
 
 
@@ -39,7 +46,7 @@ def trusted_agents(
     Either the agent's configuration trusts the directory, or a person agreed with `upthread trust`.
     """
     for name, row in AGENTS.items():
-        if not held_by_project(name, str(working_directory)):
+        if not held_by_project(name, str(working_directory), environment):
             continue
         own = agents[name].environment if name in agents else {}
         places = (str(working_directory), consents.repository)

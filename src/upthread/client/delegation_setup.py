@@ -341,5 +341,5 @@ class Preparing:
             environment=self._environment,
             start_timeout_s=self._settings.start_timeout_s,
             prompt_timeout_s=self._settings.prompt_timeout_s,
-            ignores_project=not self._settings.trusts(agent, place),
+            ignores_project=not self._settings.trusts(agent, place, self._environment),
         )

@@ -88,7 +88,8 @@ class Agent:
     another main session calls, where hooks are set up. `project_settings` are the names of files
     with which a project can make the agent run a program. In a directory that the person has not
     trusted, the agent is started without them and without its `project_instructions`, of which the
-    first that exists is quoted. An agent with `heeds_trust` does this itself. `other_majors` are
+    first that exists is quoted. An agent with `heeds_trust` does this itself. One that
+    `goes_by_settings_below` reads those of a subdirectory when it works there. `other_majors` are
     the major versions that something is known of beside the tested one.
     """
 
@@ -108,6 +109,7 @@ class Agent:
     project_settings: tuple[str, ...] = ()
     project_instructions: tuple[str, ...] = ()
     heeds_trust: bool = False
+    goes_by_settings_below: bool = False
     resumed_by: tuple[str, ...] = ()
     opened_ids: str = "(?s:.*)"
     unarchived_by: tuple[str, ...] = ()
@@ -174,6 +176,7 @@ _CLAUDE_CODE: Final = Agent(
     reached_from_main="ask it to go on with {session} by SendMessage",
     from_another_main="starts from a briefing, or with `handover = true` from its own transcript",
     project_settings=(".claude", ".mcp.json"),
+    goes_by_settings_below=True,
     project_instructions=("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
     provider="anthropic",
     resumed_by=("claude", "--resume"),

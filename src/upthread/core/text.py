@@ -171,6 +171,18 @@ def item(text: str) -> str:
     return "- " + neutral(text.strip()).replace("\n", "\n  ")
 
 
+def without_mentions(text: str) -> str:
+    """Return a text with a backslash before each `@` that may mention a file.
+
+    Claude Code (2.1.332) sends the model the file that a prompt mentions, whoever wrote the words
+    and also within a quote.
+    """
+    return _MENTION.sub(r"\\@", text)
+
+
+_MENTION: Final = regex(r"(?<![\w\\])@", re.ASCII)
+
+
 def one_line(text: str) -> str:
     """Return text on one line, white space folded."""
     return " ".join(text.split())

@@ -8,8 +8,10 @@ import pytest
 from tests.support.secret_corpus import FORMS, sample_of
 from tests.support.secret_corpus.written import WRITTEN
 
-from upthread.core.redaction.contexts import (
-    CONTEXTS,
+from upthread.core.redaction.contexts import CONTEXTS
+from upthread.core.redaction.expressions import Expression
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.values import (
     anything,
     entropy_bits,
     hides_a_secret,
@@ -21,8 +23,6 @@ from upthread.core.redaction.contexts import (
     is_set,
     looks_random,
 )
-from upthread.core.redaction.expressions import Expression
-from upthread.core.redaction.redactor import Redactor
 
 
 def test_a_word_is_neither_random_nor_chosen():
@@ -53,6 +53,42 @@ def test_a_value_without_quotes_is_a_password_when_no_name_in_code_is_like_it():
         *(b"12345", b"10.5px", b"@name1", b"key=value1", b"label1:"),
     ):
         assert not is_assigned(value), value
+
+
+PRINTED = {
+    "chpasswd:\n  list: |\n    root:«K3ttl3_quartz1982»\n",
+    "vsce publish -p «wsnbpklrij95ey5jw5qlyi4cb13ddcagi81r2w26udetvpjsreca»",
+    "  mail:\n    password: «rgvmmmjyyvzkohkz»\n",
+    " 3 | klaviyo | private_key | «pk_792b2cabb8485410979a4ab50f19221e23»\n",
+    "user worker on >«I7h_e3-fZtpccTCab2» ~jobs:* +@all",
+    "EMAIL_HOST_PASSWORD = '«eybs tsbj ujea mhxc»'",
+    "tacacs-server key 0 «dynamo-Marble-61-nimbus»\n",
+    "sshpass -p '«thicketcopper90!»' ssh host",
+    "lftp -u acme_bk,«RNoXwuhB4b0ZgQKX» sftp://u3.example.de -e mirror",
+    "binddn cn=svc,dc=acme\nbindpw «AnvilDyn4m074!»\n",
+    '"recovery_codes": [«"whykj-70f94", "66qf6-i5iix"»]',
+    "curl -u svc:'«Falc0n#Granite9707?»' https://host/",
+    "new Client('AC639b302b04d0d377943ac6e8e7c3a432', '«78ddfa274f9719e9d84c42790d90d6d0»')",
+    "--data x=y \\\n -u ACe2deacf2fcc98e6a4973f567a06ae499:«c6611a07b64c641bc711a02696202410»",
+    '"type": "random_password", "x": [{"attributes": {"result": "«qMWpibv7H-8IlfP#Rdy7»"}}]',
+    "notarytool submit --password «janh-xcjd-yddo-pwmm» --wait",
+    "Paste an API key and hit enter: «8571a31240abca6420d1eb32842ef739230e1935»\n",
+    "spring.mail.password=«ielb iqnc qemg tstu»\n",
+    "Password for the [elastic] user successfully reset.\nNew value: «SZDGcvU+XcTp0W46fh»\n",
+    "and the app key **«00c9b618f0398df53f12b1069cedcec90b54b721»**, but the EU site",
+    'os.environ["KAGGLE_KEY"] = "«0b81d2c0357642d616afed149682b0a5»"',
+    "Your recovery codes:\n«  7o5yt-euid2   jdx5e-qzo9s\n  xmvu1-6z4xu   25u0h-tbnhe\n»",
+    "print-access-token\n«ya29.c.c0AA_BqXmC3GU7Id11EsbTT7DG3iwR0NnT_kM-6ZKAk48»\n",
+}
+
+
+@pytest.mark.parametrize("marked", sorted(PRINTED))
+def test_a_secret_as_tools_print_it_goes_and_what_is_around_it_stays(marked):
+    before, secret, after = marked.replace("»", "«").split("«")
+    found = Redactor(b"k" * 32).redact(before + secret + after)
+    assert secret not in found
+    assert found.startswith(before)
+    assert found.endswith(after)
 
 
 def test_a_word_in_capitals_is_the_name_of_what_belongs_there():

@@ -71,6 +71,14 @@ def test_a_new_session_with_nothing_else_to_hear_hears_the_news():
     assert context_for(role=Role(name="x"), task=task, decision=FIRST, past="") == "new"
 
 
+def test_what_goes_before_the_persons_words_mentions_no_file():
+    """Claude Code sends a mentioned file, whoever wrote the words."""
+    past = 'mail a@b.c, "@x" n @/k\n@~/k \\@y'
+    context = context_for(role=Role(name="x"), task=Task(text="@mine"), decision=FIRST, past=past)
+    assert context == 'mail a@b.c, "\\@x" n \\@/k\n\\@~/k \\@y'
+    assert "\\@mine" in continuation("@mine", ())
+
+
 def test_a_bare_prompt_has_no_context():
     bare = Task(text="t")
     assert context_for(role=Role(name="x"), task=bare, decision=FIRST, past="") == ""

@@ -339,7 +339,8 @@ class AcpAdapter(Adapter):
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         # The row's last: this adapter relies on what it sets.
         environment = {**self._environment_of(request), **self._quirk.environment}
-        if self._quirk.name == "opencode":
+        is_opencode = self._quirk.name == "opencode"
+        if is_opencode:
             await anyio.to_thread.run_sync(require_no_plugins, request, environment)
         words = AgentWords(
             agent=self._agent,
@@ -347,7 +348,8 @@ class AcpAdapter(Adapter):
             now_ms=self._now_ms,
             home=_home({**os.environ, **environment}, self._quirk),
         )
-        async with started_child(start_of(request, self._command, environment)) as child:
+        start = start_of(request, self._command, environment, is_opencode=is_opencode)
+        async with started_child(start) as child:
             connection = AcpConnection(child, request, words)
             async with connection.serving():
                 await connection.shake_hands()

@@ -113,8 +113,9 @@ class _Exchange:
 class OpenCodeClient:
     """One server's API. It knows no sessions and no turns."""
 
-    def __init__(self, port: int, password: str, *, timeout_s: float) -> None:
+    def __init__(self, port: int, password: str, *, directory: str, timeout_s: float) -> None:
         self._port = port
+        self._directory = directory
         known = base64.b64encode(f"{USER_NAME}:{password}".encode())
         self._headers = [
             ("host", f"{HOST}:{port}"),
@@ -149,7 +150,7 @@ class OpenCodeClient:
 
         QuotaExceededError for an answer that is too long.
         """
-        target = f"{path}?{urlencode(query)}" if query else path
+        target = f"{path}?{urlencode({'directory': self._directory, **(query or {})})}"
         # One deadline for the whole exchange, however many pieces it comes in.
         with anyio.fail_after(self._timeout_s):
             async with self._exchange(method, target, content) as exchange:
@@ -303,11 +304,19 @@ async def started_server(
         "OPENCODE_SERVER_PASSWORD": password,
     }
     # It goes on when its stdin has been closed (1.18.33).
-    start = start_of(request, (*command, *ARGUMENTS), {**environment, **access}, ends_at_eof=False)
+    start = start_of(
+        request,
+        (*command, *ARGUMENTS),
+        {**environment, **access},
+        ends_at_eof=False,
+        is_opencode=True,
+    )
     timeout_s = request.start_timeout_s
     async with started_child(start) as child:
         port = await _listening(child, agent, timeout_s)
-        client = OpenCodeClient(port, password, timeout_s=timeout_s)
+        client = OpenCodeClient(
+            port, password, directory=request.working_directory, timeout_s=timeout_s
+        )
         yield OpenCodeServer(child, client, agent=agent, timeout_s=timeout_s)
 
 

@@ -130,7 +130,8 @@ def _forged(top: str, git_directory: str, why: str) -> UsageError:
     cure = command("git", "config", "--file", kept, "core.worktree", top)
     return UsageError(
         f"{top}/.git leads to {git_directory}, which {why}",
-        hint=f"a worktree that was moved: git worktree repair; a git directory kept apart: {cure}",
+        hint="do not work there if it came with a clone; a worktree of yours that was moved: "
+        f"git worktree repair; a git directory kept apart: {cure}",
     )
 
 

@@ -20,8 +20,8 @@ from itertools import chain, pairwise, permutations
 from typing import Final
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.contexts import hides_a_secret
 from upthread.core.redaction.expressions import Expression
+from upthread.core.redaction.values import hides_a_secret
 
 FAMILY: Final = "secret-by-looks"
 
@@ -74,7 +74,7 @@ _CHOSEN_PASSWORD: Final = regex(
 
 _ORDINARY: Final = regex(
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
-    rb"|[A-Z]{1,4}_kw.*|AAAA[BCE]3Nza.*"  # GitHub ids, SSH public keys
+    rb"|[A-Z]{1,4}_kw.*|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
     rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
     rb"|[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
     rb"|(?:[^/]*/){7}.*|.*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs

@@ -9,157 +9,27 @@ value itself whether somebody could be let in with it.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import math
-import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from upthread.core.lazy_regex import regex
-
-RANDOM_BITS_MIN: Final = 3.0
-"""Shannon entropy, in bits a character, that a value beside a context word must have."""
-
-JUDGED_BYTES_MAX: Final = 512
-"""How much of a value is looked at to see whether it is random."""
-
-_DUMMIES: Final = frozenset(
-    b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
-    b"none null nil true false undefined redacted hidden masked string text default required "
-    b"optional username".split()
+from upthread.core.redaction.values import (
+    anything,
+    is_a_pair,
+    is_assigned,
+    is_broken,
+    is_chosen,
+    is_given,
+    is_no_example,
+    is_real,
+    is_set,
+    looks_random,
 )
-_TEMPLATE_STARTS: Final = (
-    b"$",
-    b"{",
-    b"<",
-    b"%",
-    b"*",
-    b"(",
-    b"...",
-    b"xxx",
-    b"XXX",
-    b"your",
-)
-
-_CAPITALS: Final = regex(rb"[A-Z_]+")
-_ADDRESS: Final = regex(
-    rb"arn:.*|/?[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+"
-    rb"|(?:[a-z_][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*",
-    re.DOTALL,
-)
-"""What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
-
-_NAMES_ONE: Final = regex(rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}")
-
-_NAME: Final = regex(
-    rb"[A-Za-z_]+[0-9]?"
-    rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
-    rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
-    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*[:=!?]",
-    re.DOTALL,
-)
-
-
-def anything(_value: bytes) -> bool:
-    """Accept every value: whoever wrote the rule knows."""
-    return True
-
-
-def is_real(value: bytes) -> bool:
-    """Return whether a value stands for itself: no template, no name of what belongs there."""
-    bare = value.strip(b"\"'`,;")
-    return not (
-        not bare
-        or bare.lower() in _DUMMIES
-        or bare.startswith(_TEMPLATE_STARTS)
-        or b"EXAMPLE" in bare
-        or bare.count(bare[:1]) == len(bare)
-    )
-
-
-def is_no_example(value: bytes) -> bool:
-    """Return whether a value is not one that a vendor prints in its documentation."""
-    return not value.endswith(b"EXAMPLE")
-
-
-def looks_random(value: bytes) -> bool:
-    """Return whether a value looks made by chance: letters and digits mixed, few of them alike."""
-    # Enough to tell; a value may be as long as the text.
-    value = value[:JUDGED_BYTES_MAX]
-    has_digit = value.translate(None, b"0123456789") != value
-    has_letter = value.upper() != value.lower()
-    is_mixed = has_digit and has_letter and entropy_bits(value) >= RANDOM_BITS_MIN
-    return is_mixed and is_real(value) and not _ADDRESS.fullmatch(value)
-
-
-def is_chosen(value: bytes) -> bool:
-    """Return whether a value may be a password somebody chose: not a plain word or identifier."""
-    has_other = any(byte < 0x41 and byte not in b".- " for byte in value[:JUDGED_BYTES_MAX])
-    has_letter = value.upper() != value.lower()
-    return has_other and has_letter and is_real(value)
-
-
-def is_set(value: bytes) -> bool:
-    """Return whether a value may be meant where nothing but a secret is expected.
-
-    A word in capitals there is the name of what belongs there, as documentation has it.
-    """
-    return is_real(value) and not _CAPITALS.fullmatch(value)
-
-
-def is_assigned(value: bytes) -> bool:
-    """Return whether a value without quotes may be a password: code has names in its place.
-
-    Names are told from passwords by what people put into either: a name is words, perhaps with a
-    number behind, or a path to one.
-    """
-    return is_chosen(value) and not _NAME.fullmatch(value)
-
-
-def hides_a_secret(value: bytes) -> bool:
-    """Return whether a value is the base64 of a text that gives a secret a name, as `.env` does."""
-    try:
-        return _NAMES_ONE.search(base64.b64decode(value)) is not None
-    except binascii.Error:
-        return False
-
-
-def is_given(value: bytes) -> bool:
-    """Return whether a value may be a secret where a command is told one: base64 has slashes."""
-    return is_assigned(value) or looks_random(value)
-
-
-def is_broken(value: bytes) -> bool:
-    """Return whether a value goes on in the next line: both parts look made by chance."""
-    return all(looks_random(part.strip(b"\\ \t\r")) for part in value.split(b"\n"))
-
-
-def is_a_pair(value: bytes) -> bool:
-    """Return whether a value is the base64 of `user:password`."""
-    try:
-        user, colon, password = base64.b64decode(value, validate=True).partition(b":")
-    except binascii.Error:
-        return False
-    return bool(user and colon and password) and (user + password).isascii()
-
-
-def entropy_bits(value: bytes) -> float:
-    """Return the Shannon entropy of a value, in bits a character; 0 for an empty one."""
-    return -sum(
-        count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
-    )
-
-
-# --- what stands beside it ------------------------------------------------------------------------
-
 
 WORD: Final = (
     r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|"
     r"authtok|passwort|kennwort|senha"
-    r"|(?:api|app|access|auth|private|secret|signing|encryption|master|account|service|client|hmac|shared)"
-    r"[_.-]?key(?:-data)?)"
+    r"|(?:api|app|access|admin|auth|private|secret|signing|encryption|master|account|service|client|hmac|shared)"
+    r"[ _.-]?key(?:-data)?)"
 )
 STRONG_WORD: Final = (
     r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha"
@@ -194,7 +64,7 @@ _FLAG: Final = (
 _SHORT_FLAGS: Final = (
     r"\b(?:mysql\w*|mariadb[\w-]*|(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl)[ \t]login"
     r"|mongo\w*|ldap\w+|sqlcmd|bcp|sshpass|redis-cli|zip|unzip|plink|pscp|puttygen|rabbitmqadmin"
-    r"|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+|ssh-keygen)"
+    r"|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+|ssh-keygen|(?:vsce|ovsx)[ \t]publish)"
 )
 
 CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
@@ -267,8 +137,8 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            r"(?i)\b(?:enter|type|retype|new|current|give)\b"
-            r"[^\n:]{0,60}(?:password|passphrase|pin|token)"
+            r"(?i)\b(?:enter|type|retype|new|current|give|paste)\b"
+            r"[^\n:]{0,60}(?:password|passphrase|pin|token|api[ _-]?key)"
             rf"[^\n:]{{0,60}}:[ \t]*({BARE}){END}"
         ),
         is_assigned,
@@ -295,7 +165,7 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         "curl-password",
         (
             r"\bcurl[ \t\"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[ =]|[\"'], ?)?\\*[\"']?"
-            r"[^\s:\"'\\]+:([^\s\"'\\]{3,})"
+            r"[^\s:\"'\\]+:\\*[\"']?([^\s\"'\\]{3,})"
         ),
         is_real,
     ),

@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from upthread.core.redaction.contexts import (
-    BARE,
-    END,
-    GIVEN,
-    IS,
-    QUOTE,
-    TEXT,
-    WORD,
+from upthread.core.redaction.contexts import BARE, END, GIVEN, IS, QUOTE, TEXT, WORD
+from upthread.core.redaction.values import (
     anything,
     hides_a_secret,
     is_assigned,
@@ -157,7 +151,54 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("device-secret", rf"(?i)\b(?:password|secret)[ \t]+[0-9][ \t]+({GIVEN})", is_given),
     ("device-secret", r"\bsnmp-server[ \t]+community[ \t]+(\S{6,})", is_given),
-    ("device-secret", r"\b(?:tacacs|radius)-server[ \t][^\n]*?key[ \t]+(\S{6,})", is_given),
+    (
+        "device-secret",
+        r"\b(?:tacacs|radius)-server[ \t][^\n]*?key[ \t]+(?:[0-9][ \t]+)?(\S{6,})",
+        is_given,
+    ),
+    ("named-secret", r"\buser[ \t]+\S+[ \t]+on\b[^\n]*?[ \t]>(\S{6,})", is_chosen),
+    ("named-secret", rf"(?i){WORD}{QUOTE}?[ \t]*[|\t][ \t]*([^\s|]{{16,}})", looks_random),
+    (
+        "named-secret",
+        rf"(?i){WORD}{QUOTE}?\]?{IS}{TEXT}((?-i:[a-z]{{4}}(?: [a-z]{{4}}){{3}})){TEXT}",
+        is_real,
+    ),
+    (
+        "named-secret",
+        rf"(?i){WORD}=((?-i:[a-z]{{4}}(?: [a-z]{{4}}){{3}}))[ \t\r]*(?:\n|$)",
+        is_real,
+    ),
+    ("named-secret", rf"(?i)password[^\n]*\n[^\n:]{{0,40}}value:[ \t]*({BARE}){END}", is_assigned),
+    ("named-secret", rf"(?i){WORD}[ \t]*[*_`\"']{{1,3}}([0-9a-f]{{32,64}})\b", looks_random),
+    ("env-secret", rf"_KEY{QUOTE}\][ \t]*=[ \t]*{TEXT}([^\s\"'\\]{{16,}}){TEXT}", looks_random),
+    (
+        "named-secret",
+        rf"(?i){WORD}{QUOTE}?(?:{IS}|[ \t]+){QUOTE}?((?-i:[a-z]{{4}}(?:-[a-z]{{4}}){{3}})){END}",
+        is_real,
+    ),
+    ("flag-secret", rf"\s-u[ \t]+\\*[\"']?[^\s:\"'/]+:\\*[\"']?({GIVEN})", is_given),
+    (
+        "named-secret",
+        rf"(?s)random_password.{{0,600}}?\"result{TEXT}:[ \t]*{TEXT}([^\"\n\\]{{8,}}){TEXT}",
+        is_chosen,
+    ),
+    (
+        "named-secret",
+        rf"\bchpasswd:[^\n]*\n(?:[^\n]*\n){{0,2}}?[ \t]*[\w-]+:({GIVEN})",
+        is_assigned,
+    ),
+    ("twilio-token", rf"\bAC[0-9a-f]{{32}}{TEXT},\s*{TEXT}([0-9a-f]{{32}}){TEXT}", anything),
+    ("flag-secret", rf"\bsshpass[ \t]+-p[ \t]*{QUOTE}?({GIVEN})", is_real),
+    ("named-secret", rf"\b(?:bindpw|rootpw)[ \t]+({GIVEN})", is_set),
+    ("flag-secret", rf"\blftp\b[^\n]*[ \t]-u[ \t]+[^\s,]+,({GIVEN})", is_real),
+    (
+        "recovery-code",
+        (
+            r"(?i)\b(?:recovery|backup)_?codes?\\*\"[ \t]*:\s*\["
+            r"((?:\s*\\*\"[\w-]{8,16}\\*\",?)+)\s*\]"
+        ),
+        looks_random,
+    ),
     ("url-password", r"\b[\w.-]+:([^\s@:\"'`/]{6,})@(?:tcp|unix)\(", is_real),
     ("url-password", r"(?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)", looks_random),
     (
@@ -192,9 +233,9 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         (
             r"(?i)\b(?:recovery|backup|scratch|emergency)[ _-]codes?\b"
             r"(?:[^\n]{0,120}\n){1,3}?"
-            r"((?:[^\n]{0,80}\b[0-9a-f]{4,6}-[0-9a-f]{4,6}\b[^\n]{0,80}(?:\n|$)){2,})"
+            r"((?:[^\n]{0,80}\b[0-9a-z]{4,6}-[0-9a-z]{4,6}\b[^\n]{0,80}(?:\n|$)){2,})"
         ),
-        anything,
+        looks_random,
     ),
     ("bitcoin-key", r"\b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b", looks_random),
 )

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
-from upthread.core.redaction.contexts import is_real, looks_random
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
 from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
@@ -23,6 +22,7 @@ from upthread.core.redaction.rules import (
     Check,
     Rule,
 )
+from upthread.core.redaction.values import is_real, looks_random
 from upthread.core.types import JsonValue
 
 PASSES_MAX: Final = 8

@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import FAMILY, MIXED_WORD, random_words
-from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD, anything, is_no_example
+from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
 from upthread.core.redaction.printed import PRINTED
 from upthread.core.redaction.tables import SECRET_COLUMN, column_secrets
+from upthread.core.redaction.values import anything, is_no_example
 from upthread.errors import ConfigError
 
 FORMS: Final[tuple[tuple[str, str], ...]] = (
@@ -26,7 +27,7 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("aws-access-key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
     ("aws-bedrock-key", r"\bABSK[A-Za-z0-9+/]{100,}={0,2}"),
     ("google-api-key", r"\bAIza[0-9A-Za-z_-]{35}"),
-    ("google-oauth", r"\bya29\.[0-9A-Za-z_-]{20,}"),
+    ("google-oauth", r"\bya29\.[0-9A-Za-z_.-]{20,}"),
     ("google-oauth", r"\bGOCSPX-[A-Za-z0-9_-]{28}"),
     ("azure-key", r"(?i)\b(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})"),
     ("azure-key", r"[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),

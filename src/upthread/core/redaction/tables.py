@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.contexts import WORD, is_assigned, looks_random
+from upthread.core.redaction.contexts import WORD
+from upthread.core.redaction.values import is_assigned, looks_random
 
 LINE_BYTES_MAX: Final = 4096
 

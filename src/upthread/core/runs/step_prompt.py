@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from upthread.core.actors import Actor
 from upthread.core.roles.reports import Report, instructions, render
 from upthread.core.runs.run_view import RunView, Step
-from upthread.core.text import item, one_line
+from upthread.core.text import item, one_line, without_mentions
 
 if TYPE_CHECKING:  # who only says how a run stands prompts nobody
     from upthread.core.turns.prompt import Task
@@ -45,7 +45,7 @@ def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
 
     # The first task again, since `text` is now about the report alone.
     everything = f"{task_of(view, step).everything}\n\n# First task\n{step.task.strip()}"
-    asked = f"Your report could not be used: {one_line(fault)}."
+    asked = f"Your report could not be used: {without_mentions(one_line(fault))}."
     text = f"# Task\n{asked}\n\n{instructions(step.report_lines_max)}"
     return Task(text=text, everything=everything)
 

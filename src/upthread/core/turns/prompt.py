@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from upthread.core.decision.freshness import Freshness, render_changes
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
-from upthread.core.text import item, unicode_text
+from upthread.core.text import item, unicode_text, without_mentions
 
 FRESH_PREFIX = "fresh:"
 
@@ -76,13 +76,14 @@ def without_fresh(text: str) -> str:
 def context_for(*, role: Role, task: Task, decision: str, past: str) -> str:
     """Return what goes before the task's text; the role block only with a new upstream session.
 
-    It is valid Unicode, whatever was said earlier: no provider takes half of a character.
+    It is valid Unicode, whatever was said earlier: no provider takes half of a character. It
+    mentions no file, because others than the person wrote most of it.
     """
     is_new = decision in NEW_SESSION_DECISIONS
     # A resumed session is told the news alone: the rest it would read twice, and pay for twice.
     told = task.everything or task.news if is_new else task.news
     pieces = (role_block(role) if is_new else "", past, told)
-    return unicode_text("\n\n".join(piece for piece in pieces if piece))
+    return without_mentions(unicode_text("\n\n".join(piece for piece in pieces if piece)))
 
 
 def effects_block(effects: Sequence[str]) -> str:
@@ -105,7 +106,7 @@ def continuation(sent_text: str, effects: tuple[str, ...], *, was_unattended: bo
     text = CONTINUATION.format(prompt=_quoted(sent_text))
     known = "\n".join([EFFECTS_HEADING, *map(item, effects)]) if effects else ""
     pieces = (text, UNATTENDED if was_unattended else "", known)
-    return "\n\n".join(piece for piece in pieces if piece)
+    return without_mentions("\n\n".join(piece for piece in pieces if piece))
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from upthread.client import TellOptions
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.states import doubts_in_words, effects_command
-from upthread.core.text import visible_line, visible_text
+from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.system import new_id
@@ -156,7 +156,7 @@ class Delegations:
     ) -> None:
         try:
             project = await self._current.now()
-            result = await project.tell(address, prompt, options)
+            result = await project.tell(address, without_mentions(prompt), options)
             workstream = result.conversation.key.workstream
             # Before the result is set, so that nobody is told of a result without what is in doubt.
             delegation.in_doubt = await project.effects_in_doubt(workstream)

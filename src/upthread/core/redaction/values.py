@@ -1,0 +1,158 @@
+"""Whether a value can be a secret: no name, no template, no word of a language.
+
+The rules of contexts.py, printed.py and tables.py each ask one of these about what they found.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections import Counter
+from typing import Final
+
+from upthread.core.lazy_regex import regex
+
+RANDOM_BITS_MIN: Final = 3.0
+"""Shannon entropy, in bits a character, that a value beside a context word must have."""
+
+JUDGED_BYTES_MAX: Final = 512
+"""How much of a value is looked at to see whether it is random."""
+
+UNPRONOUNCEABLE_BYTES_MIN: Final = 12
+VOWELS_MAX: Final = 0.2
+"""The largest part of vowels in letters that form no words."""
+
+_DUMMIES: Final = frozenset(
+    b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
+    b"none null nil true false undefined redacted hidden masked string text default required "
+    b"optional username".split()
+)
+_TEMPLATE_STARTS: Final = (
+    b"$",
+    b"{",
+    b"<",
+    b"%",
+    b"*",
+    b"(",
+    b"...",
+    b"xxx",
+    b"XXX",
+    b"your",
+)
+
+_CAPITALS: Final = regex(rb"[A-Z_]+")
+_ADDRESS: Final = regex(
+    rb"arn:.*|/?[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+"
+    rb"|(?:[a-z_][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*",
+    re.DOTALL,
+)
+"""What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
+
+_NAMES_ONE: Final = regex(rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}")
+
+_NAME: Final = regex(
+    rb"[A-Za-z_]+[0-9]?"
+    rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
+    rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
+    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*[:=!?]",
+    re.DOTALL,
+)
+
+
+def anything(_value: bytes) -> bool:
+    """Accept every value: whoever wrote the rule knows."""
+    return True
+
+
+def is_real(value: bytes) -> bool:
+    """Return whether a value stands for itself: no template, no name of what belongs there."""
+    bare = value.strip(b"\"'`,;")
+    return not (
+        not bare
+        or bare.lower() in _DUMMIES
+        or bare.startswith(_TEMPLATE_STARTS)
+        or b"EXAMPLE" in bare
+        or bare.count(bare[:1]) == len(bare)
+    )
+
+
+def is_no_example(value: bytes) -> bool:
+    """Return whether a value is not one that a vendor prints in its documentation."""
+    return not value.endswith(b"EXAMPLE")
+
+
+def looks_random(value: bytes) -> bool:
+    """Return whether a value looks made by chance: letters and digits mixed, few of them alike."""
+    # Enough to tell; a value may be as long as the text.
+    value = value[:JUDGED_BYTES_MAX]
+    has_digit = value.translate(None, b"0123456789") != value
+    has_letter = value.upper() != value.lower()
+    is_mixed = has_digit and has_letter and entropy_bits(value) >= RANDOM_BITS_MIN
+    return is_mixed and is_real(value) and not _ADDRESS.fullmatch(value)
+
+
+def is_chosen(value: bytes) -> bool:
+    """Return whether a value may be a password somebody chose: not a plain word or identifier."""
+    has_other = any(byte < 0x41 and byte not in b".- " for byte in value[:JUDGED_BYTES_MAX])
+    has_letter = value.upper() != value.lower()
+    return has_other and has_letter and is_real(value)
+
+
+def is_set(value: bytes) -> bool:
+    """Return whether a value may be meant where nothing but a secret is expected.
+
+    A word in capitals there is the name of what belongs there, as documentation has it.
+    """
+    return is_real(value) and not _CAPITALS.fullmatch(value)
+
+
+def is_assigned(value: bytes) -> bool:
+    """Return whether a value without quotes may be a password: code has names in its place.
+
+    Names are told from passwords by what people put into either: a name is words, perhaps with a
+    number behind, or a path to one.
+    """
+    return (is_chosen(value) and not _NAME.fullmatch(value)) or is_unpronounceable(value)
+
+
+def is_unpronounceable(value: bytes) -> bool:
+    """Return whether a value is small letters that form no words, as in an app password."""
+    vowels = len(value) - len(value.translate(None, b"aeiou"))
+    is_long = UNPRONOUNCEABLE_BYTES_MIN <= len(value) <= JUDGED_BYTES_MAX
+    return is_long and value.isalpha() and value.islower() and vowels <= VOWELS_MAX * len(value)
+
+
+def hides_a_secret(value: bytes) -> bool:
+    """Return whether a value is the base64 of a text that gives a secret a name, as `.env` does."""
+    try:
+        return _NAMES_ONE.search(base64.b64decode(value)) is not None
+    except binascii.Error:
+        return False
+
+
+def is_given(value: bytes) -> bool:
+    """Return whether a value may be a secret where a command is told one: base64 has slashes."""
+    return is_assigned(value) or looks_random(value)
+
+
+def is_broken(value: bytes) -> bool:
+    """Return whether a value goes on in the next line: both parts look made by chance."""
+    return all(looks_random(part.strip(b"\\ \t\r")) for part in value.split(b"\n"))
+
+
+def is_a_pair(value: bytes) -> bool:
+    """Return whether a value is the base64 of `user:password`."""
+    try:
+        user, colon, password = base64.b64decode(value, validate=True).partition(b":")
+    except binascii.Error:
+        return False
+    return bool(user and colon and password) and (user + password).isascii()
+
+
+def entropy_bits(value: bytes) -> float:
+    """Return the Shannon entropy of a value, in bits a character; 0 for an empty one."""
+    return -sum(
+        count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
+    )
