@@ -151,6 +151,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         own = self.agents[known].environment if known in self.agents else {}
         return is_trusted_in(known, (place, self.repository), {**environment, **own})
 
+    def leaving_out(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the agents that leave the project's settings out by themselves. Blocking."""
+        rows = (row for row in AGENTS.values() if row.heeds_trust and row.name not in self.trusted)
+        place = self.working_directory
+        return tuple(row.name for row in rows if held_by_project(row.name, place, environment))
+
     def role(self, name: str, agent: str = "") -> Role:
         """Return a role, as the files of an agent have it where they do.
 

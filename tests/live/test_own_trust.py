@@ -50,7 +50,12 @@ def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
     (shell.home / ".claude.json").write_text("{}")
     before = said_by_the_person(shell.home)
     assert before
-    assert shell.tell("Do it.", address=ADDRESS)["decision"] == "first"
+    (shell.project / ".codex").mkdir()
+    (shell.project / ".codex" / "config.toml").write_text("")
+    lines = shell.lines("tell", ADDRESS, "Do it.")
+    told = [line["text"] for line in lines if line.get("kind") == "not_trusted"]
+    left_out = "codex leaves this project's settings out until you trust it in codex"
+    assert told == ([left_out] if agent is CODEX else [])
     assert shell.tell("And now?", address=ADDRESS)["decision"] == "resume"
     after = said_by_the_person(shell.home)
     assert {name: text for name, text in after.items() if name in before or text != "{}"} == before

@@ -78,6 +78,17 @@ PRINTED = {
     "and the app key **«00c9b618f0398df53f12b1069cedcec90b54b721»**, but the EU site",
     'os.environ["KAGGLE_KEY"] = "«0b81d2c0357642d616afed149682b0a5»"',
     "Your recovery codes:\n«  7o5yt-euid2   jdx5e-qzo9s\n  xmvu1-6z4xu   25u0h-tbnhe\n»",
+    "localhost:5432:*:postgres:«HarborThistle2023!»\n",
+    'NewStaticCredentialsProvider("20b2770", "«d7565e21cef644fe5308649d3261ee2bc469165534d2af9b»")',
+    'live_view: [signing_salt: "«ylJnM3Bt»"]',
+    "key | «ak_prod_iuZo1ycfgDKkaNbOsuckTDK0qRa6YnBOf00Z1MNe» | 2026",
+    "https://mainnet.infura.io/v3/«65f7b6288484df986971fd9476db299d»",
+    "* Opsgenie GenieKey «1bc76078-dbc7-4784-a804-6466dd814137»",
+    "get-login-password\n«eyJwYXlsb2FkIjogIjM2YlFsbHNBQlNZ" + "akIzUHQ3UzdjM1pt" * 5 + "==»\n",
+    "username = build\npassword = «Pepper.ember1990»\n",
+    "data:\n  smtp-pass: «RW1iZXJUaW1iZXI5MDU2Pw==»\n",
+    "use login `jenkins` / pw `«Glacier-meadow2009»` on build03",
+    "Recovery codes:\n«  264a2856932d19cba09a21cfebf08009\n  2cbda75facbb5c972845f9d65067e124\n»",
     "print-access-token\n«ya29.c.c0AA_BqXmC3GU7Id11EsbTT7DG3iwR0NnT_kM-6ZKAk48»\n",
 }
 

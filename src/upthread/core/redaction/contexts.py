@@ -119,22 +119,6 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         is_given,
     ),
     (
-        "flag-secret",
-        (
-            r"(?i)\bsecrets?[ \t:]+(?:set|add|put|create|versions add)\b[^\n|;&]*[ \t](?:--body|-b"
-            rf"|--value|--secret-string|--data)(?:[ \t]+|=){QUOTE}?({GIVEN})"
-        ),
-        is_assigned,
-    ),
-    (
-        "flag-secret",
-        (
-            r"\bvault[ \t]+(?:kv[ \t]+(?:put|patch)|write|login)\b[^\n|;&]*[ \t][\w.-]+="
-            rf"{QUOTE}?({GIVEN})"
-        ),
-        looks_random,
-    ),
-    (
         "named-secret",
         (
             r"(?i)\b(?:enter|type|retype|new|current|give|paste)\b"
@@ -142,11 +126,6 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
             rf"[^\n:]{{0,60}}:[ \t]*({BARE}){END}"
         ),
         is_assigned,
-    ),
-    (
-        "cookie",
-        rf"\bcurl[ \t][^\n|;]*(?:-b|--cookie)(?:[ \t]*|=){QUOTE}?[\w.-]+{_COOKIE}",
-        looks_random,
     ),
     (
         "flag-secret",
@@ -300,14 +279,6 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     # Databases
     (
         "sql-password",
-        (
-            rf"(?i)\b(?:create|alter)[ \t]+(?:user|role|login)\b[^\n;]*\bpassword[ \t]*=?[ \t]*"
-            rf"{TEXT}([^\n\"'`\\]{{4,}}){TEXT}"
-        ),
-        is_set,
-    ),
-    (
-        "sql-password",
         rf"(?i)\bpassword[ \t]*=[ \t]*N{TEXT}([^\n\"'`\\]{{4,}}){TEXT}",
         is_set,
     ),
@@ -318,11 +289,6 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
             rf"{TEXT}([^\n\"'`\\]{{4,}}){TEXT}"
         ),
         is_real,
-    ),
-    (
-        "sql-password",
-        rf"(?i)\bidentified[ \t]+by[ \t]+{TEXT}([^\s\"'`\\]{{4,}}){TEXT}",
-        is_assigned,
     ),
     (
         "sql-password",

@@ -12,7 +12,6 @@ from typing import Final
 from upthread.core.redaction.contexts import BARE, END, GIVEN, IS, QUOTE, TEXT, WORD
 from upthread.core.redaction.values import (
     anything,
-    hides_a_secret,
     is_assigned,
     is_chosen,
     is_given,
@@ -35,23 +34,10 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     (
         "named-secret",
         (
-            rf"(?i)(?:{WORD}|pass)[\w-]*{QUOTE}[ \t]*:[ \t]*\{{[^{{}}]{{0,200}}"
-            rf"\bvalue{QUOTE}[ \t]*:[ \t]*{QUOTE}([^\s\"'\\]{{6,}})"
-        ),
-        is_given,
-    ),
-    (
-        "named-secret",
-        (
             r"(?i)\b(?:unseal|recovery|root|master|backup)[ \t]+"
             r"(?:key|token|code)s?[ \t]*[0-9]*[ \t]*:"
             r"[ \t]*([^\s\"'\\]{16,})"
         ),
-        looks_random,
-    ),
-    (
-        "named-secret",
-        rf"(?i)\bpre-?shared-?key{QUOTE}?(?:{IS}|[ \t]+){QUOTE}?({BARE}){END}",
         looks_random,
     ),
     (
@@ -102,14 +88,6 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         rf"(?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])?[ \t]+=?[ \t]*\"([^\"\s]{{6,64}})\"",
         is_assigned,
     ),
-    (
-        "named-secret",
-        (
-            rf"(?i){WORD}[\w\]\"')]{{0,16}}[ \t]*(?:\|\||\?\?|\bor\b|:-)[ \t]*"
-            rf"{TEXT}([^\s\"'\\/(){{}}]{{8,64}}){TEXT}"
-        ),
-        is_assigned,
-    ),
     # Not 40 digits, except after a colon: `git log` prints a commit's id below its subject.
     (
         "named-secret",
@@ -138,14 +116,6 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("flag-secret", r"\boathtool\b[^\n|;]*[ \t]([A-Z2-7]{16,})", anything),
     (
         "flag-secret",
-        (
-            rf"\becho[ \t]+{QUOTE}?([A-Za-z0-9+/]{{40,}}={{0,2}}){QUOTE}?[ \t]*\|[ \t]*"
-            r"(?:openssl[ \t]+)?base64[ \t]+-(?:d|D|-decode)"
-        ),
-        hides_a_secret,
-    ),
-    (
-        "flag-secret",
         rf"(?i)assword[^\n]*\r?\n[^\n]*\bsend[ \t]+(?:--[ \t]+)?{TEXT}([^\n\"]{{4,}}?)\\+[rn]",
         is_set,
     ),
@@ -170,6 +140,9 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("named-secret", rf"(?i)password[^\n]*\n[^\n:]{{0,40}}value:[ \t]*({BARE}){END}", is_assigned),
     ("named-secret", rf"(?i){WORD}[ \t]*[*_`\"']{{1,3}}([0-9a-f]{{32,64}})\b", looks_random),
+    ("named-secret", rf"(?i)credentials\w*\([^)\n]*?{TEXT}([0-9a-f]{{40,64}}){TEXT}", looks_random),
+    ("named-secret", rf"(?i)_salt{QUOTE}?{IS}{TEXT}([^\s\"'\\]{{8,}}){TEXT}", looks_random),
+    ("named-secret", rf"(?i)\b(?:pw|password|passwort)[ \t:]*[*`\"']+({BARE})[*`\"']", is_assigned),
     ("env-secret", rf"_KEY{QUOTE}\][ \t]*=[ \t]*{TEXT}([^\s\"'\\]{{16,}}){TEXT}", looks_random),
     (
         "named-secret",
@@ -233,7 +206,7 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         (
             r"(?i)\b(?:recovery|backup|scratch|emergency)[ _-]codes?\b"
             r"(?:[^\n]{0,120}\n){1,3}?"
-            r"((?:[^\n]{0,80}\b[0-9a-z]{4,6}-[0-9a-z]{4,6}\b[^\n]{0,80}(?:\n|$)){2,})"
+            r"((?:[^\n]{0,80}\b(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|[0-9a-f]{16,64})\b[^\n]{0,80}(?:\n|$)){2,})"
         ),
         looks_random,
     ),

@@ -56,9 +56,13 @@ _NAME: Final = regex(
     rb"[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
     rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
-    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*[:=!?]",
+    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*:|[A-Za-z_.-]+=|\D*[!?]",
     re.DOTALL,
 )
+
+
+_YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z")
+"""Behind a word a year is a password's: names have numbers of one or two digits."""
 
 
 def anything(_value: bytes) -> bool:
@@ -114,7 +118,8 @@ def is_assigned(value: bytes) -> bool:
     Names are told from passwords by what people put into either: a name is words, perhaps with a
     number behind, or a path to one.
     """
-    return (is_chosen(value) and not _NAME.fullmatch(value)) or is_unpronounceable(value)
+    is_name = _NAME.fullmatch(value) and (b"/" in value or not _YEAR.search(value))
+    return (is_chosen(value) and not is_name) or is_unpronounceable(value)
 
 
 def is_unpronounceable(value: bytes) -> bool:

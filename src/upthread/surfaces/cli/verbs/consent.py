@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -79,13 +80,14 @@ class Needs(Struct, frozen=True, kw_only=True):
         if self.address:
             roles.add((await project.parse(self.address)).role)
         found = concerning(settings.pending, tables=self.tables, roles=roles)
-        if not self.address:
-            return found
-        try:
-            used = await project.agent_for(self.address, named=self.agent)
-        except UsageError:  # the verb itself tells that no agent is clear
-            return found
-        return tuple(each for each in found if not each.item.is_of_another(used))
+        used = await self._used(project)
+        return tuple(each for each in found if not (used and each.item.is_of_another(used)))
+
+    async def _used(self, project: Project) -> str:
+        """Return the agent that the verb would use, empty if none is clear."""
+        with suppress(UsageError):  # the verb itself tells that no agent is clear
+            return await project.agent_for(self.address, named=self.agent) if self.address else ""
+        return ""
 
     async def is_to_ask(self, project: Project, output: Output) -> bool:
         """Return whether a person is there, and has not said no to all of it before."""
@@ -96,9 +98,13 @@ class Needs(Struct, frozen=True, kw_only=True):
     async def tell(self, project: Project, output: Output) -> None:
         """Say what is ignored."""
         missing = await self.missing(project)
-        if not missing:
-            return
         text = ignored_notice(missing)
+        leaving_out = project.settings.leaving_out(os.environ)
+        if leaving_out and (used := await self._used(project)) in leaving_out:
+            told = f"{used} leaves this project's settings out until you trust it in {used}"
+            text = "; ".join(filter(None, (text, told)))
+        if not text:
+            return
         if self.notice and output.is_json:
             names = {each.item.name: each.item.digest for each in missing}
             self.notice(Notice(kind=NOT_TRUSTED, text=text, about=names))
