@@ -154,6 +154,16 @@ def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
     assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
 
 
+def test_a_turn_tells_what_stopped_it():
+    failed = TurnEnded(outcome=Outcome.UNKNOWN, detail="no such model")
+    for rest, stopped_by in (
+        ((), ("", "")),
+        ((PARKED,), ("undecidable", "")),
+        ((failed,), ("unknown", "no such model")),
+    ):
+        assert fold([INTENDED, ATTACHED, SENT, *rest]).stopped_by == stopped_by
+
+
 def test_a_turn_that_was_read_back_is_not_known_to_its_role():
     intended = TurnIntended(decision="resume", reasons=(READ_BACK,), prompt_seq=1)
     assert fold([intended, ATTACHED, SENT, ENDED]).was_read_back
