@@ -82,13 +82,17 @@ PRINTED = {
     'NewStaticCredentialsProvider("20b2770", "«d7565e21cef644fe5308649d3261ee2bc469165534d2af9b»")',
     'live_view: [signing_salt: "«ylJnM3Bt»"]',
     "key | «ak_prod_iuZo1ycfgDKkaNbOsuckTDK0qRa6YnBOf00Z1MNe» | 2026",
-    "https://mainnet.infura.io/v3/«65f7b6288484df986971fd9476db299d»",
     "* Opsgenie GenieKey «1bc76078-dbc7-4784-a804-6466dd814137»",
     "get-login-password\n«eyJwYXlsb2FkIjogIjM2YlFsbHNBQlNZ" + "akIzUHQ3UzdjM1pt" * 5 + "==»\n",
     "username = build\npassword = «Pepper.ember1990»\n",
     "data:\n  smtp-pass: «RW1iZXJUaW1iZXI5MDU2Pw==»\n",
     "use login `jenkins` / pw `«Glacier-meadow2009»` on build03",
     "Recovery codes:\n«  264a2856932d19cba09a21cfebf08009\n  2cbda75facbb5c972845f9d65067e124\n»",
+    'client.LoginAsync("qa-bot@acme.io", "«HarborAnchor1020!»");',
+    "sudo password for deploy is «RocketCanyon1609», and do not restart nginx",
+    "b'334 UGFzc3dvcmQ6\\r\\n'\nsend: '«RnZ2VmZuTmF4MFRrI0haUA==»\\r\\n'\n",
+    "Credentials::new(x, «c87a8c417204ca3e64f29da8687040af-a240ff9f-817afa20»)",
+    "dsn: «cG9zdGdyZXNxbDovL3BheW1lbnRzOkRyd0VOUjZUVHY4UHNHYk5Ha0BwZy1ydy5wYXk=»\n",
     "print-access-token\n«ya29.c.c0AA_BqXmC3GU7Id11EsbTT7DG3iwR0NnT_kM-6ZKAk48»\n",
 }
 

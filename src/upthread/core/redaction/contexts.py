@@ -168,15 +168,10 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("flag-secret", rf"-pass(?:in|out)?[ \t]+{QUOTE}?pass:({GIVEN})", is_real),
     (
         "flag-secret",
-        rf"\bhtpasswd[ \t]+-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+{QUOTE}?({GIVEN})",
+        rf"\bhtpasswd[ \t]+-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+(?:\S+[ \t]+)?{QUOTE}?({GIVEN})",
         is_real,
     ),
-    (
-        "flag-secret",
-        rf"\bhtpasswd[ \t]+-[a-zA-Z]*nb[a-zA-Z]*[ \t]+\S+[ \t]+{QUOTE}?({GIVEN})",
-        is_real,
-    ),
-    ("named-secret", rf"\b(?:requirepass|masterauth)[ \t]+{QUOTE}?({BARE}){END}", is_real),
+    ("named-secret", rf"\b(?:requirepass|masterauth|bindpw|rootpw)[ \t]+{QUOTE}?({BARE})", is_real),
     (
         "flag-secret",
         (

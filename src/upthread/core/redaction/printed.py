@@ -79,10 +79,11 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("url-password", rf"\b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})", is_assigned),
     (
         "authorization",
-        r"334 UGFzc3dvcmQ6[^\n]*\n[^\n]*?([A-Za-z0-9+/]{8,}={0,2})\s*(?:\n|$)",
+        r"334 UGFzc3dvcmQ6[^\n]*\n[^\n]*?([A-Za-z0-9+/]{8,}={0,2})(?:\\r\\n.?)?\s*(?:\n|$)",
         anything,
     ),
     ("generated-password", r"\b((?:[A-Za-z0-9]{6}-){2}[A-Za-z0-9]{6})\b", looks_random),
+    ("chosen-password", r"\b((?:[A-Z][a-z]{2,}){2,}[0-9]{2,4}[!?#$%&*])", looks_random),
     (
         "named-secret",
         rf"(?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])?[ \t]+=?[ \t]*\"([^\"\s]{{6,64}})\"",
@@ -142,7 +143,11 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("named-secret", rf"(?i){WORD}[ \t]*[*_`\"']{{1,3}}([0-9a-f]{{32,64}})\b", looks_random),
     ("named-secret", rf"(?i)credentials\w*\([^)\n]*?{TEXT}([0-9a-f]{{40,64}}){TEXT}", looks_random),
     ("named-secret", rf"(?i)_salt{QUOTE}?{IS}{TEXT}([^\s\"'\\]{{8,}}){TEXT}", looks_random),
-    ("named-secret", rf"(?i)\b(?:pw|password|passwort)[ \t:]*[*`\"']+({BARE})[*`\"']", is_assigned),
+    (
+        "named-secret",
+        rf"(?i)\b(?:pw|passwor[dt])(?:[ \t:]*[*`\"']+|[^\n:]{{0,30}}? is (?:now )?)({BARE})",
+        is_assigned,
+    ),
     ("env-secret", rf"_KEY{QUOTE}\][ \t]*=[ \t]*{TEXT}([^\s\"'\\]{{16,}}){TEXT}", looks_random),
     (
         "named-secret",
@@ -162,7 +167,6 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("twilio-token", rf"\bAC[0-9a-f]{{32}}{TEXT},\s*{TEXT}([0-9a-f]{{32}}){TEXT}", anything),
     ("flag-secret", rf"\bsshpass[ \t]+-p[ \t]*{QUOTE}?({GIVEN})", is_real),
-    ("named-secret", rf"\b(?:bindpw|rootpw)[ \t]+({GIVEN})", is_set),
     ("flag-secret", rf"\blftp\b[^\n]*[ \t]-u[ \t]+[^\s,]+,({GIVEN})", is_real),
     (
         "recovery-code",

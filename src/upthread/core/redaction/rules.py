@@ -110,12 +110,12 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     # Payment
     ("stripe-key", r"\b[rs]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
     ("api-key", r"\b[a-z]{2,6}_(?:prod|live|secret)_[A-Za-z0-9]{24,}"),
-    ("infura-key", r"\binfura\.io/v3/([0-9a-f]{32})\b"),
     (
         "opsgenie-key",
         r"(?i)\bgenie-?key[\"' ]*[:= ][\"' ]*([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
     ),
     ("ecr-password", r"\b(eyJwYXlsb2FkIjog?[A-Za-z0-9+/]{80,}={0,2})"),
+    ("mailgun-key", r"\b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b"),
     ("revenuecat-key", r"\bsk_[A-Za-z0-9]{20,}"),
     ("laravel-key", r"\bbase64:([A-Za-z0-9+/]{43}=)"),
     ("stripe-key", r"\bwhsec_[A-Za-z0-9+/]{32,}={0,2}"),

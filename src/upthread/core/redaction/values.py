@@ -20,7 +20,7 @@ RANDOM_BITS_MIN: Final = 3.0
 JUDGED_BYTES_MAX: Final = 512
 """How much of a value is looked at to see whether it is random."""
 
-UNPRONOUNCEABLE_BYTES_MIN: Final = 12
+_SMALL_LETTERS: Final = regex(rb"[a-z]{12,64}")
 VOWELS_MAX: Final = 0.2
 """The largest part of vowels in letters that form no words."""
 
@@ -50,7 +50,9 @@ _ADDRESS: Final = regex(
 )
 """What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
 
-_NAMES_ONE: Final = regex(rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}")
+_NAMES_ONE: Final = regex(
+    rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}|://[^/\s:@]+:[^/\s@]+@"
+)
 
 _NAME: Final = regex(
     rb"[A-Za-z_]+[0-9]?"
@@ -125,8 +127,7 @@ def is_assigned(value: bytes) -> bool:
 def is_unpronounceable(value: bytes) -> bool:
     """Return whether a value is small letters that form no words, as in an app password."""
     vowels = len(value) - len(value.translate(None, b"aeiou"))
-    is_long = UNPRONOUNCEABLE_BYTES_MIN <= len(value) <= JUDGED_BYTES_MAX
-    return is_long and value.isalpha() and value.islower() and vowels <= VOWELS_MAX * len(value)
+    return bool(_SMALL_LETTERS.fullmatch(value)) and vowels <= VOWELS_MAX * len(value)
 
 
 def hides_a_secret(value: bytes) -> bool:
