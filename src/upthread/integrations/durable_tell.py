@@ -44,7 +44,10 @@ class Told(TypedDict):
 class NotToldError(UpthreadError):
     """The role gave no reply. `is_retried` is whether another attempt may get one."""
 
-    def __init__(self, message: str, *, hint: str, is_retried: bool, outcome: str) -> None:
+    # With defaults, because DBOS keeps an error pickled, and makes it again by its message alone.
+    def __init__(
+        self, message: str, *, hint: str = "", is_retried: bool = False, outcome: str = ""
+    ) -> None:
         super().__init__(message, hint=hint, outcome=outcome)
         self.is_retried = is_retried
         self.outcome = outcome

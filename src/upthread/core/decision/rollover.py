@@ -207,13 +207,15 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
 _MAY_PASS: Final = regex(
     r"\b(?:sign|log).?in|auth|credential|api.?key|quota|limit|credit|billing|busy|\block|in use"
     r"|already open|open (?:in|else)|another process|overload|time.?out|timed out|tempor"
-    r"|unavailable|\b(?:re)?try|network|connect|socket|econn|fetch|gateway|server error|memory"
-    r"|space",
+    r"|unavailable|\b(?:re)?try|network|connect|socket|econn|enotfound|eai_|fetch|gateway"
+    r"|server error|memory|space|certificate|balance|spend|too many|emfile|eacces|permission"
+    r"|read-only|shutting down|maintenance|loading",
     re.IGNORECASE,
 )
 """What a refusal may speak of that a person or a moment mends: for it no session is given up."""
 
-_NUMBER: Final = regex(r"\d+")
+_NUMBER: Final = regex(r"[0-9a-f]*\d[0-9a-f]*", re.IGNORECASE)
+"""Also a hexadecimal one, because a refusal may have the id of a trace."""
 
 
 def is_same_refusal(before: str, now: str) -> bool:

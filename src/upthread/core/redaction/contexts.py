@@ -90,14 +90,6 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("authorization", r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/-]{16,}=*)", looks_random),
     ("authorization", r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})", is_a_pair),
-    (
-        "authorization",
-        (
-            r"(?i)\b(?:x-[a-z-]{0,24}(?:key|token|secret)|(?:private|job|deploy)-token|api-?key)"
-            r"[\"'\\]*[ \t]*[:=][ \t]*[\"'\\]*([A-Za-z0-9._~+/=-]{8,})"
-        ),
-        looks_random,
-    ),
     ("cookie", rf"{_COOKIES}[\w.-]+{_COOKIE}", looks_random),
     ("cookie", rf"{_COOKIES}(?:[^\n]*?;[ \t]*)??{_SESSION}{_COOKIE}", looks_random),
     (
