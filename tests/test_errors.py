@@ -1,6 +1,9 @@
 """Whatever reaches a caller stands in one tree of errors; its second level says what to do next."""
 
+import pickle
+
 from upthread import errors
+from upthread.integrations.durable_tell import NotToldError
 
 
 def test_every_error_of_the_tree_says_what_a_caller_does_next():
@@ -9,3 +12,10 @@ def test_every_error_of_the_tree_says_what_a_caller_does_next():
         *("UsageError", "ConfigError", "UpstreamError", "StoreError", "ConflictError"),
         "RefusedError",
     }
+
+
+def test_an_error_that_an_engine_keeps_pickled_comes_back_whole():
+    error = NotToldError("no reply", hint="ask", is_retried=True, outcome="auth")
+    kept = pickle.loads(pickle.dumps(error))  # our own bytes
+    assert (kept.message, kept.hint, kept.is_retried) == ("no reply", "ask", True)
+    assert kept.outcome == "auth"
