@@ -90,7 +90,14 @@ CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ),
     ("authorization", r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/-]{16,}=*)", looks_random),
     ("authorization", r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})", is_a_pair),
+    (
+        "authorization",
+        rf"(?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)[\"'\\]*{IS}([\w.~+/=-]{{8,}})",
+        looks_random,
+    ),
     ("cookie", rf"{_COOKIES}[\w.-]+{_COOKIE}", looks_random),
+    ("cookie", rf"\bcurl[ \t][^\n|;]*(?:-b|--cookie)[ =]{QUOTE}?[\w.-]+{_COOKIE}", looks_random),
+    ("flag-secret", rf"\bvault[ \t]+[^\n|;&]*[ \t][\w.-]+={QUOTE}?({GIVEN})", looks_random),
     ("cookie", rf"{_COOKIES}(?:[^\n]*?;[ \t]*)??{_SESSION}{_COOKIE}", looks_random),
     (
         "cookie",

@@ -166,6 +166,7 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
         is_assigned,
     ),
     ("twilio-token", rf"\bAC[0-9a-f]{{32}}{TEXT},\s*{TEXT}([0-9a-f]{{32}}){TEXT}", anything),
+    ("named-secret", rf"(?i)\bpre-?shared-?key(?:{IS}|[ \t]+)({BARE}){END}", looks_random),
     ("flag-secret", rf"\bsshpass[ \t]+-p[ \t]*{QUOTE}?({GIVEN})", is_real),
     ("flag-secret", rf"\blftp\b[^\n]*[ \t]-u[ \t]+[^\s,]+,({GIVEN})", is_real),
     (

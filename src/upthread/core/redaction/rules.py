@@ -110,10 +110,7 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     # Payment
     ("stripe-key", r"\b[rs]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
     ("api-key", r"\b[a-z]{2,6}_(?:prod|live|secret)_[A-Za-z0-9]{24,}"),
-    (
-        "opsgenie-key",
-        r"(?i)\bgenie-?key[\"' ]*[:= ][\"' ]*([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
-    ),
+    ("opsgenie-key", r"(?i)\bgenie-?key[\"' :=]+([0-9a-f]{8}-[0-9a-f-]{27})"),
     ("ecr-password", r"\b(eyJwYXlsb2FkIjog?[A-Za-z0-9+/]{80,}={0,2})"),
     ("mailgun-key", r"\b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b"),
     ("revenuecat-key", r"\bsk_[A-Za-z0-9]{20,}"),
