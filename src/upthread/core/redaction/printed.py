@@ -131,13 +131,13 @@ PRINTED: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
     ("named-secret", rf"(?i){WORD}{QUOTE}?[ \t]*[|\t][ \t]*([^\s|]{{16,}})", looks_random),
     (
         "named-secret",
-        rf"(?i){WORD}{QUOTE}?\]?{IS}{TEXT}((?-i:[a-z]{{4}}(?: [a-z]{{4}}){{3}})){TEXT}",
+        rf"(?i){WORD}(?:{QUOTE}?\]?{IS}{TEXT}|=)((?-i:[a-z]{{4}}(?:\x20[a-z]{{4}}){{3}}))(?:{TEXT}|[\r\n])",
         is_real,
     ),
     (
         "named-secret",
-        rf"(?i){WORD}=((?-i:[a-z]{{4}}(?: [a-z]{{4}}){{3}}))[ \t\r]*(?:\n|$)",
-        is_real,
+        rf"(?i){WORD}[\w\]\"')]{{0,16}}\s*(?:\|\||\?\?|\bor\b|:-)\s*{TEXT}([^\s\"'\\/(){{}}]{{8,64}}){TEXT}",
+        is_assigned,
     ),
     ("named-secret", rf"(?i)password[^\n]*\n[^\n:]{{0,40}}value:[ \t]*({BARE}){END}", is_assigned),
     ("named-secret", rf"(?i){WORD}[ \t]*[*_`\"']{{1,3}}([0-9a-f]{{32,64}})\b", looks_random),
