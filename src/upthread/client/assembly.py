@@ -1,7 +1,6 @@
 """What an open project is made of. A part is made, and its code loaded, when it is first needed.
 
-So a verb that only looks loads nothing of what talks to an agent, and need not be told apart from
-one that does: tests/surfaces/cli/test_light_verbs.py holds it to that.
+So a verb that only looks loads nothing of what talks to an agent.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -14,12 +14,12 @@ from msgspec import Struct, structs
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
 from upthread.client.project import Project
-from upthread.client.remembered_opening import Opening, Openings
+from upthread.client.remembered_opening import Openings
 from upthread.client.stores import lease_times_for, open_store
+from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ProjectId
-from upthread.runtime.later import LaterMapping, later
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System, user_name
@@ -31,7 +31,6 @@ from upthread.store.sqlite.session_query import identities_in
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
-    from upthread.config import Settings
     from upthread.core.redaction.redactor import Redactor
     from upthread.runtime.permissions.policy import AskPerson
     from upthread.runtime.record.record_filter import RecordPolicy
@@ -66,7 +65,7 @@ async def open_project(
     env = dict(os.environ if environment is None else environment)
     system = replace(system or System(), end_process_group=_end_process_group)
     asked = Asked(directory=Path(directory), environment=env, database=database, project=project)
-    opened = await system.in_thread(lambda: open_record(asked, is_looking=system.is_looking))
+    opened = await system.in_thread(lambda: open_record(asked))
     try:
         store = ProjectStore(
             opened.store,
@@ -116,52 +115,10 @@ class Opened(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
 
-def open_record(asked: Asked, *, is_looking: bool = False) -> Opened:
+def open_record(asked: Asked) -> Opened:
     """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
     # Made before anything is read.
     openings = Openings(str(asked.directory), asked.environment, asked.database)
-    remembered = None if asked.project else openings.recall()
-    if remembered is not None and is_looking:
-        opened = _opened_again(asked, remembered)
-        if opened is not None:
-            return opened
-    return _opened_anew(asked, openings)
-
-
-def _opened_again(asked: Asked, remembered: Opening) -> Opened | None:
-    """Open what was found the last time; None where the database knows more than it did then.
-
-    The configuration was read and checked then, and no file of it has changed: it is read again
-    only when something of it is asked for.
-    """
-    store = open_store(remembered.database)
-    is_same = False
-    try:
-        is_same = _identities(store, remembered.identity) == remembered.identities
-    finally:
-        if not is_same:
-            store.close()
-    if not is_same:
-        return None
-    read = cache(lambda: _settings(asked, Path(remembered.root), remembered.identity[0]))
-    settings = later(
-        read,
-        home=remembered.home,
-        working_directory=remembered.root,
-        database=remembered.database,
-        outward_patterns=remembered.outward_patterns,
-        agents=LaterMapping(remembered.agents, lambda: read().agents),
-    )
-    return Opened(
-        settings=settings,
-        redactor=later(lambda: _redactor(settings)),
-        policy=later(lambda: record_policy(settings)),
-        store=store,
-        project_id=ProjectId(remembered.project_id),
-    )
-
-
-def _opened_anew(asked: Asked, openings: Openings) -> Opened:
     from upthread.boundary.own_home import home_directory
     from upthread.client.project_identity import (
         PROJECT_VARIABLE,
@@ -173,7 +130,12 @@ def _opened_anew(asked: Asked, openings: Openings) -> Opened:
 
     home = home_directory(asked.environment)
     repository = find_repository(asked.directory, home=home)
-    settings = _settings(asked, repository.root, repository.identity.path)
+    settings = load_settings(
+        repository.root,
+        environment=asked.environment,
+        database=asked.database,
+        repository=repository.identity.path,
+    )
     settings, ignored = _with_agent_here(settings, asked.environment)
     redactor, notices_of_store, store = _open_store(settings)
     try:
@@ -221,8 +183,6 @@ def _remember(
         project_id=project_id,
         identity=identity,
         identities=_identities(store, identity),
-        outward_patterns=settings.outward_patterns,
-        agents=sorted(settings.agents),
     )
 
 
@@ -233,14 +193,6 @@ def _identities(store: WholeStore, identity: Sequence[str | None]) -> list[Any]:
     database = store.database
     return identities_in(
         lambda statement, values: database.rows(statement, to_columns(*values)), identity
-    )
-
-
-def _settings(asked: Asked, root: Path, repository: str) -> Settings:
-    from upthread.config import load_settings
-
-    return load_settings(
-        root, environment=asked.environment, database=asked.database, repository=repository
     )
 
 

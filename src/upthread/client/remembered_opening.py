@@ -50,21 +50,15 @@ class Opening:
     """What was found. `database` is a SQLite file that is not encrypted.
 
     `place` is the working tree as hooks see it, `identity` path, root commit and remote of the
-    repository, `identities` what the database had of these. Of the settings a look needs two beside
-    the places: `outward_patterns`, and of which `agents` anything is configured. What that is stays
-    a person's own to keep.
+    repository, `identities` what the database had of these.
     """
 
     def __init__(self, place: Place, fields: Mapping[str, Any]) -> None:
         self.place = place
-        self.home: str = fields["home"]
-        self.root: str = fields["root"]
         self.database: str = fields["database"]
         self.project_id: str = fields["project_id"]
         self.identity: tuple[str, str | None, str | None] = tuple(fields["identity"])
         self.identities: list[Any] = fields["identities"]
-        self.agents = frozenset(map(str, fields["agents"]))
-        self.outward_patterns: tuple[str, ...] = tuple(fields["outward_patterns"])
 
 
 class Openings:

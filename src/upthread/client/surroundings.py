@@ -14,7 +14,6 @@ from upthread.client.file_permissions import KEY_BYTES, read_key
 from upthread.client.parts import redactor_for
 from upthread.config import Settings, load_settings
 from upthread.core.lazy_dataclass import dataclass
-from upthread.runtime.later import later
 from upthread.runtime.working_tree.repository import find_working_tree
 from upthread.store.address import database_files, is_postgres, key_path
 
@@ -53,14 +52,9 @@ def surroundings(
     place = settings.database
     key = key_path(place, Path(settings.home))
     known = read_key(key, mend="put it back from a copy") if key.exists() else b""
-
-    def redactor() -> Redactor:
-        return redactor_for(settings, known or os.urandom(KEY_BYTES))
-
     return Surroundings(
         top=str(tree.root),
         settings=settings,
-        # A rule that is none is refused now; without any, an empty home has nothing to redact.
-        redactor=redactor() if settings.redaction.rules else later(redactor),
+        redactor=redactor_for(settings, known or os.urandom(KEY_BYTES)),
         has_record=is_postgres(place) or any(each.exists() for each in database_files(place)),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 import anyio
@@ -20,8 +19,6 @@ THREAD_POLL_S = 0.001
 
 class EventLoop:
     """Waits on the loop that runs, which is the one that its first call is made on."""
-
-    is_looking = False
 
     def __init__(self) -> None:
         # One call at a time: a connection of a store is no thread's own.
@@ -42,17 +39,6 @@ class EventLoop:
                 # which is what Ctrl-C is: two threads would be in one connection.
                 await watched.wait_until_over()
                 raise
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        await anyio.sleep(seconds)
-
-    def shield(self) -> AbstractContextManager[object]:
-        """Keep a cancellation off a block."""
-        return anyio.CancelScope(shield=True)
-
-    def require_loop(self) -> None:
-        """Pass: this is one."""
 
 
 class _Watched(Generic[Result]):

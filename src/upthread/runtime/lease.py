@@ -24,6 +24,7 @@ from upthread.core.types import ConversationId, ConversationKey, Fence, Holder, 
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System
 from upthread.store.base import Store
+from upthread.tasks import task_group
 
 HEARTBEAT_S = 2.0
 STALE_AFTER_S = 10.0
@@ -93,10 +94,6 @@ class Leases:
 
     @asynccontextmanager
     async def _leased(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
-        # Before anything is taken: a heartbeat is a task of its own.
-        self._system.require_loop()
-        from upthread.tasks import task_group  # noqa: PLC0415  # who only looks loads no loop
-
         fence, failure = await self._acquire(request)
         try:
             if failure is not None:

@@ -14,11 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+import anyio
 
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Holder
 from upthread.runtime.bindings.claims import started_at_ticks
+from upthread.runtime.event_loop import EventLoop
 
 Result = TypeVar("Result")
 
@@ -125,39 +128,6 @@ async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
     return False
 
 
-class Waits(Protocol):
-    """How calls are waited for: on an event loop, or where they stand (runtime/no_loop.py).
-
-    `is_looking`: nothing is changed, so that what was found before may be gone by.
-    """
-
-    @property
-    def is_looking(self) -> bool: ...
-
-    async def in_thread(self, call: Callable[[], Result]) -> Result:
-        """Run a blocking call to its end, whoever is cancelled meanwhile."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-    def shield(self) -> AbstractContextManager[object]:
-        """Keep a cancellation off a block."""
-        ...
-
-    def require_loop(self) -> None:
-        """Raise LoopNeededError where there is no event loop."""
-        ...
-
-
-def _on_an_event_loop() -> Waits:
-    # Late: a verb that only looks drives its calls without one, and loads none.
-    from upthread.runtime.event_loop import EventLoop  # noqa: PLC0415
-
-    return EventLoop()
-
-
 @dataclass(frozen=True, slots=True)
 class System:
     """What the runtime asks of the machine. Tests pass clocks of their own.
@@ -171,12 +141,7 @@ class System:
     is_dead: Callable[[Holder], bool] = is_dead
     this_process: Callable[[str], Holder] = this_process
     end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
-    waits: Waits = field(default_factory=_on_an_event_loop, compare=False)
-
-    @property
-    def is_looking(self) -> bool:
-        """Whether who asks only looks."""
-        return self.waits.is_looking
+    waits: EventLoop = field(default_factory=EventLoop, compare=False)
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a store call off the event loop. One hop a batch, never one an event."""
@@ -184,12 +149,8 @@ class System:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
-        await self.waits.sleep(seconds)
+        await anyio.sleep(seconds)
 
     def shield(self) -> AbstractContextManager[object]:
         """Keep a cancellation off a block."""
-        return self.waits.shield()
-
-    def require_loop(self) -> None:
-        """Raise LoopNeededError where there is no event loop, before what needs one has begun."""
-        self.waits.require_loop()
+        return anyio.CancelScope(shield=True)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from upthread.boundary.processes import environments_above
 from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from upthread.config import Settings
     from upthread.runtime.hooked.spooled import Behind
     from upthread.runtime.permissions.policy import AskPerson
-    from upthread.runtime.system import System
-
 
 Result = TypeVar("Result")
-Opened_co = TypeVar("Opened_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +55,23 @@ class Call:
         ask_person: AskPerson | None = None,
         needs: ConsentNeeds | None = None,
         actor: Actor | None = None,
-        is_reading: bool = False,
     ) -> Result:
         """Open the project of the working directory, run `use` on it to its end, close it.
 
         `needs` are what the verb would use of what the repository says. A person who is there is
         asked once about what they have not agreed to; else it is said that it is ignored.
-        `actor` is who acts where it is not whoever runs this process. `is_reading` is for a `use`
-        that changes nothing: it runs without an event loop where it can, and may be begun twice.
+        `actor` is who acts where it is not whoever runs this process.
         """
         by = actor or who_acts(os.environ)
         unasked: list[Settings] = []
-        told: set[str] = set()
 
-        async def opened(*, may_ask: bool, system: System | None = None) -> Result | None:
+        async def opened(*, may_ask: bool) -> Result | None:
             opening = open_project(
                 ".",
                 database=self.database,
                 project=self.project if may_ask else None,  # said once, it is kept
                 ask_person=ask_person,
                 actor=by,
-                system=system,
             )
             async with opening as project:
                 # Closed again before the question: a person's
@@ -87,9 +80,7 @@ class Call:
                     unasked.append(project.settings)
                     return None
                 for notice in project.notices_at_rest:
-                    if notice not in told:  # begun again, it would be said again
-                        told.add(notice)
-                        self.output.note(notice, "yellow")
+                    self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
                 # Asked when something is written: only then is known what could not be taken in.
@@ -100,12 +91,14 @@ class Call:
                 return done
 
         # Late: a line that is refused by its words alone opens nothing.
+        import anyio
+
         from upthread.client import open_project
 
-        done = _run(opened, is_reading=is_reading)
+        done = anyio.run(partial(opened, may_ask=True))
         if unasked and needs:  # with nothing open: a person may take their time
             needs.ask(self.output, unasked[0])
-            done = _on_a_loop(opened, may_ask=False)
+            done = anyio.run(partial(opened, may_ask=False))
         return cast("Result", done)
 
 
@@ -123,31 +116,6 @@ class ConsentNeeds(Protocol):
     def ask(self, output: Output, settings: Settings) -> None:
         """Ask about all that is pending; what is said is written down."""
         ...
-
-
-class _Opened(Protocol[Opened_co]):
-    """Opens the project, uses it and closes it; `system` is None for one with an event loop."""
-
-    def __call__(
-        self, *, may_ask: bool, system: System | None = None
-    ) -> Coroutine[Any, Any, Opened_co]: ...
-
-
-def _run(opened: _Opened[Result], *, is_reading: bool) -> Result:
-    if is_reading:
-        from upthread.runtime.no_loop import LoopNeededError, NoLoop, run_here
-        from upthread.runtime.system import System
-
-        with suppress(LoopNeededError):
-            return run_here(opened(may_ask=True, system=System(waits=NoLoop())))
-    return _on_a_loop(opened, may_ask=True)
-
-
-def _on_a_loop(opened: _Opened[Result], *, may_ask: bool) -> Result:
-    # Late: it takes longer to load than a look takes.
-    import anyio
-
-    return anyio.run(partial(opened, may_ask=may_ask))
 
 
 def enter_directory(directory: str) -> None:

@@ -126,7 +126,7 @@ def _known(typed: Namespace) -> list[tuple[str, list[str]]]:
         ]
 
     try:
-        return _call(vars(typed)).with_project(use, is_reading=True)
+        return _call(vars(typed)).with_project(use)
     except Exception:  # noqa: BLE001  # a traceback would stand in the line that is being typed
         return []
 

@@ -38,7 +38,7 @@ def show_tree(call: Call, what: str) -> int:
             lambda record: _tell(call.output, Timeline(record, outward_patterns=patterns), only),
         )
 
-    call.with_project(use, is_reading=True)
+    call.with_project(use)
     return 0
 
 

@@ -78,7 +78,7 @@ def audit(
 
         await project.with_audit(workstream, lambda record: write(asked(record)))
 
-    call.with_project(use, is_reading=True)
+    call.with_project(use)
     if into is not None:
         output.note(f"written to {into}")
     return 0

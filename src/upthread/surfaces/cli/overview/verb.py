@@ -93,7 +93,7 @@ def _record(call: Call, around: Surroundings) -> _Record:
         return _Record(await project.workstreams(), project.command_of)
 
     try:
-        return call.with_project(use, is_reading=True)
+        return call.with_project(use)
     except StoreError as error:  # what the agents have is there all the same
         hint = f" ({error.hint})" if error.hint else ""
         return _Record(fault=one_line(f"{error.message}{hint}"))

@@ -123,7 +123,7 @@ def _tell_own(
                 return
 
     # What is begun twice is what waits for something, and this waits for nothing once it tells.
-    call.with_project(use, is_reading=True)
+    call.with_project(use)
 
 
 def _tell_theirs(

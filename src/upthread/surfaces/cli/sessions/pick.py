@@ -41,7 +41,7 @@ def pick(call: Call, filters: Filters, *, is_yes: bool) -> int:
     async def look(project: Project) -> list[Candidate]:
         return list(addressed(project, unheld(project, outlines)))
 
-    found = call.with_project(look, is_reading=True)
+    found = call.with_project(look)
     held = len(outlines) - len(found)
     if not found and not call.output.is_json:
         call.output.note("there is no session here that is not on record", "dim")

@@ -58,7 +58,7 @@ def export(
         _say(call.output, await exported.send(), collector.endpoint)
 
     try:
-        call.with_project(use, is_reading=not follows)
+        call.with_project(use)
     finally:
         collector.close()
     return 0

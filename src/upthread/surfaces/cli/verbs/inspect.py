@@ -47,7 +47,7 @@ def show(call: Call, what: str) -> int:
         lacking = (len(lacked.turns), lacked.fault)
         return Shown(view, interfaces, project.command_of, limits, lacking, reading)
 
-    shown = call.with_project(use, is_reading=True)
+    shown = call.with_project(use)
     if isinstance(shown.view, RoleView):
         from upthread.surfaces.cli.verbs import conversation
 
@@ -68,7 +68,7 @@ def show_effects(call: Call, what: str) -> int:
             conversations = [*(role.conversation for role in view.roles), *view.children]
         return await project.effects(conversations), await project.unseen(conversations)
 
-    effects, unseen = call.with_project(use, is_reading=True)
+    effects, unseen = call.with_project(use)
     output = call.output
     if output.is_json:
         told = {"effects": [shapes.effect(each) for each in effects]}

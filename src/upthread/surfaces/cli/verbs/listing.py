@@ -44,7 +44,7 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
 
             await sleep(WATCH_S)
 
-    call.with_project(use, is_reading=not is_watching)
+    call.with_project(use)
     return 0
 
 

@@ -55,7 +55,7 @@ def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
             found += await project.with_audit(name, _delegations)
         return found
 
-    delegations = call.with_project(use, is_reading=True)
+    delegations = call.with_project(use)
     total = savings_of(delegations, paid)
     output = call.output
     if output.is_json:

@@ -21,7 +21,7 @@ def session_id(call: Call, address: str) -> int:
         conversation, link = await project.session(address)
         return conversation, open_link(conversation, link)
 
-    conversation, link = call.with_project(use, is_reading=True)
+    conversation, link = call.with_project(use)
     if call.output.is_json:
         told = {
             "address": conversation.key.address,

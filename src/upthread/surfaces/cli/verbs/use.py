@@ -43,7 +43,7 @@ def status(call: Call) -> int:
         found = await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
         return found, await project.workstreams()
 
-    found, views = call.with_project(look, is_reading=True)
+    found, views = call.with_project(look)
     code = _show(call, found)
     if not call.output.is_json:
         _show_standing(call.output, [view for view in views if _is_told(view, found.workstream)])

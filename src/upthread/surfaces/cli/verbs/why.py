@@ -38,7 +38,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     async def use(project: Project) -> tuple[Why, RoleView]:
         return await project.why(address, agent=agent), await project.role(address)
 
-    found, view = call.with_project(use, is_reading=True)
+    found, view = call.with_project(use)
     output = call.output
     session = view.link.upstream_session_id if view.link else None
     if output.is_json:
