@@ -8,14 +8,11 @@ shows each of them.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 from measure import Row, Timing, interleaved
 from scratch import scratch
 from w13_tell import COMMITS, COMMITS_QUICK, UPTHREAD, Project, make_project, run_in, tell
-
-from upthread.client.remembered_opening import SETTLED_NS
 
 ROUNDS = 25
 ROUNDS_QUICK = 8
@@ -44,7 +41,6 @@ def measure(*, is_quick: bool) -> list[Row]:
         _fill(projects[MANY])
         for project in projects.values():
             tell(project)
-        time.sleep(2 * SETTLED_NS / 1e9)  # an opening of what was just written is not remembered
         timings = interleaved(
             {
                 f"{name} {place}": lambda _, words=words, project=project: run_in(

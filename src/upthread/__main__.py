@@ -31,12 +31,6 @@ def _run() -> int:
     from upthread.boundary.programs import forget_working_directory  # noqa: PLC0415  # see main
 
     forget_working_directory(sys.path)
-    from upthread.surfaces.cli.quick_id import told  # noqa: PLC0415  # only then
-
-    # What scripts ask all the time, before what it takes to carry out any verb is loaded.
-    if "_ARGCOMPLETE" not in os.environ and told(sys.argv[1:]):
-        gc.freeze()  # at exit nothing is looked through for what could be freed
-        return 0
     from upthread.surfaces.cli.program import main as run  # noqa: PLC0415
 
     return run()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
 from upthread.client.project import Project
-from upthread.client.remembered_opening import Openings
 from upthread.client.stores import lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
@@ -25,8 +24,6 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System, user_name
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.base import WholeStore
-from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.session_query import identities_in
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
     from upthread.runtime.permissions.policy import AskPerson
     from upthread.runtime.record.record_filter import RecordPolicy
-    from upthread.runtime.working_tree.repository import Repository
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -117,8 +113,6 @@ class Opened(Struct, frozen=True, kw_only=True):
 
 def open_record(asked: Asked) -> Opened:
     """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
-    # Made before anything is read.
-    openings = Openings(str(asked.directory), asked.environment, asked.database)
     from upthread.boundary.own_home import home_directory
     from upthread.client.project_identity import (
         PROJECT_VARIABLE,
@@ -147,8 +141,6 @@ def open_record(asked: Asked) -> Opened:
             has_commit=partial(has_commit, repository.root),
         )
         notices = tuple(filter(None, (ignored, *notices_of_store, known.notice)))
-        if said is None and not notices:
-            _remember(openings, repository, settings, known.project_id, store)
     except BaseException:
         store.close()
         raise
@@ -159,40 +151,6 @@ def open_record(asked: Asked) -> Opened:
         store=store,
         project_id=known.project_id,
         notices=notices,
-    )
-
-
-def _remember(
-    openings: Openings,
-    repository: Repository,
-    settings: Settings,
-    project_id: ProjectId,
-    store: WholeStore,
-) -> None:
-    # Its key has to be fetched from a person's keyring, and a server may be another's at any time.
-    if settings.encryption_key is not None or is_postgres(settings.database):
-        return
-    found = repository.identity
-    identity = (found.path, found.root_commit, found.remote)
-    openings.remember(
-        stamps=settings.stamps,
-        key=str(key_path(settings.database, Path(settings.home))),
-        home=settings.home,
-        root=str(repository.root),
-        database=str(file_path(settings.database)),
-        project_id=project_id,
-        identity=identity,
-        identities=_identities(store, identity),
-    )
-
-
-def _identities(store: WholeStore, identity: Sequence[str | None]) -> list[Any]:
-    assert isinstance(store, SqliteStore), "only a file of one's own is remembered"
-    from upthread.store.sqlite.database import to_columns
-
-    database = store.database
-    return identities_in(
-        lambda statement, values: database.rows(statement, to_columns(*values)), identity
     )
 
 

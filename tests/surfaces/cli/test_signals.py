@@ -161,7 +161,6 @@ def interrupted_while(up, module: str, words: Sequence[str]) -> subprocess.Compl
         [
             "upthread.boundary.programs",
             "upthread.surfaces.cli.terminal.output",
-            "upthread.surfaces.cli.quick_id",
             "upthread.surfaces.cli.program",
         ],
         first=2,

@@ -1,4 +1,4 @@
-"""`id`: the agent's own id of a session. Scripts ask often, so it loads what it needs alone."""
+"""`id`: the agent's own id of a session."""
 
 from __future__ import annotations
 
