@@ -152,9 +152,9 @@ def test_valid_values_are_stored_as_json_anybody_can_read(value):
 
 
 def test_events_are_stored_under_their_name():
-    kind, payload = codec.encode_event(PromptSent(prompt_seq=1, prompts_before=0))
+    kind, payload = codec.encode_event(PromptSent(prompt_seq=1))
     assert kind == "prompt_sent"
-    assert payload.startswith(b'{"prompt_seq":1,"prompts_before":0,')
+    assert payload.startswith(b'{"prompt_seq":1,')
 
 
 def test_not_a_number_comes_back_as_such():
@@ -272,8 +272,8 @@ def test_a_field_of_a_later_version_is_passed_over():
     content = b'{"status":"completed","later":true}\ntext'
     part = ToolResultPart(call_id="c", status="completed", text="text")
     assert codec.decode_part("tool_result", "c", content) == part
-    payload = b'{"prompt_seq":1,"prompts_before":2,"later":true}'
-    sent = PromptSent(prompt_seq=1, prompts_before=2)
+    payload = b'{"prompt_seq":1,"later":true}'
+    sent = PromptSent(prompt_seq=1)
     assert codec.decode_turn_event("prompt_sent", payload) == sent
 
 

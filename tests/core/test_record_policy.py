@@ -148,7 +148,7 @@ def test_redacted_keeps_all_but_the_secrets():
 def test_what_holds_no_secret_is_the_same_object():
     for write in (
         recorded(TextPart(text="plain")),
-        happened(PromptSent(prompt_seq=1, prompts_before=0)),
+        happened(PromptSent(prompt_seq=1)),
     ):
         assert kept(write, "redacted", REDACTOR) is write
 
@@ -239,7 +239,7 @@ PLAIN = (
 
 
 def test_one_look_tells_that_nothing_of_a_batch_changes():
-    sent = happened(PromptSent(prompt_seq=1, prompts_before=0))
+    sent = happened(PromptSent(prompt_seq=1))
     digest = hashlib.sha256(b"instructions").hexdigest()
     report = {"status": "done", "tree": digest}
     ended = happened(TurnEnded(outcome=Outcome.OK, report=report, detail=""))

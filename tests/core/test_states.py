@@ -52,7 +52,7 @@ from upthread.core.types import Outcome, UpstreamSessionId
 SENT: tuple[TurnEvent, ...] = (
     TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1),
     SessionAttached(upstream_session_id=UpstreamSessionId("ses_1"), how="new", agent="codex"),
-    PromptSent(prompt_seq=1, prompts_before=0),
+    PromptSent(prompt_seq=1),
 )
 PIPELINE = Pipeline(
     steps=(

@@ -20,6 +20,7 @@ from upthread.runtime.turns.progress import Listener, TurnStarted
 pytestmark = pytest.mark.anyio
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
 ADDRESS = "spec-42/planner"
+HANG = "[[rehearse: hang]]"
 SENT = AtCommit(event="PromptSent", when="after")
 """The prompt is about to leave, and never does."""
 UNRECORDED_END = AtCommit(event="TurnEnded", when="before")
@@ -159,7 +160,14 @@ async def test_a_second_crash_in_the_same_turn_parks_it_until_a_person_says_go_o
     world.check_histories()
 
 
-"""An agent whose history tells prompts without ids: those that follow each other read as one."""
+async def test_turns_that_were_gone_on_with_do_not_make_a_later_one_undecidable(world):
+    """Told without ids, a prompt that was not answered and its continuation read as one."""
+    for _ in range(2):
+        assert (await tell(world, SAY_REPORT, can="no_message_ids")).outcome == "ok"
+        kill_when(world, HANG, lambda: HANG in world.prompts()[-1], agent_too=True)
+        result, recognised = await go_on(world, can="no_message_ids")
+        assert (recognised, result.outcome) == (["incomplete"], "ok")
+    world.check_histories()
 
 
 async def test_a_reply_that_was_complete_is_taken_over_also_where_another_prompt_comes(world):

@@ -245,7 +245,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         event = (
             TurnEnded(outcome=types.Outcome.OK, report=report)
             if report
-            else PromptSent(prompt_seq=1, prompts_before=0)
+            else PromptSent(prompt_seq=1)
         )
         write = commands.RecordTurnEvent(
             turn_id=turn, seq=seq, event=event, recorded_at_ms=1, durability=durability

@@ -185,7 +185,6 @@ def commits_of(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
     """Return the writes of each commit of a turn, in order."""
     sent = PromptSent(
         prompt_seq=place.next_seq,
-        prompts_before=place.turns,
         prior_from_seq=max(1, place.next_seq - PRIOR_EXCHANGES_MAX),
         prior_to_seq=place.next_seq - 1,
         prior_digest=hashlib.sha256(turn.prompt.encode()).hexdigest(),

@@ -110,7 +110,7 @@ class Case:
         yield TurnIntended(decision=self.decision, reasons=(self.reason, "unchanged"), prompt_seq=1)
         session = UpstreamSessionId(f"ses_{self.number}")
         yield SessionAttached(upstream_session_id=session, how="new", agent="rehearsal")
-        yield PromptSent(prompt_seq=1, prompts_before=0)
+        yield PromptSent(prompt_seq=1)
         if self.end in STOPS:
             yield TurnParked(reason=self.end, detail="as it is")
         elif self.end:

@@ -185,7 +185,7 @@ def _sent(values: Values) -> tuple[TurnEvent, ...]:
     session = UpstreamSessionId(f"2{values.line}")
     return (
         SessionAttached(upstream_session_id=session, how="resumed", agent=values.line),
-        PromptSent(prompt_seq=1, prompts_before=0),
+        PromptSent(prompt_seq=1),
     )
 
 

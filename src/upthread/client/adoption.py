@@ -28,7 +28,7 @@ from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
 from upthread.runtime.record.turn_views import NewestTurns
-from upthread.runtime.turns.conversation import Claim, Conversations, Prompts
+from upthread.runtime.turns.conversation import Claim, Conversations
 from upthread.runtime.turns.older_record import read_back
 
 Result = TypeVar("Result")
@@ -218,7 +218,7 @@ class AdoptSession:
             messages=0,
             last=None,
             newest=NewestTurns(self._store, conversation.conversation_id),
-            prompts=Prompts(has_any=False, answered=0),
+            is_prompted=False,
         )
         self._store.commit((OpenLink(link=link), *self._said(claim, found)), fences=(fence,))
         return link

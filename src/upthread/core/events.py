@@ -197,13 +197,11 @@ class AttachFailed(Struct, frozen=True, kw_only=True):
 class PromptSent(Struct, frozen=True, kw_only=True):
     """The prompt is about to leave; message `prompt_seq` holds it as it is sent.
 
-    `prompts_before` counts the user messages known in the upstream session before this one. The
-    prior context of every send is kept by what it spans, 0 to 0 where nothing was said before, and
-    by its digest; `is_prior_injected` says whether the prompt tells it.
+    The prior context of every send is kept by what it spans, 0 to 0 where nothing was said before,
+    and by its digest; `is_prior_injected` says whether the prompt tells it.
     """
 
     prompt_seq: int
-    prompts_before: int
     prior_from_seq: int = 0
     prior_to_seq: int = 0
     prior_digest: str = ""

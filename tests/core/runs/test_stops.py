@@ -104,7 +104,7 @@ def test_a_turn_that_went_well_without_an_answer_says_so():
 SENT: tuple[TurnEvent, ...] = (
     TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1),
     SessionAttached(upstream_session_id=UpstreamSessionId("ses_1"), how="new", agent="codex"),
-    PromptSent(prompt_seq=1, prompts_before=0),
+    PromptSent(prompt_seq=1),
 )
 APPROVES = Report(status="done", verdict=Verdict(result="approved"))
 ASKS = Report(status="needs_input", questions=(ReportedQuestion(id="q1", text="Which?"),))

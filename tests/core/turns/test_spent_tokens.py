@@ -31,7 +31,7 @@ from upthread.core.turns.spent_tokens import (
 )
 from upthread.core.types import Outcome, UpstreamSessionId
 
-SENT = PromptSent(prompt_seq=1, prompts_before=0)
+SENT = PromptSent(prompt_seq=1)
 PARKED = TurnParked(reason="permission", detail="", tokens_spent=300)
 TAKEN_UP = RecoveryStarted(holder="host")
 

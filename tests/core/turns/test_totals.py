@@ -21,7 +21,7 @@ from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 
 INTENDED = TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1)
 ATTACHED = SessionAttached(upstream_session_id=UpstreamSessionId("ses"), how="resumed", agent="a")
-SENT = PromptSent(prompt_seq=1, prompts_before=0)
+SENT = PromptSent(prompt_seq=1)
 
 
 def turn(

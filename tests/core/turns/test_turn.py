@@ -30,7 +30,7 @@ from upthread.core.types import Outcome, UpstreamSessionId
 A = UpstreamSessionId("ses_a")
 INTENDED = TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1)
 ATTACHED = SessionAttached(upstream_session_id=A, how="new", agent="rehearsal")
-SENT = PromptSent(prompt_seq=1, prompts_before=0)
+SENT = PromptSent(prompt_seq=1)
 RECOVERY = RecoveryStarted(holder="pid 1")
 ENDED = TurnEnded(outcome=Outcome.OK)
 PARKED = TurnParked(reason="undecidable", detail="")

@@ -98,7 +98,7 @@ def test_a_turn_event_in_a_place_that_was_taken_elsewhere_is_a_conflict(store, o
     other.commit([samples.happened(2)])
     ways.clear()
     with pytest.raises(ConflictError, match="event 2 of turn trn_one"):
-        store.commit([samples.happened(2, samples.PromptSent(prompt_seq=9, prompts_before=9))])
+        store.commit([samples.happened(2, samples.PromptSent(prompt_seq=9))])
     assert ways == ["UniqueViolation", "looked up"]
 
 

@@ -60,7 +60,7 @@ def events_of(turn, *, is_over):
     told = [
         TurnIntended(decision="first", reasons=(), prompt_seq=1),
         SessionAttached(upstream_session_id=UpstreamSessionId("ses_a"), how="new", agent="x"),
-        PromptSent(prompt_seq=1, prompts_before=0),
+        PromptSent(prompt_seq=1),
         *([TurnEnded(outcome=Outcome.OK)] if is_over else []),
     ]
     return [

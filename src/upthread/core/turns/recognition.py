@@ -8,6 +8,7 @@ stored already.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -48,22 +49,28 @@ class Recognised(Struct, frozen=True, kw_only=True):
     was_unattended: bool = False
 
 
+class EarlierPrompt(NamedTuple):
+    """A prompt of ours that left for the session before; one that was answered is surely there."""
+
+    text: str
+    was_answered: bool = False
+
+
 def recognise(
     history: Sequence[AgentEvent],
     *,
     sent_text: str,
-    prompts_before: int,
-    earlier_texts: Sequence[str] = (),
-    sent_before: Sequence[str] = (),
+    earlier: Sequence[EarlierPrompt] = (),
+    has_older: bool = False,
     attended_calls: Collection[str] = (),
 ) -> Recognised:
     """Judge from an agent's history whether a prompt arrived and was answered.
 
-    `prompts_before` user messages are known to be in the session before this one. `earlier_texts`
-    are prompts of ours that failed or were cut off, each as often as it was sent, oldest first:
-    they may be there too, and are nobody else's. `sent_before` are those of the same turn. The
-    prompt is looked for after the known ones, by its text with white space folded; an agent may add
-    lines to it. A history with fewer messages than are known is a part of one and tells nothing. A
+    `earlier` are the prompts that left for this session before, oldest first, `has_older` whether
+    there are more. Each message of the history is matched with one of them, by its text with white
+    space folded; an agent may add lines to it, and have it in other words where it was answered. A
+    history that lacks an answered one is a part of one and tells nothing. Where the messages can be
+    matched in more ways, all of them have to agree on whether the prompt is there. A
     reply counts as complete only when that can be known: no call is open, a report is the last
     thing in it, and no call failed but `attended_calls`, those whose end or permission is on
     record, and such as ran: a check that fails is an answer. An agent that outlives us fails at
@@ -71,30 +78,19 @@ def recognise(
     all was kept, a secret in it or all its text, is never called absent: it could not be sent again
     as it was.
     """
-    known = (*earlier_texts, *sent_before, sent_text)
-    prompts = _told_apart(_user_messages(_own_events(history)), known)
-    ours = [
-        index
-        for index, prompt in enumerate(prompts)
-        if index >= prompts_before and _is_ours(sent_text, prompt.text)
-    ]
-    after = [prompt.text for prompt in prompts[prompts_before:]]
-    if not ours:
-        # A prompt that is none of ours may be this one in other words.
-        is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
-        is_whole = len(prompts) >= prompts_before
-        # Redacted, it could not be found by its text, and not be sent again either.
-        is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
-        is_absent = is_known and is_whole and is_kept and not _ends_like(prompts, sent_text)
-        return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
-    earlier_alike = sum(_folded(text) == _folded(sent_text) for text in earlier_texts)
-    # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.
-    if ours[-1] != len(prompts) - 1 or len(ours) <= earlier_alike:
-        return Recognised(recognition=Recognition.UNDECIDABLE)
-    # With what children said: which sessions are children's only the whole history tells.
-    tail = tuple(history[prompts[-1].end :])
-    found = _judge_reply(_own_events(tail, among=history), attended_calls)
-    return structs.replace(found, tail=tail)
+    known = (*(prompt.text for prompt in earlier), sent_text)
+    messages = _user_messages(_own_events(history))
+    prompts = [prompt for message in messages for prompt in _told_apart(message, known)]
+    places = _places(prompts, known, [each.was_answered for each in earlier], has_older=has_older)
+    if places == {_Place.LAST}:
+        # With what children said: which sessions are children's only the whole history tells.
+        tail = tuple(history[prompts[-1].end :])
+        found = _judge_reply(_own_events(tail, among=history), attended_calls)
+        return structs.replace(found, tail=tail)
+    # Redacted, it could not be found by its text, and not be sent again either.
+    is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
+    is_absent = places == {_Place.NOWHERE} and is_kept and not _ends_like(prompts, sent_text)
+    return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
 
 
 class _Prompt(NamedTuple):
@@ -108,17 +104,58 @@ class _Prompt(NamedTuple):
     may_be_more: bool = False
 
 
-def _told_apart(prompts: list[_Prompt], known: Sequence[str]) -> list[_Prompt]:
-    """Return the messages, the last one as the prompts it is made of where that is certain.
+class _Place(Enum):
+    """Where in a history a prompt is; in doubt behind it, or in its place, stands a stranger's."""
+
+    LAST = auto()
+    IN_DOUBT = auto()
+    NOWHERE = auto()
+
+
+def _places(
+    prompts: Sequence[_Prompt], known: Sequence[str], answered: Sequence[bool], *, has_older: bool
+) -> set[_Place]:
+    """Return where the last of the known prompts can be, over all ways to match them in order.
+
+    A way is told by how many of the known are behind it, and whether a stranger's message came
+    after the last of those.
+    """
+    folded = [folded_prompt(text) for text in known]
+    ways = {(0, False)}
+    for prompt in prompts:
+        alike = _alike(folded_prompt(prompt.text), folded)
+        following: set[tuple[int, bool]] = set()
+        for first, _ in ways:
+            if not alike or (has_older and first == 0):
+                following.add((first, True))
+            for place in range(first, len(known)):
+                is_certain = place < len(answered) and answered[place]
+                if place in alike or (is_certain and not alike):
+                    following.add((place + 1, False))
+                if is_certain:
+                    break
+        ways = following
+    return {
+        _Place.IN_DOUBT if is_strange else _Place.LAST if end == len(known) else _Place.NOWHERE
+        for end, is_strange in ways
+        if not any(answered[end:])
+    }
+
+
+def _alike(message: FoldedPrompt, known: Sequence[FoldedPrompt]) -> set[int]:
+    """Return which of the known prompts a message can be: those equal to it, else the longest."""
+    held = {place: len(prompt.whole) for place, prompt in enumerate(known) if message.holds(prompt)}
+    longest = max(held.values(), default=0)
+    return {place for place, length in held.items() if length == longest}
+
+
+def _told_apart(message: _Prompt, known: Sequence[str]) -> list[_Prompt]:
+    """Return the prompts that a message is made of where that is certain, else the message.
 
     Agents need not give ids to messages, and prompts that were not answered then run together.
     """
-    if not prompts or not prompts[-1].may_be_more:
-        return prompts
-    # Only the last: prompts run together where none was answered, and after those comes this one.
-    last = prompts[-1]
-    made_of = _only_way(_without_space(last.text), known)
-    return [*prompts[:-1], *(_Prompt(last.end, text) for text in made_of)] if made_of else prompts
+    made_of = _only_way(_without_space(message.text), known) if message.may_be_more else ()
+    return [_Prompt(message.end, text) for text in made_of] or [message]
 
 
 def _only_way(whole: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -148,11 +185,6 @@ def _ends_like(prompts: Sequence[_Prompt], sent_text: str) -> bool:
     return bool(prompts) and _without_space(sent_text) in _without_space(prompts[-1].text)
 
 
-def _is_ours(sent_text: str, text: str) -> bool:
-    """Whether a message is what we sent, as it was or with lines before and after it."""
-    return folded_prompt(text).holds(folded_prompt(sent_text))
-
-
 @dataclass(frozen=True, slots=True)
 class FoldedPrompt:
     """A prompt's lines with white space folded, and all of it on one line."""
@@ -178,10 +210,6 @@ def folded_prompt(text: str) -> FoldedPrompt:
     """Return a prompt as it is compared with what an agent has of it."""
     lines = tuple(folded for line in text.splitlines() if (folded := one_line(line)))
     return FoldedPrompt(lines, " ".join(lines))
-
-
-def _folded(text: str) -> str:
-    return folded_prompt(text).whole
 
 
 def _own_events(

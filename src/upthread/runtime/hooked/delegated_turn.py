@@ -236,7 +236,7 @@ class DelegatedTurn:
             # Without it the turn counts as one whose session has never got its prompt.
             if not self._is_unheard:
                 # Nobody counted: what is asked for is how many there are for certain.
-                yield PromptSent(prompt_seq=self._prompt_seq, prompts_before=0)
+                yield PromptSent(prompt_seq=self._prompt_seq)
         if ended is None and self._found.refusal:
             detail = f"the agent began no sub-agent: {self._found.refusal}"
             yield TurnEnded(outcome=Outcome.UNKNOWN, detail=detail[:DETAIL_CHARACTERS_MAX])

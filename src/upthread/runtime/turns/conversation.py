@@ -35,7 +35,6 @@ from upthread.core.types import (
     Fence,
     Lease,
     Link,
-    Outcome,
     ProjectId,
     TurnId,
 )
@@ -83,20 +82,11 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     on_wait: Callable[[Lease], None] | None = None
 
 
-class Prompts(Struct, frozen=True, kw_only=True):
-    """What an upstream session has heard from us, as far as is known for certain.
-
-    `has_any` whether a prompt ever left for it; `answered` how many it has for certain.
-    """
-
-    has_any: bool
-    answered: int
-
-
 class Claim(Struct, frozen=True, kw_only=True):
     """A leased conversation as it stands. `last` is its newest turn, None before the first.
 
-    `newest` are all of them, newest first, as far as they were read.
+    `newest` are all of them, newest first, as far as they were read. `is_prompted` is whether a
+    prompt of ours ever left for its session.
 
     `session_host` is where its session lives, None without one and where nobody asked. `fences` are
     those of the conversation and of the working tree, where the role writes to one.
@@ -111,7 +101,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     messages: int
     last: tuple[TurnId, TurnView] | None
     newest: NewestTurns
-    prompts: Prompts
+    is_prompted: bool
     session_host: str | None = None
     is_of_sub_agent: bool = False
 
@@ -299,7 +289,7 @@ class Conversations:
             messages=self._store.message_count(conversation_id),
             last=last,
             newest=newest,
-            prompts=_prompts(link, newest),
+            is_prompted=_is_prompted(link, newest),
         )
 
     def _turns(self, conversation_id: ConversationId, last: TurnView | None) -> int:
@@ -369,7 +359,7 @@ def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedErr
     )
 
 
-def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Prompts:
+def _is_prompted(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> bool:
     """Look back to the newest turn that prompted the session, or the one that made it."""
     for _, view in views:
         attached = view.attached
@@ -379,16 +369,12 @@ def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Pro
             continue
         is_absent = view.recognised is Recognition.ABSENT
         if view.sent is not None and view.is_prompted and not is_absent:
-            # Only an answered prompt is in the session for certain.
-            # Counted too high, a whole history would be taken for a part
-            # of one, and the turn could not be decided (recognition.py).
-            was_answered = view.ended is not None and view.ended.outcome is Outcome.OK
-            return Prompts(has_any=True, answered=view.sent.prompts_before + was_answered)
+            return True
         # Made, and cut off before its first prompt: it still has to be told who it is.
         if attached.how == "new":
-            return Prompts(has_any=False, answered=0)
-    # Not known that far back: taken for one that was told its role, and for no more than that.
-    return Prompts(has_any=True, answered=0)
+            return False
+    # Not known that far back: taken for one that was told its role.
+    return True
 
 
 def _key(request: ClaimRequest, slot: int) -> ConversationKey:

@@ -102,9 +102,7 @@ class Sender:
             past=past,
         )
         message, writes = _prompt_message(live, context)
-        sent = sent_event(
-            message.seq, prior, prompts_before=live.prompts_before(), is_injected=is_injected
-        )
+        sent = sent_event(message.seq, prior, is_injected=is_injected)
         # Before it leaves: whoever finds the turn then asks the agent's history what
         # became of it, and never sends a prompt a second time that may have arrived.
         live.log.commit_here(sent, writes=writes)
@@ -184,13 +182,10 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
     )
 
 
-def sent_event(
-    prompt_seq: int, prior: PriorContext, *, prompts_before: int, is_injected: bool
-) -> PromptSent:
+def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> PromptSent:
     """Return the event that keeps what leaves, and what was said before it."""
     return PromptSent(
         prompt_seq=prompt_seq,
-        prompts_before=prompts_before,
         prior_from_seq=prior.from_seq,
         prior_to_seq=prior.to_seq,
         prior_digest=prior.digest if prior.said else "",

@@ -164,7 +164,7 @@ class LiveTurn:
             is_fresh = DECIDED_FOR.get(self.claim.link.opened_because) == START_FRESH
             return START_FRESH if is_fresh else RESUME_WITH_REPLAY
         # A crash between its making and its first prompt leaves such a session behind.
-        is_blank = self.holds_claimed_link and not self.claim.prompts.has_any
+        is_blank = self.holds_claimed_link and not self.claim.is_prompted
         return START_FRESH if is_blank and decision not in NEW_SESSION_DECISIONS else decision
 
     @property
@@ -209,11 +209,6 @@ class LiveTurn:
             was_compacted=last is not None and last.was_compacted,
             was_silent=last is not None and last.detail == NOTHING_SAID,
         )
-
-    def prompts_before(self) -> int:
-        """Return how many prompts the upstream session is known to have answered."""
-        # A session of this turn's own making has answered none of the earlier prompts.
-        return self.claim.prompts.answered if self.holds_claimed_link else 0
 
     @property
     def host(self) -> str:

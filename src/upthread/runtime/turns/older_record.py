@@ -175,7 +175,6 @@ def read_back(
             turn=turn,
             turn_id=TurnId(new_id()),
             prompt_seq=next_seq,
-            prompts_before=claim.prompts.answered + number,
             # It is that of the whole session as it was
             # read, so it holds at the end of the last one.
             stamp=found.stamp if is_last else "",
@@ -204,7 +203,6 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
     turn: StoredTurn
     turn_id: TurnId
     prompt_seq: int
-    prompts_before: int
     stamp: str
     at_ms: int
 
@@ -254,7 +252,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             agent=link.agent,
             agent_host=self.claim.session_host,
         )
-        yield PromptSent(prompt_seq=self.prompt_seq, prompts_before=self.prompts_before)
+        yield PromptSent(prompt_seq=self.prompt_seq)
         # The person may have closed the agent in the middle of it: its end is then not known.
         is_whole = is_finished(self.turn)
         yield TurnEnded(

@@ -37,14 +37,13 @@ from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
-    earlier_texts,
+    earlier_prompts,
     effects_of_turn,
     know_children,
     left_open_before,
     prior_of,
     recorded_children,
     recorder_of_rest,
-    sent_before,
 )
 from upthread.store.base import Store
 
@@ -108,7 +107,6 @@ class Recoverer:
         again = sent_event(
             seq,
             prior_of(store, live),
-            prompts_before=_sent(live).prompts_before + 1,
             # The session has the prompt, and the continuation repeats it: no need of the past.
             is_injected=False,
         )
@@ -170,12 +168,12 @@ def _judged(
     store: Store, live: LiveTurn, message: Message, history: Sequence[AgentEvent]
 ) -> Recognised:
     recorded = live.messages.of_turn(after_seq=message.seq)
+    earlier, has_older = earlier_prompts(store, live)
     return recognise(
         history,
         sent_text=message.sent_text,
-        prompts_before=_sent(live).prompts_before,
-        earlier_texts=earlier_texts(store, live),
-        sent_before=sent_before(store, live),
+        earlier=earlier,
+        has_older=has_older,
         attended_calls=attended_calls(recorded),
     )
 

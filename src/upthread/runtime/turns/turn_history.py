@@ -7,7 +7,7 @@ is made by those who ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -17,11 +17,13 @@ from upthread.core.context.prior_context import PriorContext, render_prior_conte
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
+from upthread.core.events import PromptSent, SessionAttached, TurnEvent
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import damage_told
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of, settled
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, render_update
+from upthread.core.turns.recognition import EarlierPrompt
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
@@ -46,26 +48,35 @@ CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
 
 
-def earlier_texts(store: Store, live: LiveTurn) -> tuple[str, ...]:
-    """Read the prompts of earlier turns that failed, as far back as they may matter."""
-    found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
-    asked = [m for m in found if m.speaker is Speaker.USER and m.turn_id != live.log.turn_id]
-    ended = {
-        turn_id: turns.fold(store.turn_events(turn_id)).ended
-        for turn_id in {message.turn_id for message in asked}
-    }
-    # One that was answered is counted in `prompts_before` and needs not be known by its text.
-    answered = {i for i, end in ended.items() if end and end.outcome is Outcome.OK}
-    return tuple(message.sent_text for message in asked if message.turn_id not in answered)
+def earlier_prompts(store: Store, live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
+    """Read what left for the session before the prompt that left last, oldest first.
 
-
-def sent_before(store: Store, live: LiveTurn) -> tuple[str, ...]:
-    """Read what this turn has sent before the prompt that it sent last, oldest first."""
+    With it whether there may be more that is not read.
+    """
     assert live.log.view.sent is not None
     last = live.log.view.sent.prompt_seq
     found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
-    own = (m for m in found if m.speaker is Speaker.USER and m.turn_id == live.log.turn_id)
-    return tuple(message.sent_text for message in own if message.seq < last)
+    asked = {m.seq: m for m in found if m.speaker is Speaker.USER and m.seq < last}
+    prompts: list[EarlierPrompt] = []
+    for turn_id in dict.fromkeys(message.turn_id for message in asked.values()):
+        events = store.turn_events(turn_id)
+        sent = [seq for seq in _sent_to(live.current_session, events) if seq in asked]
+        ended = turns.fold(events).ended
+        was_answered = ended is not None and ended.outcome is Outcome.OK
+        prompts += [
+            EarlierPrompt(asked[seq].sent_text, was_answered and seq == sent[-1]) for seq in sent
+        ]
+    return prompts, len(found) == EARLIER_MESSAGES_MAX
+
+
+def _sent_to(session: UpstreamSessionId | None, events: Iterable[TurnEvent]) -> Iterator[int]:
+    """Yield the prompts of a turn that left for a session."""
+    attached = None
+    for event in events:
+        if isinstance(event, SessionAttached):
+            attached = event.upstream_session_id
+        elif isinstance(event, PromptSent) and attached == session:
+            yield event.prompt_seq
 
 
 def recorder_of_rest(store: Store, live: LiveTurn) -> Recorder:

@@ -120,7 +120,7 @@ def happened(
     seq: int, event: TurnEvent | None = None, *, turn_id: types.TurnId = TURN
 ) -> RecordTurnEvent:
     """Record a turn event."""
-    event = event or PromptSent(prompt_seq=seq, prompts_before=0)
+    event = event or PromptSent(prompt_seq=seq)
     return RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=6_000)
 
 
