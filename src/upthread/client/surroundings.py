@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from upthread.client.file_permissions import KEY_BYTES, read_key
 from upthread.client.parts import redactor_for
 from upthread.config import Settings, load_settings
 from upthread.core.lazy_dataclass import dataclass
+from upthread.core.redaction.redactor import Redactor
 from upthread.runtime.working_tree.repository import find_working_tree
 from upthread.store.address import database_files, is_postgres, key_path
-
-if TYPE_CHECKING:
-    from upthread.core.redaction.redactor import Redactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
