@@ -150,7 +150,8 @@ def change_consents(
                 f"{home / FILE} would have {len(raw)} bytes",
                 hint="take back what is no longer needed: upthread trust --remove",
             )
-        _replace(home / FILE, raw)
+        with written_aside(home / FILE, raw) as aside:
+            aside.replace(home / FILE)
     return kept
 
 
@@ -192,7 +193,9 @@ def _read(path: Path) -> bytes | None:
     return raw
 
 
-def _replace(path: Path, raw: bytes) -> None:
+@contextmanager
+def written_aside(path: Path, raw: bytes) -> Generator[Path]:
+    """Write a file, 0600, beside where it shall be, for a block that puts it there or does not."""
     aside = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -201,7 +204,7 @@ def _replace(path: Path, raw: bytes) -> None:
             file.flush()
             # Before the name is taken: a crash could else leave an empty file, which is an error.
             os.fsync(descriptor)
-        aside.replace(path)
+        yield aside
     finally:
         aside.unlink(missing_ok=True)
 

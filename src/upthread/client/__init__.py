@@ -8,20 +8,10 @@ Async throughout; `open_blocking` runs the very same calls from code that is not
 backends and agents are chosen: everything below it knows ports only.
 """
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from upthread.client.project import Project
-    from upthread.client.project_opener import Wait, open_blocking, open_project
-    from upthread.client.why import Why
-    from upthread.runtime.options import RunOptions, TellOptions
-
-_MODULES: Final = {
-    **dict.fromkeys(("Wait", "open_blocking", "open_project"), "client.project_opener"),
-    **dict.fromkeys(("RunOptions", "TellOptions"), "runtime.options"),
-    "Project": "client.project",
-    "Why": "client.why",
-}
+from upthread.client.project import Project
+from upthread.client.project_opener import Wait, open_blocking, open_project
+from upthread.client.why import Why
+from upthread.runtime.options import RunOptions, TellOptions
 
 __all__ = [
     "Project",
@@ -32,11 +22,3 @@ __all__ = [
     "open_blocking",
     "open_project",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        from importlib import import_module
-
-        return getattr(import_module(f"upthread.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,4 @@
-"""What an open project is made of. A part is made, and its code loaded, when it is first needed.
-
-So a verb that only looks loads nothing of what talks to an agent.
-"""
+"""What an open project is made of. A part is made when it is first needed."""
 
 from __future__ import annotations
 
@@ -9,34 +6,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from upthread.client.addresses import Addresses
+from upthread.client.adoption import AdoptSession, ForkConversation
+from upthread.client.agents.own_interfaces import OwnInterfaces
+from upthread.client.briefing import Briefings
+from upthread.client.delegation_setup import Preparing
+from upthread.client.file_permissions import log_path
+from upthread.client.hooks import Hooks
+from upthread.client.once import DoOnce
 from upthread.client.parts import ProjectParts
+from upthread.client.runs import PipelineRuns
+from upthread.client.settlement import Settlements
+from upthread.client.why import Whys
+from upthread.client.worktrees import WorktreesOfProject
+from upthread.core.decision.freshness import change_lines
 from upthread.core.names import Address
+from upthread.core.roles.role import Role
 from upthread.core.types import Link
 from upthread.runtime.lease import Leases
+from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt
+from upthread.runtime.record.erasure import Forgetting
+from upthread.runtime.record.fork import Forks
+from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
+from upthread.runtime.runs.runs import Runs
 from upthread.runtime.system import host_name
+from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.turns import Turns
+from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.store.address import is_postgres
-
-if TYPE_CHECKING:
-    from upthread.client.adoption import AdoptSession, ForkConversation
-    from upthread.client.agents.own_interfaces import OwnInterfaces
-    from upthread.client.briefing import Briefings
-    from upthread.client.delegation_setup import Preparing
-    from upthread.client.hooks import Hooks
-    from upthread.client.once import DoOnce
-    from upthread.client.runs import PipelineRuns
-    from upthread.client.settlement import Settlements
-    from upthread.client.why import Whys
-    from upthread.client.worktrees import WorktreesOfProject
-    from upthread.core.roles.role import Role
-    from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.erasure import Forgetting
-    from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
-    from upthread.runtime.turns.conversation import Conversations
-    from upthread.runtime.turns.turns import Turns
-    from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 
 class Assembly(ABC):
@@ -76,22 +75,16 @@ class Assembly(ABC):
     @cached_property
     def hooks(self) -> Hooks:
         """What the project does for hooks."""
-        from upthread.client.hooks import Hooks
-
         return Hooks(self._parts, condition_of=self._condition, other_host=self._other_host)
 
     @cached_property
     def once(self) -> DoOnce:
         """Does something once, however often it is asked for."""
-        from upthread.client.once import DoOnce
-
         return DoOnce(self._parts, self._leases)
 
     @cached_property
     def brief(self) -> Briefings:
         """What a fresh session starts from."""
-        from upthread.client.briefing import Briefings
-
         return Briefings(
             self._parts,
             role=self.role,
@@ -102,8 +95,6 @@ class Assembly(ABC):
     @cached_property
     def worktrees(self) -> WorktreesOfProject:
         """The working trees that workstreams have of their own."""
-        from upthread.client.worktrees import WorktreesOfProject
-
         return WorktreesOfProject(
             self._worktrees, self._parts, self._leases, workstreams=self.workstreams
         )
@@ -111,8 +102,6 @@ class Assembly(ABC):
     @cached_property
     def forgetting(self) -> Forgetting:
         """Erases text from the record; `Project.forget` erases it in the files of hooks as well."""
-        from upthread.runtime.record.erasure import Forgetting
-
         return Forgetting(
             store=self.store,
             system=self._system,
@@ -123,16 +112,11 @@ class Assembly(ABC):
     @cached_property
     def why(self) -> Whys:
         """The last decision, and the one that would be taken now."""
-        from upthread.client.why import Whys
-
         return Whys(self._parts, preparing=self._preparing, role=self.role)
 
     @cached_property
     def runs(self) -> PipelineRuns:
         """Pipelines taken over workstreams."""
-        from upthread.client.runs import PipelineRuns
-        from upthread.runtime.runs.runs import Runs
-
         runs = Runs(
             store=self.store,
             system=self._system,
@@ -153,15 +137,11 @@ class Assembly(ABC):
     @cached_property
     def fork(self) -> ForkConversation:
         """Branches a conversation off."""
-        from upthread.client.adoption import ForkConversation
-        from upthread.runtime.record.fork import Forks
-
         forks = Forks(self.store, self._system, self._leases, self._conversations)
         return ForkConversation(forks, preparing=self._preparing, parse=self.parse)
 
     @cached_property
     def _adoption(self) -> AdoptSession:
-        from upthread.client.adoption import AdoptSession
 
         return AdoptSession(
             self._parts,
@@ -180,19 +160,16 @@ class Assembly(ABC):
 
     @cached_property
     def _conversations(self) -> Conversations:
-        from upthread.runtime.turns.conversation import Conversations
 
         return Conversations(self.store, self._system, self._leases)
 
     @cached_property
     def _turns(self) -> Turns:
-        from upthread.runtime.turns.turns import Turns
 
         return Turns(self.store, self._system, self._conversations)
 
     @cached_property
     def _worktrees(self) -> Worktrees:
-        from upthread.runtime.working_tree.git_worktrees import Worktrees
 
         # New ones under upthread's home.
         folder = Path(self.settings.home) / "worktrees" / self.project_id
@@ -200,20 +177,16 @@ class Assembly(ABC):
 
     @cached_property
     def _preparing(self) -> Preparing:
-        from upthread.client.delegation_setup import Preparing
 
         return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
 
     @cached_property
     def _own_interfaces(self) -> OwnInterfaces:
-        from upthread.client.agents.own_interfaces import OwnInterfaces
 
         return OwnInterfaces(self._parts)
 
     @cached_property
     def _overview(self) -> Overview:
-        from upthread.client.file_permissions import log_path
-        from upthread.runtime.record.workstream_views import Overview
 
         home = Path(self.settings.home)
         return Overview(
@@ -225,14 +198,12 @@ class Assembly(ABC):
         )
 
     def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
-        from upthread.runtime.record.effects import effects_in_doubt
 
         patterns = self.settings.outward_patterns
         return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     @property
     def _settlements(self) -> Settlements:
-        from upthread.client.settlement import Settlements
 
         patterns = self.settings.outward_patterns
         return Settlements(self.store, self._system, self.project_id, patterns=patterns)
@@ -259,7 +230,6 @@ class Assembly(ABC):
         """
         if view.conversation.key.role not in self.settings.roles:
             return None
-        from upthread.core.decision.freshness import change_lines
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
@@ -270,6 +240,4 @@ class Assembly(ABC):
 
     def _tree_digest(self, workstream: str) -> str:
         """Return the digest of the tree a workstream is worked on in. Blocking."""
-        from upthread.runtime.working_tree.digest import tree_digest
-
         return tree_digest(Path(self._preparing.place_if_there(workstream)))

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from upthread.agents import registry
+from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.names import Address, key_of
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.turns.prompt import Task, with_unverified
@@ -40,6 +40,7 @@ from upthread.role_files import instructions_in
 from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.bindings.places import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions
+from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.turn_views import session_host
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -48,10 +49,6 @@ from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
-
-if TYPE_CHECKING:
-    from upthread.core.redaction.redactor import Redactor
-    from upthread.runtime.permissions.policy import PermissionPolicy
 
 
 class Preparing:
@@ -71,9 +68,6 @@ class Preparing:
 
     @cached_property
     def _permissions(self) -> PermissionPolicy:
-        # Late: whoever looks is asked for no permission.
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415
-
         return PermissionPolicy(rules=self._settings.permissions, ask_person=self._ask_person)
 
     @property
@@ -139,8 +133,6 @@ class Preparing:
     @property
     def own_sessions(self) -> OwnSessions:
         """How the sessions that agents have stored are looked into."""
-        from upthread.agents import stored  # noqa: PLC0415  # who only lists reads no store
-
         return OwnSessions(
             is_read=stored.is_read,
             profile=lambda agent: stored.profile_of(self._where(agent), agent),
@@ -317,8 +309,6 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415
-
         # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
         options = self._open_options(agent, mode, place or self._settings.working_directory)

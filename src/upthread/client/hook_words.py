@@ -13,9 +13,10 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import redaction_key
 from upthread.client.parts import record_policy, redactor_for
-from upthread.config import Settings, load_settings
+from upthread.config import Settings
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.events import TurnEnded
 from upthread.core.record_policy import kept
@@ -35,7 +36,6 @@ from upthread.core.types import (
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import loads, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.working_tree.repository import find_working_tree
 from upthread.store.address import key_path
 
 WHOSE: Final = ("agent", "session", "call_id", "workstream", "role", "slot")
@@ -51,13 +51,7 @@ def keep_words(
     """
     if not raw:
         return
-    tree = find_working_tree(directory)
-    settings = load_settings(
-        tree.root,
-        environment=environment,
-        database=database,
-        repository=tree.repository,
-    )
+    settings = load_trusting(directory, environment=environment, database=database)
     place = Place(settings.home, str(directory))
     place.read()
     try:

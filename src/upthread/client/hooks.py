@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
+from upthread.agents.stored import read_asked, read_stored
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream
 from upthread.core.types import ConversationKey, Link
@@ -17,16 +18,18 @@ from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place, published_place
+from upthread.runtime.bindings.places import Place, installed_path, published_place
+from upthread.runtime.hooked.intake import Draining
+from upthread.runtime.hooked.publication import Published, publish
+from upthread.runtime.hooked.published_files import forget, use
+from upthread.runtime.hooked.retrieval import Retrieval
+from upthread.runtime.hooked.spooled import Behind, behind, is_due
+from upthread.runtime.hooked.under_way import CallUnderWay, calls_under_way
+from upthread.runtime.hooked.unread import has_unread
 from upthread.runtime.lease import Leases
-
-if TYPE_CHECKING:
-    from upthread.runtime.hooked.intake import Draining
-    from upthread.runtime.hooked.publication import Published
-    from upthread.runtime.hooked.spooled import Behind
-    from upthread.runtime.hooked.under_way import CallUnderWay
-    from upthread.runtime.record.workstream_views import ConditionOf
-    from upthread.runtime.turns.session_claim import Occupying
+from upthread.runtime.record.workstream_views import ConditionOf, Overview
+from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.session_claim import Occupying
 
 Result = TypeVar("Result")
 
@@ -55,8 +58,7 @@ class InUse(Struct, frozen=True, kw_only=True):
 class Hooks:
     """Made by `Project`, as `up.hooks`. Its leases are of their own: a drain claims nothing.
 
-    `behind` is what could not be taken in before the record was last read, None for nothing. What
-    publishes and what takes in is loaded when there is something to publish or to take in.
+    `behind` is what could not be taken in before the record was last read, None for nothing.
     """
 
     def __init__(
@@ -78,16 +80,12 @@ class Hooks:
     @cached_property
     def occupying(self) -> Occupying:
         """Keeps hooks off what a turn of ours works on."""
-        from upthread.runtime.turns.session_claim import Occupying
-
         return Occupying(
             home=self._home, root=self._root, system=self._system, take_in=self._drain_one
         )
 
     @cached_property
     def _source(self) -> Published:
-        from upthread.runtime.hooked.publication import Published
-        from upthread.runtime.record.workstream_views import Overview
 
         parts = self._parts
         return Published(
@@ -103,10 +101,6 @@ class Hooks:
 
     @cached_property
     def _draining(self) -> Draining:
-        from upthread.agents.stored import read_asked, read_stored
-        from upthread.runtime.hooked.intake import Draining
-        from upthread.runtime.hooked.retrieval import Retrieval
-        from upthread.runtime.turns.conversation import Conversations
 
         parts = self._parts
         # Leases of their own: those of the project ask the hooks whether a session is in use.
@@ -127,8 +121,6 @@ class Hooks:
     @property
     def is_installed(self) -> bool:
         """Whether `upthread setup` has been run: without it nobody reads what is published."""
-        from upthread.runtime.bindings.places import installed_path
-
         return Path(installed_path(self._home)).exists()
 
     async def publish(self, workstreams: Collection[str] | None = None) -> None:
@@ -136,8 +128,6 @@ class Hooks:
 
         Raises StoreError when it cannot be written.
         """
-        from upthread.runtime.hooked.publication import publish
-
         try:
             await self._system.in_thread(
                 lambda: publish(
@@ -174,8 +164,6 @@ class Hooks:
         None is every workstream. What hooks saw is taken in before, so that nothing comes in
         afterwards; the files are written anew also where the work fails.
         """
-        from upthread.runtime.hooked.published_files import forget
-
         place = await self.catch_up()
         if place is None:
             return await work()
@@ -211,8 +199,6 @@ class Hooks:
         )
         if place is None:
             return ()
-        from upthread.runtime.hooked.spooled import behind
-        from upthread.runtime.hooked.unread import has_unread
 
         try:
             calls = await self._system.in_thread(lambda: self._calls(place))
@@ -235,8 +221,6 @@ class Hooks:
 
     async def _take_in_from(self, place: Place) -> str:
         """Take in what is over; returns who holds up one of its conversations, empty for nobody."""
-        from upthread.runtime.hooked.spooled import behind, is_due
-
         for _ in range(DRAINS_MAX):
             if await self._system.in_thread(lambda: behind(place)) is None:
                 return ""
@@ -254,8 +238,6 @@ class Hooks:
         Its lock spares others the work; what keeps two apart is the lease of each conversation,
         and what either has taken in the other finds on record.
         """
-        from upthread.runtime.hooked.spooled import is_due
-
         if not await self._system.in_thread(lambda: is_due(place)):
             return ""
         try:
@@ -304,15 +286,12 @@ class Hooks:
 
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""
-        from upthread.runtime.hooked.published_files import use
-
         name = None if workstream is None else parse_workstream(workstream)
         await self.publish()
         await self._system.in_thread(lambda: use(Place(str(self._home), str(self._root)), name))
         return await self.in_use()
 
     def _calls(self, place: Place) -> list[CallUnderWay]:
-        from upthread.runtime.hooked.under_way import calls_under_way
 
         return calls_under_way(place, self._project_id, self._system)
 

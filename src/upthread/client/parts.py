@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from upthread.config import Settings
-    from upthread.core.actors import Actor
-    from upthread.core.redaction.redactor import Redactor
-    from upthread.core.types import ProjectId, RecordMode
-    from upthread.runtime.lease import LeaseTimes
-    from upthread.runtime.permissions.policy import AskPerson
-    from upthread.runtime.record.record_filter import RecordPolicy
-    from upthread.runtime.system import System
-    from upthread.store.base import Store
+from upthread.config import Settings
+from upthread.core.actors import Actor
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import rules_of
+from upthread.core.types import ProjectId, RecordMode
+from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.permissions.policy import AskPerson
+from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.system import System
+from upthread.store.base import Store
 
 
 class ProjectParts(Struct, frozen=True, kw_only=True):
@@ -42,8 +41,6 @@ class ProjectParts(Struct, frozen=True, kw_only=True):
 
 def record_policy(settings: Settings) -> RecordPolicy:
     """Return what is recorded in a project, by role."""
-    from upthread.runtime.record.record_filter import RecordPolicy
-
     roles: dict[str, RecordMode] = {
         name: role.record for name, role in settings.roles.items() if role.record is not None
     }
@@ -52,8 +49,5 @@ def record_policy(settings: Settings) -> RecordPolicy:
 
 def redactor_for(settings: Settings, key: bytes) -> Redactor:
     """Return a project's redactor. Raises ConfigError for a rule that is none."""
-    from upthread.core.redaction.redactor import Redactor
-    from upthread.core.redaction.rules import rules_of
-
     rules = rules_of(settings.redaction.rules)
     return Redactor(key, rules=rules, allowed=settings.redaction.allow)

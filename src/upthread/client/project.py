@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from upthread.client.assembly import Assembly
+from upthread.client.consent import decide, refuse_models
+from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
+from upthread.core.decision.price import Tokens
+from upthread.core.decision.read_coverage import Reading
 from upthread.core.names import (
     Address,
     parse_address,
     parse_workstream,
     shown,
 )
+from upthread.core.runs.pipeline import RunView
+from upthread.core.sessions import NO_SESSION, OwnInterface
+from upthread.core.states import LOOK, effects_command
+from upthread.core.trust import Item, ignored_notice
+from upthread.core.turns.effects import Settlement
+from upthread.core.turns.prompt import Task
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, ConversationKey, Link, Message
 from upthread.errors import UsageError
+from upthread.runtime.continuity_probe import Probed
 from upthread.runtime.lease import LeaseRequest, conversation_lease
-from upthread.runtime.options import TellOptions
+from upthread.runtime.options import RunOptions, TellOptions
+from upthread.runtime.record.audit import Audit, open_audit, read_audit
+from upthread.runtime.record.effects import RecordedEffect, recorded_effects
+from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.runtime.record.turn_views import (
+    Unseen,
+    reading_in,
+    spent_in_conversation,
+    spent_on_run,
+    unseen,
+)
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.system import user_name
-
-if TYPE_CHECKING:
-    from upthread.core.decision.price import Tokens
-    from upthread.core.decision.read_coverage import Reading
-    from upthread.core.runs.pipeline import RunView
-    from upthread.core.sessions import OwnInterface
-    from upthread.core.trust import Item
-    from upthread.core.turns.effects import Settlement
-    from upthread.runtime.continuity_probe import Probed
-    from upthread.runtime.options import RunOptions
-    from upthread.runtime.record.audit import Audit
-    from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.erasure import HeldWorkstream, Selection
-    from upthread.runtime.record.turn_views import Unseen
-    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-    from upthread.runtime.turns.delegation import TellRequest
-    from upthread.runtime.turns.progress import TurnResult
-    from upthread.store.base import Resolved
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.limit_wait import wait_until
+from upthread.runtime.turns.progress import TurnResult
+from upthread.store.base import Resolved
 
 Result = TypeVar("Result")
 
@@ -48,8 +56,6 @@ class Project(Assembly):
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know: what was put right at rest, and what is ignored here."""
-        from upthread.core.trust import ignored_notice
-
         ignored = ignored_notice(self.settings.pending)
         return (*self.notices_at_rest, *filter(None, (ignored,)))
 
@@ -177,8 +183,6 @@ class Project(Assembly):
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
         """Return what was done to the world in conversations, one after the other."""
-        from upthread.runtime.record.effects import recorded_effects
-
         patterns = self.settings.outward_patterns
         return await self._system.in_thread(
             lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
@@ -227,14 +231,10 @@ class Project(Assembly):
 
     async def unseen(self, conversations: Sequence[Conversation]) -> Unseen:
         """Return what of conversations is not on record, so that its effects are not known."""
-        from upthread.runtime.record.turn_views import unseen
-
         return await self._system.in_thread(lambda: unseen(self.store, conversations))
 
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
-        from upthread.runtime.record.turn_views import spent_in_conversation
-
         conversation_id = conversation.conversation_id
         return await self._system.in_thread(
             lambda: spent_in_conversation(self.store, conversation_id)
@@ -242,8 +242,6 @@ class Project(Assembly):
 
     async def spent_on_run(self, workstream: str) -> Tokens:
         """Return the tokens that the newest run on a workstream took, nothing without one."""
-        from upthread.runtime.record.turn_views import spent_on_run
-
         name = parse_workstream(workstream)
 
         def count() -> Tokens:
@@ -254,8 +252,6 @@ class Project(Assembly):
 
     async def audit(self, workstream: str) -> Audit:
         """Return all that is kept of a workstream. Raises NotFoundError."""
-        from upthread.runtime.record.audit import read_audit
-
         view = await self.show(workstream)
         return await self._system.in_thread(lambda: read_audit(self.store, view))
 
@@ -265,8 +261,6 @@ class Project(Assembly):
         As `audit`, but turns and messages are read when `use` asks for them, and anew each time:
         what it returns must not hold on to them. `use` runs in the store's thread.
         """
-        from upthread.runtime.record.audit import open_audit
-
         view = await self.show(workstream)
         return await self._system.in_thread(lambda: use(open_audit(self.store, view)))
 
@@ -284,16 +278,12 @@ class Project(Assembly):
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
-        from upthread.runtime.record.turn_views import reading_in
-
         if link is None:
             return None
         return await self._system.in_thread(lambda: reading_in(self.store, link))
 
     async def own_interface(self, link: Link | None) -> OwnInterface:
         """Return how a link's session is opened in its agent's own interface."""
-        from upthread.core.sessions import NO_SESSION
-
         if link is None:
             return NO_SESSION
         return await self._system.in_thread(lambda: self._own_interfaces.of(link))
@@ -319,9 +309,6 @@ class Project(Assembly):
         Raises LeaseHeldError while a turn or a run is under way there; UsageError where a model
         asks for it, and while an action is in doubt that would be forgotten with it.
         """
-        from upthread.client.consent import refuse_models
-        from upthread.core.states import LOOK, effects_command
-
         # Before anything is looked up: what is forgotten nobody brings back.
         refuse_models(by or self._actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
@@ -379,7 +366,7 @@ class Project(Assembly):
         Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
         one that does not start.
         """
-        from upthread.client.agents.probe import probe_agent
+        from upthread.client.agents.probe import probe_agent  # noqa: PLC0415  # rarely asked for
 
         return await probe_agent(self._preparing, agent, rate_limit_prompt=rate_limit_prompt)
 
@@ -404,8 +391,6 @@ class Project(Assembly):
         It counts from the next time the project is opened. Only for a person, and programs of
         theirs: UsageError where a model acts.
         """
-        from upthread.client.consent import decide
-
         # As they were read when the project was opened, which is what the person was shown.
         chosen = [each.item for each in self.settings.pending] if items is None else items
         now_ms = self.now_ms()
@@ -423,7 +408,6 @@ class Project(Assembly):
     # --- below: how ----------------------------------------------------------------------------
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
-        from upthread.core.turns.prompt import Task
 
         chosen = options or TellOptions()
         parsed = await self.parse(address)
@@ -439,8 +423,6 @@ class Project(Assembly):
     async def _waited_out(self, result: TurnResult, options: TellOptions | None) -> TurnResult:
         """Wait for each limit to pass that has an end, where that was asked for, and go on."""
         while options and options.is_waiting and result.parked:
-            from upthread.runtime.turns.limit_wait import wait_until
-
             # No end is known: to wait would be for ever, and a person is told at once instead.
             if result.parked.reset_at_ms is None:
                 break
@@ -452,7 +434,6 @@ class Project(Assembly):
         return result
 
     async def _tell_place(self, request: TellRequest) -> None:
-        from upthread.client.worktrees import notice_of
 
         # In the project's own tree nobody has to be told where.
         if request.open.working_directory == self.settings.working_directory:

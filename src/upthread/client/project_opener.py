@@ -11,26 +11,36 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from msgspec import Struct, structs
 
+from upthread.agents.registry import agents_on_path, end_process_group
+from upthread.boundary.own_home import home_directory
+from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
 from upthread.client.project import Project
+from upthread.client.project_identity import (
+    PROJECT_VARIABLE,
+    identity_in,
+    know_project,
+    said_project,
+)
 from upthread.client.stores import lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
+from upthread.core.agents import AGENTS, name_of
 from upthread.core.lazy_dataclass import replace
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
 from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.permissions.policy import AskPerson
 from upthread.runtime.record.project_store import ProjectStore
+from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System, user_name
+from upthread.runtime.working_tree.repository import find_repository, has_commit
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.base import WholeStore
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
-
-    from upthread.core.redaction.redactor import Redactor
-    from upthread.runtime.permissions.policy import AskPerson
-    from upthread.runtime.record.record_filter import RecordPolicy
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -113,15 +123,6 @@ class Opened(Struct, frozen=True, kw_only=True):
 
 def open_record(asked: Asked) -> Opened:
     """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
-    from upthread.boundary.own_home import home_directory
-    from upthread.client.project_identity import (
-        PROJECT_VARIABLE,
-        identity_in,
-        know_project,
-        said_project,
-    )
-    from upthread.runtime.working_tree.repository import find_repository, has_commit
-
     home = home_directory(asked.environment)
     repository = find_repository(asked.directory, home=home)
     settings = load_settings(
@@ -159,8 +160,6 @@ def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tupl
     said = settings.agent
     if said is None or said == settings.own_agent or said in settings.agents:
         return settings, ""
-    from upthread.agents.registry import agents_on_path
-    from upthread.core.agents import AGENTS, name_of
 
     if name_of(said) not in AGENTS or name_of(said) in agents_on_path(environment.get("PATH")):
         return settings, ""
@@ -169,7 +168,6 @@ def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tupl
 
 
 async def _end_process_group(pid: int, ticks: int) -> bool:
-    from upthread.agents.registry import end_process_group
 
     return await end_process_group(pid, ticks)
 
@@ -178,7 +176,6 @@ def _key_of(settings: Settings) -> bytes | None:
     # Asked here as well: what knows of keys is loaded only where one is named.
     if settings.encryption_key is None:
         return None
-    from upthread.client.encryption import key_of
 
     return key_of(settings)
 
@@ -236,7 +233,7 @@ def open_blocking(
     directory: str | Path = ".", *, database: str | None = None
 ) -> Generator[tuple[Project, Wait]]:
     """Open a project for code that is not async: `wait(up.tell, "spec-42/planner", "…")`."""
-    from anyio.from_thread import start_blocking_portal
+    from anyio.from_thread import start_blocking_portal  # noqa: PLC0415  # no verb needs it
 
     with start_blocking_portal() as portal:
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from upthread.client.consent import refuse_models
+from upthread.core.actors import Actor
+from upthread.core.acts import settlement
 from upthread.core.text import command
+from upthread.core.turns.effects import Settlement
+from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.effects import RecordedEffect, effects_held, effects_in_doubt
-
-if TYPE_CHECKING:
-    from upthread.core.actors import Actor
-    from upthread.core.turns.effects import Settlement
-    from upthread.core.types import ProjectId
-    from upthread.runtime.system import System
-    from upthread.store.base import Store
+from upthread.runtime.system import System
+from upthread.store.base import Store
 
 _NOT_HERE: Final = "what came of an action nobody says from inside an agent's turn"
 
@@ -49,10 +49,6 @@ class Settlements:
         Raises UsageError for a model, and where it is unclear which is meant; NotFoundError where
         nothing of that id is held back.
         """
-        # Late: to look at what is in doubt asks for nobody's consent.
-        from upthread.client.consent import refuse_models  # noqa: PLC0415
-        from upthread.core.acts import settlement  # noqa: PLC0415
-
         yours = command("upthread", "effects", workstream)
         # Before anything is looked up: with its own word a model could have its push done again.
         refuse_models(by, what=_NOT_HERE, hint=f"look yourself, at your own terminal: {yours}")

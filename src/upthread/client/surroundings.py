@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import KEY_BYTES, read_key
 from upthread.client.parts import redactor_for
-from upthread.config import Settings, load_settings
+from upthread.config import Settings
 from upthread.core.lazy_dataclass import dataclass
-from upthread.runtime.working_tree.repository import find_working_tree
+from upthread.core.redaction.redactor import Redactor
 from upthread.store.address import database_files, is_postgres, key_path
-
-if TYPE_CHECKING:
-    from upthread.core.redaction.redactor import Redactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +39,12 @@ def surroundings(
     directory: Path, *, environment: Mapping[str, str], database: str | None = None
 ) -> Surroundings:
     """Return where a directory belongs. Raises ConfigError and UsageError as opening it would."""
-    tree = find_working_tree(directory)
-    settings = load_settings(
-        tree.root,
-        environment=environment,
-        database=database,
-        repository=tree.repository,
-    )
+    settings = load_trusting(directory, environment=environment, database=database)
     place = settings.database
     key = key_path(place, Path(settings.home))
     known = read_key(key, mend="put it back from a copy") if key.exists() else b""
     return Surroundings(
-        top=str(tree.root),
+        top=settings.working_directory,
         settings=settings,
         redactor=redactor_for(settings, known or os.urandom(KEY_BYTES)),
         has_record=is_postgres(place) or any(each.exists() for each in database_files(place)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -32,10 +32,8 @@ from upthread.core.events import (
     RunStarted,
     TurnIntended,
 )
+from upthread.core.turns.effects import Settlement
 from upthread.core.types import ConversationId, RunId, TurnId
-
-if TYPE_CHECKING:
-    from upthread.core.turns.effects import Settlement
 
 FORKED: Final = "forked"
 """The decision of the turn that a fork's messages are kept under."""
@@ -89,7 +87,6 @@ def settlement(
 def settlements_in(acts: Iterable[RecordAct]) -> dict[str, Settlement]:
     """Return what people said of actions, by the id of each one's call; the last word counts."""
     said = [act.detail.partition(" ") for act in acts if act.what == SETTLED]
-    from upthread.core.turns.effects import Settlement  # noqa: PLC0415  # it loads what reads shell
 
     return {call_id: Settlement(word) for word, _, call_id in said}
 

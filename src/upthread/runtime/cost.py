@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from msgspec import Struct
 
+from upthread.agents.base import PromptResult
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, change_lines
@@ -36,6 +37,7 @@ from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block
+from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     Counted,
@@ -50,10 +52,6 @@ from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart, TurnId
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.store.base import Store
-
-if TYPE_CHECKING:
-    from upthread.agents.base import PromptResult
-    from upthread.core.turns.recorder import Recorder
 
 ESTIMATED_MESSAGES_MAX: Final = 256
 """How many of a session's messages an estimate of its tokens counts, the newest."""

@@ -6,15 +6,13 @@ Values only, and light to import. A `listener` of None hears nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:
-    from upthread.core.decision.handshake import Continuity
-    from upthread.core.events import RunEvent
-    from upthread.runtime.turns.conversation import WhenBusy
-    from upthread.runtime.turns.progress import Listener, TurnResult
+from upthread.core.decision.handshake import Continuity
+from upthread.core.events import RunEvent
+from upthread.runtime.turns.conversation import WhenBusy
+from upthread.runtime.turns.progress import Listener, TurnResult
 
 
 class TellOptions(Struct, frozen=True, kw_only=True):

@@ -187,7 +187,7 @@ import os, signal, sys
 
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == "upthread.client.project_opener" and self in sys.meta_path:
+        if name == "upthread.agents.acp.adapter" and self in sys.meta_path:
             sys.meta_path.remove(self)
             exec("os.kill(os.getpid(), signal.SIGTERM)\\nfor each in range(9999): pass")
 

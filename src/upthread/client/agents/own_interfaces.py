@@ -5,19 +5,15 @@ A look asks this for each role, so it loads no adapter where the agent's row say
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from upthread.agents import registry
+from upthread.agents.base import AgentAdapter
 from upthread.client.parts import ProjectParts
+from upthread.config import Settings
 from upthread.core.agents import AGENTS
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
 from upthread.errors import UsageError
 from upthread.runtime.record.turn_views import main_session_of
-
-if TYPE_CHECKING:
-    from upthread.agents.base import AgentAdapter
-    from upthread.config import Settings
 
 
 class OwnInterfaces:

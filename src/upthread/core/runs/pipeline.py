@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -32,10 +32,8 @@ from upthread.core.runs.step_prompt import (
     task_of,
     task_of_asking_again,
 )
+from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, ProjectId
-
-if TYPE_CHECKING:
-    from upthread.core.turns.prompt import Task
 
 __all__ = [
     "AskHuman",

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from upthread.core.actors import Actor
 from upthread.core.roles.reports import Report, instructions, render
 from upthread.core.runs.run_view import RunView, Step
 from upthread.core.text import item, one_line, without_mentions
-
-if TYPE_CHECKING:  # who only says how a run stands prompts nobody
-    from upthread.core.turns.prompt import Task
+from upthread.core.turns.prompt import Task
 
 
 def task_of(view: RunView, step: Step) -> Task:
     """Return both tellings of a step's task: the news, and everything."""
-    from upthread.core.turns.prompt import Task  # noqa: PLC0415
-
     told = set(view.told.get(step.role, ()))
     # A role that asks what was answered did not take it in: its answers are news once more.
     is_deaf = view.asked_in_vain > 0
@@ -41,8 +37,6 @@ def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
 
     It is meant for the session that gave the faulty one; a new session must hear everything.
     """
-    from upthread.core.turns.prompt import Task  # noqa: PLC0415
-
     # The first task again, since `text` is now about the report alone.
     everything = f"{task_of(view, step).everything}\n\n# First task\n{step.task.strip()}"
     asked = f"Your report could not be used: {without_mentions(one_line(fault))}."

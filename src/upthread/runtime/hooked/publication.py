@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from upthread.config import Settings
 from upthread.core.context.briefing import build_briefing
@@ -21,6 +21,7 @@ from upthread.core.decision.model import HandshakeInputs, RecordFacts, worth_kee
 from upthread.core.decision.price import CacheState, cache_of
 from upthread.core.decision.words import cost_in_words
 from upthread.core.lazy_dataclass import asdict, dataclass, replace
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.types import (
     CHILD_SLOT,
@@ -56,9 +57,6 @@ from upthread.runtime.record.workstream_views import (
 from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
 from upthread.runtime.working_tree.repository import default_branch
 from upthread.store.base import Store
-
-if TYPE_CHECKING:
-    from upthread.core.redaction.redactor import Redactor
 
 WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""

@@ -26,6 +26,7 @@ from upthread.core.turns.hooked_call import (
     own_words,
     turn_of,
 )
+from upthread.core.turns.recorder import Recorder
 from upthread.core.types import Conversation, Link, Message, TurnId, UpstreamSessionId
 from upthread.errors import QuotaExceededError, StoreError
 from upthread.runtime.turns.examination import Examiner
@@ -145,9 +146,6 @@ def found_writes(
     """
     if found.turn is None:
         return ()
-    # Late: whoever only looks records nothing.
-    from upthread.core.turns.recorder import Recorder  # noqa: PLC0415
-
     recorder = Recorder(
         conversation=destination.conversation,
         turn_id=destination.turn_id,

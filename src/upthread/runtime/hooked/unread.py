@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from upthread.core.types import TurnId
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked.delegated_call import Delegated, turn_id_of
-
-if TYPE_CHECKING:
-    from upthread.runtime.hooked.retrieval import Retrieved
+from upthread.runtime.hooked.retrieval import Retrieved
 
 UNREAD_DAYS_MAX: Final = 3
 """How long a store is looked into again."""

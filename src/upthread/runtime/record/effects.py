@@ -6,21 +6,19 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
+from upthread.core.outward.actions import look_of
 from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, ConversationId, ProjectId, TurnId
 from upthread.runtime.lease import conversation_lease
 from upthread.runtime.record.turn_views import totals_of, views_newest_first
 from upthread.runtime.system import is_dead
 from upthread.store.base import Store
-
-if TYPE_CHECKING:
-    from upthread.core.turns.effects import Effect
-    from upthread.core.turns.turn import TurnView
 
 ID_DIGITS = 10
 
@@ -41,8 +39,6 @@ class RecordedEffect(Struct, frozen=True, kw_only=True):
     @property
     def looks(self) -> tuple[str, ...]:
         """Commands that show what became of it and change nothing, for a person to type."""
-        from upthread.core.outward.actions import look_of  # noqa: PLC0415  # as below
-
         found = (look_of(action) for action in self.effect.actions)
         return tuple(dict.fromkeys(filter(None, found)))
 
@@ -58,8 +54,6 @@ def recorded_effects(
 
     They have what a person said of them; `is_asked` says of a turn whether its effects are wanted.
     """
-    from upthread.core.turns.effects import effects_of, settled  # noqa: PLC0415  # as below
-
     found: list[RecordedEffect] = []
     for conversation in conversations:
         messages = store.messages(conversation.conversation_id)
@@ -96,9 +90,6 @@ def effects_in_doubt(
         # A sub-agent's turns have the ids of its parent's, which are read from there, once.
         if not {*totals_in(_owner(conversation)).failed} - {apart_from}:
             continue
-        # Late: it judges commands, and most looks find nothing that was cut off.
-        from upthread.core.turns.effects import in_doubt  # noqa: PLC0415
-
         done = recorded_effects(
             store,
             [conversation],

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from upthread.core.acts import acts_in
 from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -26,11 +27,8 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import NotFoundError
+from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 from upthread.store.base import Held, KnownProject, Resolved, Run, Store, Turn
-
-if TYPE_CHECKING:
-    from upthread.core.redaction.redactor import Redactor
-    from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
@@ -116,9 +114,6 @@ class ProjectStore:
 
     @cached_property
     def _filter(self) -> RecordFilter | None:
-        # Late: it judges what is written, and a look writes nothing.
-        from upthread.runtime.record.record_filter import RecordFilter  # noqa: PLC0415
-
         if self._policy is None or self._redactor is None:
             return None
         return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)

@@ -8,7 +8,7 @@ roles is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
@@ -25,10 +25,8 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.record_policy import kept, stays_as_it_is, strictest
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Conversation, ConversationId, RecordMode, TurnId
-
-if TYPE_CHECKING:
-    from upthread.core.redaction.redactor import Redactor
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")

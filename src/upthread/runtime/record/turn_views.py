@@ -11,14 +11,16 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from upthread.core.decision.price import Tokens
+from upthread.core.decision.read_coverage import Reading, reading_of
 from upthread.core.events import StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import effects_of
 from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.spent_tokens import added, spent_on_turn
 from upthread.core.turns.totals import NO_TOTALS, Totals, totals_before
@@ -36,9 +38,6 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.store.base import Store
-
-if TYPE_CHECKING:
-    from upthread.core.decision.read_coverage import Reading
 
 LOOK_BACK_TURNS_MAX: Final = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""
@@ -219,7 +218,6 @@ def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutO
     view = turns.fold(store.turn_events(turn_id))
     if not view.was_cut_off:
         return None
-    from upthread.core.turns.effects import effects_of  # noqa: PLC0415  # it judges commands: late
 
     own = of_turn(messages, turn_id)
     asked = [message.text for message in own if message.speaker is Speaker.USER]
@@ -271,8 +269,6 @@ def wrote(log: str | None, since_ms: int) -> Source:
 
 def reading_in(store: Store, link: Link) -> Reading:
     """Return how much is known of what a link's session read, by its calls and its files."""
-    from upthread.core.decision.read_coverage import reading_of  # noqa: PLC0415  # as above
-
     session = link.upstream_session_id
     said = store.messages(link.conversation_id)
     return reading_of(

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from upthread.core.decision.model import HandshakeInputs, RecordFacts
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
+from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import OURS, Ending, Source, ending_of
@@ -48,10 +50,6 @@ from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of
 from upthread.store.base import Store, Workstream
-
-if TYPE_CHECKING:
-    from upthread.core.decision.model import HandshakeInputs
-    from upthread.core.roles.role import Role
 
 ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
 """Gives the digest that a role's `resume_if` compares, by workstream."""
@@ -378,9 +376,6 @@ def record_inputs(
 
     What is around it is added by `runtime.turns.handshake_inputs`.
     """
-    # Late: what a decision rests on is no part of how things stand.
-    from upthread.core.decision.model import RecordFacts  # noqa: PLC0415
-
     facts = RecordFacts(
         conversation_id=view.conversation.conversation_id,
         turns=view.turns,

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from upthread.errors import UsageError
-
-if TYPE_CHECKING:
-    from upthread.store.postgres.server import Connection
+from upthread.store.postgres.server import Connection
 
 # Named last, or the server would look among temporary tables first, which anybody may make.
 SEARCH_PATH: Final = "upthread, pg_temp"

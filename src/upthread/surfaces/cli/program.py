@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from upthread import __version__
 from upthread.core.lazy_dataclass import dataclass
@@ -23,9 +23,6 @@ from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
 from upthread.surfaces.cli.terminal.output import Output
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
 STREAMS: Final = frozenset({"tell", "run", "search"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
 PAGES: Final = {
@@ -34,7 +31,6 @@ PAGES: Final = {
 }
 
 SHELLS: Final = ("bash", "zsh", "fish")
-_EXTENSIONS: Final = "typing_extensions"
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 DAILY: Final = {
@@ -248,16 +244,9 @@ def _load_decoders() -> None:
     ends the process with a segmentation fault when something is decoded.
     """
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    # It takes `typing`'s own where these are not installed. They load `inspect`, and both together
-    # take as long as a bare interpreter.
-    is_loaded = _EXTENSIONS in sys.modules
-    if not is_loaded:
-        sys.modules[_EXTENSIONS] = cast("ModuleType", None)
     try:
         import_module("msgspec")
     finally:
-        if not is_loaded:
-            del sys.modules[_EXTENSIONS]
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import structs
 
+from upthread.client import Why
 from upthread.core import events
+from upthread.core.decision.handshake import reasons_in_words
+from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.price import Price, Tokens
+from upthread.core.decision.read_coverage import Reading
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView
@@ -22,15 +26,11 @@ from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
 from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.turn_views import Unseen
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
-
-if TYPE_CHECKING:
-    from upthread.client import Why
-    from upthread.core.decision.read_coverage import Reading
-    from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.turn_views import Unseen
-    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-    from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 
 CommandOf: TypeAlias = Callable[[Link], tuple[str, ...] | None]
 Shape: TypeAlias = dict[str, object]
@@ -242,9 +242,6 @@ def _decision(decision: Decision) -> Shape:
 
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
-    from upthread.core.decision.handshake import reasons_in_words
-    from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
-
     turns_lacking, not_compared = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)

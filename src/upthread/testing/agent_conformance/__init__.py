@@ -26,8 +26,8 @@ from upthread.testing.agent_conformance.trial import (
     Promise,
     Trial,
     Verdict,
-    matrix,
 )
+from upthread.testing.matrix import matrix
 
 PROMISES: tuple[Promise, ...] = (
     *STARTING_PROMISES,

@@ -242,29 +242,3 @@ def promises(table: Mapping[str, Mapping[Check, str]]) -> tuple[Promise, ...]:
         for number, checks in table.items()
         for check, needs in checks.items()
     )
-
-
-def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
-    """Return a table, promise by agent, of (promise name, agent name) → verdict."""
-    agents = sorted({agent for _, agent in verdicts})
-    names = sorted({promise for promise, _ in verdicts}, key=_by_number)
-    width = max(map(len, names), default=0)
-    columns = [max(len(agent), 8) for agent in agents]
-    head = " ".join([" " * width, *(f"{a:>{w}}" for a, w in zip(agents, columns, strict=True))])
-    rows = (
-        " ".join(
-            [
-                f"{name:<{width}}",
-                *(
-                    f"{verdicts.get((name, agent), '-'):>{column}}"
-                    for agent, column in zip(agents, columns, strict=True)
-                ),
-            ]
-        )
-        for name in names
-    )
-    return "\n".join([head, *rows])
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    return int(name[1:].partition("_")[0]), name

@@ -13,13 +13,13 @@ is `ABSENT`, never passed over in silence: print `matrix` at the end. Plain func
 nothing here imports pytest.
 """
 
+from upthread.testing.matrix import matrix
 from upthread.testing.store_conformance.acts import ACTING_PROMISES
 from upthread.testing.store_conformance.backend import (
     Promise,
     StoreBackend,
     Trial,
     Verdict,
-    matrix,
 )
 from upthread.testing.store_conformance.completeness import COMPLETENESS_PROMISES
 from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES

@@ -136,22 +136,3 @@ def refused(error: type[UpthreadError]) -> Generator[None]:
     except error:
         return
     raise AssertionError(f"{error.__name__} was not raised")
-
-
-def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
-    """Return a table, promise by backend, of (promise name, backend name) → verdict."""
-    backends = sorted({backend for _, backend in verdicts})
-    names = sorted({promise for promise, _ in verdicts}, key=_by_number)
-    width = max(map(len, names), default=0)
-    head = " ".join([" " * width, *(f"{backend:>8}" for backend in backends)])
-    rows = (
-        " ".join(
-            [f"{name:<{width}}", *(f"{verdicts.get((name, each), '-'):>8}" for each in backends)]
-        )
-        for name in names
-    )
-    return "\n".join([head, *rows])
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    return int(name[1:].partition("_")[0]), name

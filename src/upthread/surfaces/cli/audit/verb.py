@@ -8,7 +8,7 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from upthread.client import Project
 from upthread.core.redaction.redactor import Redactor
@@ -16,12 +16,13 @@ from upthread.core.text import visible_text
 from upthread.core.types import JsonValue
 from upthread.errors import UsageError
 from upthread.runtime.record.audit import Audit
+from upthread.runtime.record.savings import delegations_of
+from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import SCHEMA, plain
-
-if TYPE_CHECKING:
-    from upthread.runtime.record.timeline import Timeline
+from upthread.surfaces.exports import atif, otel
+from upthread.surfaces.page.document import page
 
 AuditFormat: TypeAlias = Literal["md", "html", "json", "atif", "otel"]
 
@@ -98,25 +99,18 @@ def _document(asked: Asked, form: AuditFormat, *, with_content: bool) -> Iterato
     if form == "md":
         yield from map(asked.redactor.redact, markdown.in_pieces(asked.record))
         return
-    from upthread.runtime.record.timeline import Timeline
 
     timeline = Timeline(asked.record, outward_patterns=asked.outward_patterns)
     if form == "html":
         yield from _page(timeline, asked)
     elif form == "atif":
-        from upthread.surfaces.exports import atif
-
         for trajectory in atif.trajectories(timeline):
             yield _line(trajectory, asked.redactor)
     else:
-        from upthread.surfaces.exports import otel
-
         yield _line(otel.document(timeline, with_content=with_content), asked.redactor)
 
 
 def _page(timeline: Timeline, asked: Asked) -> Iterator[str]:
-    from upthread.runtime.record.savings import delegations_of
-    from upthread.surfaces.page.document import page
 
     delegations = tuple(delegations_of(timeline))
     yield from page(timeline, asked.redactor, delegations=delegations, made_at_ms=asked.now_ms)

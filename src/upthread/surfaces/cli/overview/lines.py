@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from upthread.agent_stores.homes import home_of
+from upthread.agent_stores.outline import Look, SessionOutline
 from upthread.core.decision.price import Tokens, cache_state
 from upthread.core.states import State
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli.overview.totals import SOON_DAYS, Numbers, Totals
 from upthread.surfaces.cli.sessions.opening import Opening, can_be_adopted, opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
@@ -20,10 +22,6 @@ from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted, short_path, standing_in_words
 from upthread.surfaces.cli.terminal.times import ago
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.outline import Look, SessionOutline
-    from upthread.runtime.record.workstream_views import WorkstreamView
 
 SHOWN_MAX: Final = 2
 """How many of each kind are told, unless all are asked for: so that all of it is 25 lines."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from upthread.agent_stores.outline import Look, SessionOutline
 from upthread.core.decision.price import cache_state
 from upthread.surfaces.cli.overview.totals import Numbers, Totals
 from upthread.surfaces.cli.sessions.opening import opening_of
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.outline import Look, SessionOutline
 
 Redact = Callable[[str], str]
 

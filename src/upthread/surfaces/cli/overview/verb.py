@@ -6,25 +6,22 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from upthread import __version__
-from upthread.agent_stores.outline import SESSIONS_MAX, Look, look
+from upthread.agent_stores.outline import SESSIONS_MAX, Look, SessionOutline, look
 from upthread.agents.outlines import stored_outlines
+from upthread.client import Project
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.errors import StoreError
+from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.overview.lines import SHOWN_MAX, Lines
 from upthread.surfaces.cli.overview.shape import overview as shaped
 from upthread.surfaces.cli.overview.totals import KEPT_MAX, Totals
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import StatusLine
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.outline import SessionOutline
-    from upthread.client import Project
-    from upthread.runtime.record.workstream_views import WorkstreamView
-    from upthread.surfaces.cli import shapes
 
 PATIENCE_S: Final = 0.5
 """Who waits longer than this is told what for."""
@@ -56,8 +53,6 @@ def overview(call: Call, *, is_all: bool) -> int:
     for outline in _told_of(call, seen):
         totals.add(outline)
     if output.is_json:
-        from upthread.surfaces.cli import shapes
-
         told = [shapes.workstream(view, record.command_of) for view in views]
         theirs = shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms)
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})

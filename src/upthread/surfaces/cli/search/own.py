@@ -8,9 +8,10 @@ at once, and no more is held than those. Most are looked at as they are stored, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from upthread.agent_stores.text_search import Said, Words, texts_in
+from upthread.client import Project
 from upthread.core.types import (
     Conversation,
     ErasedPart,
@@ -20,11 +21,8 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
 )
+from upthread.store.base import Store
 from upthread.surfaces.cli.search.hits import Hit, found_in
-
-if TYPE_CHECKING:
-    from upthread.client import Project
-    from upthread.store.base import Store
 
 MESSAGES_AT_ONCE: Final = 128
 

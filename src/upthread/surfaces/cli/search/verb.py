@@ -7,25 +7,23 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from upthread.agent_stores.outline import SessionOutline, look
-from upthread.agent_stores.text_search import Words
+from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
+from upthread.client import Project
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.core.lazy_dataclass import asdict, dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
+from upthread.surfaces.cli.search.own import own_hits
 from upthread.surfaces.cli.sessions.opening import opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import since as when
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.text_search import Searched
-    from upthread.client import Project
 
 HITS_MAX: Final = 20
 HITS_OF_SESSION_MAX: Final = 3
@@ -112,7 +110,6 @@ def _tell_own(
         return
 
     async def use(project: Project) -> None:
-        from upthread.surfaces.cli.search.own import own_hits
 
         for hit in own_hits(project, words, telling.settled):
             telling.settled.add(hit.session_id)

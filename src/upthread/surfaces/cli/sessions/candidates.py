@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
+from upthread.client import Project
+from upthread.client.surroundings import Surroundings
 from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
 from upthread.surfaces.cli.overview.totals import is_deleted_soon
-
-if TYPE_CHECKING:
-    from upthread.client import Project
-    from upthread.client.surroundings import Surroundings
 
 SECONDS_MAX: Final = 60.0
 WORKSTREAM_CHARACTERS_MAX: Final = 40

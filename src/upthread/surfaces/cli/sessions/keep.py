@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from upthread.agent_stores.outline import SessionOutline
+from upthread.client import Project
 from upthread.client.surroundings import surroundings
 from upthread.core.names import parse_address
 from upthread.errors import NotFoundError, UsageError
@@ -27,10 +28,6 @@ from upthread.surfaces.cli.sessions.told import Done, done_to, tell
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.verbs.consent import STARTING, Needs
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.outline import SessionOutline
-    from upthread.client import Project
 
 WORD = "KEPT"
 

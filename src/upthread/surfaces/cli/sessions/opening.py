@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from upthread.agent_stores.outline import SessionOutline
 from upthread.core.agents import AGENTS
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.outline import SessionOutline
 
 
 class Opening(NamedTuple):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from upthread.client.surroundings import surroundings
+from upthread.agent_stores.outline import SessionOutline
+from upthread.client import Project
+from upthread.client.surroundings import Surroundings, surroundings
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import (
     Candidate,
@@ -23,11 +25,6 @@ from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.times import since
 from upthread.surfaces.cli.verbs.consent import STARTING, Needs
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.outline import SessionOutline
-    from upthread.client import Project
-    from upthread.client.surroundings import Surroundings
 
 TITLE_CHARACTERS_MAX = 48
 WORD = "ADOPTED"

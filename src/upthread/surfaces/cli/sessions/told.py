@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from upthread.client.surroundings import Surroundings
 from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import Candidate, shape
 from upthread.surfaces.cli.terminal.neutral import one_line
-
-if TYPE_CHECKING:
-    from upthread.client.surroundings import Surroundings
 
 NOT_ALL = 1
 """The exit code where one of the sessions could not be taken."""

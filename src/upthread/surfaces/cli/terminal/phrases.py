@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from upthread.core.decision import words
 from upthread.core.decision.price import Tokens
@@ -12,11 +12,9 @@ from upthread.core.runs.stops import OURS, Source, stop_in_words
 from upthread.core.states import Standing, effects_command, go_on_command
 from upthread.core.turns.turn import HELD_BACK
 from upthread.core.types import Conversation, ConversationKey, Outcome
+from upthread.runtime.turns.progress import TurnResult
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.times import until
-
-if TYPE_CHECKING:  # who only reads loads nothing of a turn
-    from upthread.runtime.turns.progress import TurnResult
 
 
 def short_path(path: Path) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.words import (
     done_in_words,
@@ -20,14 +18,12 @@ from upthread.surfaces.cli.terminal.phrases import (
 )
 from upthread.surfaces.cli.verbs.effects import write_doubts
 from upthread.surfaces.cli.verbs.state_lines import (
+    Shown,
     opening_command,
     standing_lines,
     write_cut_off,
     write_going_on,
 )
-
-if TYPE_CHECKING:
-    from upthread.surfaces.cli.verbs.state_lines import Shown
 
 
 def show(output: Output, view: RoleView, shown: Shown) -> None:

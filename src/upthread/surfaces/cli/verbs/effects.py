@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from upthread.client import Project
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.states import LOOK, answer_command, doubts_in_words, effects_command
 from upthread.core.text import LINE_CHARACTERS_MAX
+from upthread.core.turns.effects import Settlement
 from upthread.core.turns.turn import HELD_BACK
 from upthread.errors import UsageError
+from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.workstream_views import RoleView
+from upthread.runtime.turns.progress import Notice
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.terminal.neutral import command as quoted
@@ -18,19 +23,11 @@ from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.table import write_table
 
-if TYPE_CHECKING:
-    from upthread.client import Project
-    from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.workstream_views import RoleView
-    from upthread.runtime.turns.progress import Notice
-
-
 DOUBTS_SHOWN_MAX: Final = 10
 
 
 def show(call: Call, workstream: str) -> int:
     """Show what is held back, and how a person settles it."""
-    from upthread.core.turns.effects import Settlement
 
     async def use(project: Project) -> tuple[Sequence[RecordedEffect], Sequence[RoleView]]:
         return await project.effects_held(workstream), (await project.show(workstream)).roles
@@ -68,8 +65,6 @@ def show(call: Call, workstream: str) -> int:
 
 def settle(call: Call, workstream: str, said: str, effect_id: str | None) -> int:
     """Keep what a person says of one of them."""
-    from upthread.core.turns.effects import Settlement
-
     in_words = {
         Settlement.DONE: "was done, you say: it is held back where a turn is gone on with",
         Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
@@ -94,8 +89,6 @@ def settle(call: Call, workstream: str, said: str, effect_id: str | None) -> int
 
 def doubt_notice(doubt: RecordedEffect) -> Notice:
     """Return what is told of an action as soon as it is in doubt."""
-    from upthread.runtime.turns.progress import Notice
-
     workstream = doubt.conversation.key.workstream
     address, title = doubt.conversation.key.address, one_line(doubt.effect.title)
     settle = effects_command(workstream)

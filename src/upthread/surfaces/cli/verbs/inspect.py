@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from upthread.client import Project
+from upthread.core.roles.limits import in_words as limits_in_words
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
@@ -14,6 +16,7 @@ from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.verbs import conversation
 from upthread.surfaces.cli.verbs.effects import write_doubts, write_question
 from upthread.surfaces.cli.verbs.listing import write_roles
 from upthread.surfaces.cli.verbs.state_lines import (
@@ -23,11 +26,6 @@ from upthread.surfaces.cli.verbs.state_lines import (
     write_cut_off,
     write_going_on,
 )
-
-if TYPE_CHECKING:
-    from upthread.client import Project
-    from upthread.runtime.record.effects import RecordedEffect
-    from upthread.runtime.record.turn_views import Unseen
 
 
 def show(call: Call, what: str) -> int:
@@ -39,7 +37,6 @@ def show(call: Call, what: str) -> int:
         interfaces = [await project.own_interface(role.link) for role in roles]
         if not isinstance(view, RoleView):
             return Shown(view, interfaces, project.command_of)
-        from upthread.core.roles.limits import in_words as limits_in_words
 
         role = project.settings.roles.get(view.conversation.key.role)
         limits = limits_in_words(role.limits) if role else ()
@@ -49,8 +46,6 @@ def show(call: Call, what: str) -> int:
 
     shown = call.with_project(use)
     if isinstance(shown.view, RoleView):
-        from upthread.surfaces.cli.verbs import conversation
-
         conversation.show(call.output, shown.view, shown)
     else:
         _show_workstream(call.output, shown.view, shown)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from upthread.client import Project
+from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.table import write_table
 from upthread.surfaces.cli.terminal.times import NEVER, since
-
-if TYPE_CHECKING:
-    from upthread.client import Project
-    from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.surfaces.cli.verbs.effects import write_doubt_line
 
 WATCH_S: Final = 1.0
 
@@ -31,8 +31,6 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
             if views != shown:
                 shown = views
                 if call.output.is_json:
-                    from upthread.surfaces.cli import shapes
-
                     listed = [shapes.workstream(view, project.command_of) for view in views]
                     call.output.json({"workstreams": listed})
                 else:
@@ -62,8 +60,6 @@ def _write_list(
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
     for view in views:
         if view.in_doubt:
-            from upthread.surfaces.cli.verbs.effects import write_doubt_line
-
             write_doubt_line(output, view.workstream.workstream, view.in_doubt)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
+from upthread.client import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
 from upthread.errors import UsageError
@@ -27,9 +28,6 @@ from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.table import write_table
-
-if TYPE_CHECKING:
-    from upthread.client import Project
 
 NOT_TOLD: Final = "not told"
 KINDS: Final = ("read", "cached", "cache_written", "written")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from upthread.client import Project
+from upthread.core.types import Conversation, Link
 from upthread.errors import NotFoundError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
-
-if TYPE_CHECKING:
-    from upthread.client import Project
-    from upthread.core.types import Conversation, Link
 
 
 def session_id(call: Call, address: str) -> int:

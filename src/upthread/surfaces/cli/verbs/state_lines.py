@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from upthread.core.decision.read_coverage import Reading
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import Standing
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
@@ -14,9 +15,6 @@ from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import standing_in_words
 from upthread.surfaces.cli.terminal.times import since
-
-if TYPE_CHECKING:
-    from upthread.core.decision.read_coverage import Reading
 
 
 class Shown(NamedTuple):

@@ -9,9 +9,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from upthread.boundary import programs
+from upthread.boundary.own_home import home_directory
+from upthread.client import Project
+from upthread.client.hook_words import keep_words
 from upthread.client.hooks import InUse
 from upthread.core.workstreams import BECAUSE, WORKSTREAM_VARIABLE
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli.call import Call, require_person
+from upthread.surfaces.cli.setup import claude_code, launcher
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import standing_in_words
 from upthread.surfaces.cli.terminal.times import moment
@@ -19,8 +25,6 @@ from upthread.surfaces.cli.terminal.times import moment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from upthread.client import Project
-    from upthread.runtime.record.workstream_views import WorkstreamView
 
 STANDINGS_MAX: Final = 10
 """How many workstreams `status` tells of; `ls` tells of all."""
@@ -54,10 +58,6 @@ def snippet(call: Call) -> int:
     """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
     from importlib import resources
 
-    from upthread.boundary import programs
-    from upthread.boundary.own_home import home_directory
-    from upthread.surfaces.cli.setup import claude_code, launcher
-
     home = home_directory(os.environ).absolute()
     # The launcher outlives this environment; without set-up there is none to name.
     if launcher.path_of(home).is_file():
@@ -77,8 +77,6 @@ def snippet(call: Call) -> int:
 def drain(call: Call, *, has_words: bool) -> int:
     """Take in what hooks saw; `has_words`: what was said in a call comes on standard input."""
     if has_words:
-        from upthread.client.hook_words import keep_words
-
         raw = sys.stdin.buffer.read()
         # Before the store is opened: one that is busy or locked must cost no words.
         keep_words(raw, Path.cwd(), environment=os.environ, database=call.database)

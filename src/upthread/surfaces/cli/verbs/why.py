@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from upthread.client import Project, Why
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
@@ -27,9 +26,6 @@ from upthread.surfaces.cli.terminal.phrases import (
 )
 from upthread.surfaces.cli.verbs.effects import write_doubts
 from upthread.surfaces.cli.verbs.state_lines import write_cut_off
-
-if TYPE_CHECKING:
-    from upthread.client import Project, Why
 
 
 def why(call: Call, address: str, *, agent: str | None) -> int:
