@@ -245,7 +245,7 @@ def _decision(decision: Decision) -> Shape:
     from upthread.core.decision.handshake import reasons_in_words
     from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 
-    turns_lacking, not_compared = lacking_in(decision.inputs)
+    turns_lacking, not_compared, _ = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)
     return {
