@@ -89,6 +89,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "condition_before": DIGESTS,
     "condition_now": DIGESTS,
     "opens_only_within": st.booleans(),
+    "attaches_none": st.booleans(),
     "relays": st.integers(0, 4),
     "freshness": FRESHNESS,
     "price": PRICES,

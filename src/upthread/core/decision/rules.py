@@ -183,6 +183,12 @@ RULES: Final[tuple[Rule, ...]] = (
         says="it is a sub-agent's session, which the agent opens only inside its main session",
     ),
     Rule(
+        reason="cannot_resume",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.attaches_none,
+        says="the agent can neither resume nor load a session",
+    ),
+    Rule(
         # The first that looks around: of a session that
         # nothing can open, it does not matter what changed.
         reason="directory_missing",
