@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.far_ends import Pushes
-from tests.live.shell import Shell
+from tests.live.shell import Shell, only
 from tests.support.sets import spread
 
 from upthread.agents.stored import stamp_of
 from upthread.core.events import TurnEnded
 from upthread.core.types import ConversationId, UpstreamSessionId
 from upthread.store.sqlite import SqliteStore
+from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -57,7 +60,7 @@ def test_the_turns_that_an_older_record_misses_are_reported_and_read(name, shell
 
     put_back(shell, copy)
     now = shell.one("why", ADDRESS)["now"]
-    assert (now["reasons"][0], now["turns_lacking"]) == (OLDER, 2)
+    assert (now["reasons"], now["turns_lacking"]) == ([OLDER, "unchanged"], 2)
     shown = shell.one("show", ADDRESS)
     assert (shown["turns"], shown["turns_lacking"]) == (1, 2)
     pushes.prepare()
@@ -68,3 +71,33 @@ def test_the_turns_that_an_older_record_misses_are_reported_and_read(name, shell
     assert (shown["turns"], shown["turns_lacking"]) == (4, 0)
     effects = shell.one("show", ADDRESS, "--effects")["effects"]
     assert pushes.words in effects[0]["title"]
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=["claude-code", "codex"]))
+def test_a_session_that_lost_its_last_turn_is_told_it(name, shell, tmp_path, model):
+    """The agent's store is put back as it was yesterday, or its last file is cut off."""
+    session = shell.tell("Remember. [[SAY KIWI-1]]")["upstream_session_id"]
+    shutil.copytree(shell.home, tmp_path / "yesterday", symlinks=True)
+    shell.tell("Remember. [[SAY KIWI-2]]")
+    shutil.rmtree(shell.home)
+    shutil.copytree(tmp_path / "yesterday", shell.home, symlinks=True)
+    assert_told(shell, model, session, lost=2)
+    shell.tell("Remember. [[SAY KIWI-4]]")
+    if name != "opencode":
+        (file,) = shell.home.glob(f".c*/**/*{session}.jsonl")
+        lines = file.read_text().splitlines(keepends=True)
+        at = next(at for at, line in enumerate(lines) if re.search(r"(?<!SAY )KIWI-4", line))
+        file.write_text("".join(lines[:at]) + lines[at][:40])
+        assert_told(shell, model, session, lost=4)
+
+
+def assert_told(shell: Shell, model: RehearsalModel, session: str, *, lost: int) -> None:
+    """Send a prompt, and check that the session is told the turn that it lost, and only once."""
+    lines = shell.lines("tell", ADDRESS, f"Go on. [[SAY KIWI-{lost + 1}]]")
+    notice = only(lines, "notice")
+    assert notice["kind"] == "older_session"
+    assert f"lacks turn {lost}, which this record has" in notice["text"]
+    started = only(lines, "turn_started")
+    assert (started["reasons"][0], started["upstream_session_id"]) == ("older_session", session)
+    assert f"> KIWI-{lost}" in json.dumps(model.requests[-1].body)
+    assert shell.one("why", ADDRESS)["now"]["reasons"] == ["unchanged"]

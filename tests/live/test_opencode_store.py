@@ -9,6 +9,7 @@ import pytest
 from tests.agent_stores.opencode_database import SCHEMA
 from tests.agents.opencode.test_histories import fingerprint
 from tests.live.opencode import call, command, database_of, delegation
+from tests.live.shell import ADDRESS, only
 from tests.support.sets import EXTENDED
 
 from upthread.agents.opencode.histories import read_histories
@@ -18,13 +19,14 @@ from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
 from upthread.core.types import TextPart, ToolCallPart, ToolResultPart
 
-pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 
 def started(agent, project):
     return agent.call("session/new", cwd=str(project), mcpServers=[])["result"]["sessionId"]
 
 
+@EXTENDED
 def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
     start_opencode, project, tmp_path
 ):
@@ -77,6 +79,26 @@ def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
     for table in ("session", "message", "part"):
         assert columns(ours, table) <= columns(theirs, table), "the tables of our generator"
     theirs.close()
+
+
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_session_with_a_damaged_message_is_named_and_goes_on_in_a_new_one(name, shell):
+    """In seconds: OpenCode 1.18.33 takes the prompt and says nothing of it in an answer."""
+    session = shell.tell("Remember KIWI-1.")["upstream_session_id"]
+    database = apsw.Connection(str(database_of(shell.home)))
+    database.execute("UPDATE message SET data = '{bro'")
+    database.close()
+    lines = shell.lines("tell", ADDRESS, "Go on. [[SAY KIWI-2]]")
+    notice = only(lines, "notice")
+    assert notice["kind"] == "session_unreadable"
+    assert f"cannot read session {session}" in notice["text"]
+    assert "Error" in notice["about"]["detail"], "its own words"
+    first, second = (line for line in lines if line["type"] == "turn_started")
+    assert (first["upstream_session_id"], second["reasons"][0]) == (session, "corrupted")
+    assert only(lines, "turn_ended")["reply"] == "KIWI-2"
+    (found,) = shell.one("doctor", "opencode")["findings"]
+    assert (found["history"], found["unreadable"]) == (session, 2)
+    assert "begins a new session" in found["cure"]
 
 
 def columns(connection, table):

@@ -126,6 +126,28 @@ async def test_a_session_that_cannot_be_compared_is_not_resumed_without_a_word(w
     assert any(each.kind == "not_compared" for each in notices)
 
 
+@pytest.mark.parametrize("lost", spread(["turn", "reply", "two turns", "all"], first=2))
+async def test_a_session_that_was_put_back_is_told_what_it_no_longer_holds(world: World, lost: str):
+    for word in ("one", "two", "three"):
+        await tell(world, say(word))
+    (session,) = world.session_files()
+    lines = session.read_text().splitlines(keepends=True)
+    end = {"turn": "say three", "reply": "say three", "two turns": "say two", "all": "say one"}
+    (at,) = (at for at, line in enumerate(lines) if end[lost] in line)
+    session.write_text("".join(lines[: at + (lost == "reply")]))
+    assert "older_session" in (await why(world)).now.reasons
+    notices: list[Any] = []
+    done = await tell(world, say("four"), notice=notices.append)
+    which = {"two turns": "turns 2 to 3", "all": "turns 1 to 3"}.get(lost, "turn 3")
+    assert [each.text for each in notices if each.kind == "older_session"] == [
+        f"the agent's session lacks {which}, which this record has; it is told of that"
+    ]
+    assert done.reasons[0] == "older_session"
+    assert "> Say it. [[rehearse: say three]]" in world.messages(ADDRESS)[-2].sent_text
+    session.touch()  # so that it is read
+    assert (await why(world)).now.reasons == ("unchanged",)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "disturbance", spread(["twice", "fork", "hang", "fail", "none", "fresh"], first=2)
@@ -150,5 +172,4 @@ async def test_what_is_on_record_is_never_taken_for_missing(world: World, distur
     for session in world.session_files():
         session.touch()  # so that it is read
     found = await why(world)
-    assert OLDER not in found.now.reasons
-    assert "not_compared" not in found.now.reasons
+    assert not {OLDER, "not_compared", "older_session"} & {*found.now.reasons}

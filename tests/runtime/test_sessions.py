@@ -96,17 +96,16 @@ async def test_an_agent_that_can_only_load_is_loaded_and_its_replay_is_not_store
     assert second.reply == "noted"
 
 
-async def test_an_agent_that_can_neither_load_nor_resume_fails_clearly_and_is_never_silently_new(
+async def test_an_agent_that_can_neither_load_nor_resume_goes_on_in_new_sessions_and_says_so(
     world: World,
 ) -> None:
-    await tell(world)
-    second = await tell(world, can="no_resume,no_load")
-    assert second.outcome == "unknown"
-    assert "can neither resume nor load" in second.detail
-    assert len(world.session_files()) == 1
-    assert len(await chain(world)) == 1
-    third = await tell(world, "fresh: " + SAY, can="no_resume,no_load")
-    assert (third.outcome, third.reasons[0]) == ("ok", "asked")
+    await tell(world, can="no_resume,no_load")
+    for number in (2, 3):
+        again = await tell(world, can="no_resume,no_load")
+        assert (again.outcome, again.decision) == ("ok", "resume_with_replay")
+        assert again.reasons[0] == "cannot_resume"
+        assert "[prior context" in world.prompts()[-1]
+        assert len(await chain(world)) == len(world.session_files()) == number
 
 
 @pytest.mark.soak

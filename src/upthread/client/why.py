@@ -109,16 +109,12 @@ class Whys:
         current = view.link.agent if view.link else None
         agent = agent or role.agent or current or self._settings.agent or ""
         role = self._settings.role(role.name, agent)
-        lacked = self._lacked(view)
         known = replace(
             self._known(view, role, agent),
             callers=self._preparing.callers,
             opens_only_within=self._opens_only_within(view),
             holder=view.holder.in_words() if view.holder else None,
-            turns_lacking=len(lacked.turns) or None,
-            not_compared=lacked.fault,
-            is_session_empty=lacked.is_empty,
-            other_profile=lacked.other_profile or None,
+            **self._lacked(view).as_inputs,
         )
         return self._gathered(view, role, known)
 

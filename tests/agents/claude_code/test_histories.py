@@ -176,6 +176,9 @@ def test_the_newest_entry_the_model_was_given_is_told_whatever_is_written_after_
         {"type": "last-prompt", "lastPrompt": "user"},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"type": "user", "uu')
+    assert newest_heard(path) == "u1 unanswered"
+    lines[1]["message"]["content"] = [{"type": "text", "text": "done"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert newest_heard(path) == "u1"
     lines[1:1] = [{"type": "user", "uuid": "u2", "message": {"content": "x" * TAIL_BYTES}}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -138,8 +138,10 @@ def test_a_row_that_cannot_be_read_is_reported_and_the_others_are_read(database)
     session_id = database.session()
     deep = '{"type": "text", "text": ' + "[" * 10_000 + "]" * 10_000 + "}"
     database.message(session_id, "user", '{"type": "text", "te', deep, "[]", text("fine"))
+    database.connection.execute("UPDATE message SET data = '{}'")
     (read,) = read_histories(database.path)
-    assert len(read.unreadable) == 3
+    assert len(read.unreadable) == 4
+    assert read.unreadable[0].why == "it has no role"
     assert read.history.messages[-1].parts == (TextPart(text="fine"),)
     (read,) = read_histories(database.path, characters_max=2)
     assert read.history.messages[-1].parts == (TextPart(text="fi"),)

@@ -100,6 +100,17 @@ def test_an_error_before_the_prompt_begins_is_its_own_only_where_it_never_begins
     assert "readonly property" in turn.failure.detail
 
 
+def test_an_error_that_is_told_after_the_session_is_idle_ends_the_turn():
+    """As OpenCode 1.18.33 does with a session that it cannot read."""
+    turn, session = new_turn("reply"), {"sessionID": new_turn("reply").session}
+    turn.take("message.updated", {**session, "info": {"id": "msg_9", "role": "user"}})
+    for kind in ("busy", "idle"):
+        turn.take("session.status", {**session, "status": {"type": kind}})
+    assert not turn.is_over
+    turn.take("session.error", {**session, "error": {"name": "UnknownError", "data": {}}})
+    assert (turn.is_over, turn.is_answered) == (True, False)
+
+
 def test_a_compaction_is_noted_and_its_summary_is_no_reply():
     turn = new_turn("compacted")
     events = told(turn, "compacted")

@@ -78,6 +78,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "tree_holder": st.none() | st.just("pid 2 on here"),
     "turns_lacking": st.none() | st.just(2),
     "not_compared": st.sampled_from(["", "", "it cannot be read"]),
+    "turns_gone": st.sampled_from(["", "", "turn 2"]),
     "was_interrupted": st.booleans(),
     "was_unheard": st.booleans(),
     "is_session_empty": st.booleans(),
@@ -88,6 +89,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "condition_before": DIGESTS,
     "condition_now": DIGESTS,
     "opens_only_within": st.booleans(),
+    "attaches_none": st.booleans(),
     "relays": st.integers(0, 4),
     "freshness": FRESHNESS,
     "price": PRICES,
@@ -310,6 +312,7 @@ def test_a_refusal_comes_before_anything_else_and_tells_the_cure(given: Handshak
     assert (made.decision == REFUSE) == (is_refused or made.reasons[0] == "relays_used_up")
     assert bool(made.hint) == (made.decision == REFUSE)
     told = {"older_record": given.turns_lacking, "not_compared": given.not_compared}
+    told |= {"older_session": given.turns_gone}
     for reason, is_so in told.items():
         assert (reason in made.reasons) is (bool(is_so) and made.decision != REFUSE)
 

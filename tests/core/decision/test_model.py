@@ -98,12 +98,12 @@ def test_whether_it_was_looked_is_known_by_the_surroundings():
 
 
 def test_what_the_record_lacked_is_read_back_with_the_decision():
-    lacking = inputs(turns_lacking=2, not_compared="it cannot be read")
+    lacking = inputs(turns_lacking=2, not_compared="it cannot be read", turns_gone="turn 3")
     stored = decode_json(encode_json(worth_keeping(lacking)))
-    assert lacking_in(stored) == (2, "it cannot be read")
+    assert lacking_in(stored) == (2, "it cannot be read", "turn 3")
     assert inputs_from(stored).turns_lacking == 2
-    assert lacking_in(worth_keeping(inputs())) == lacking_in(None) == (0, "")
-    assert lacking_in({"turns_lacking": "2", "not_compared": 1}) == (0, "")
+    assert lacking_in(worth_keeping(inputs())) == lacking_in(None) == (0, "", "")
+    assert lacking_in({"turns_lacking": "2", "not_compared": 1}) == (0, "", "")
 
 
 # --- what the record's own rows say ---------------------------------------------------------------

@@ -93,9 +93,14 @@ def test_names_and_numbers():
 
 
 def test_what_a_record_lacks_is_told_in_numbers_and_why_nobody_knows():
-    assert lacking_in_words(0, "") == ""
-    assert lacking_in_words(1, "") == (
+    assert lacking_in_words(0, "", "") == ""
+    assert lacking_in_words(1, "", "") == (
         "the agent's session has 1 turn that this record lacks; it is read back"
     )
-    assert lacking_in_words(2, "").endswith("2 turns that this record lacks; they are read back")
-    assert lacking_in_words(0, "it is gone").endswith("with this record: it is gone")
+    assert lacking_in_words(2, "", "").endswith(
+        "2 turns that this record lacks; they are read back"
+    )
+    assert lacking_in_words(0, "it is gone", "turn 2").endswith(
+        "record: it is gone; the agent's session lacks turn 2, which this record has; "
+        "it is told of that"
+    )

@@ -306,6 +306,8 @@ NOT_SEEN_BY_HOOKS = {
     "git_unknown": "a hook takes what it cannot read in git for nothing known",
     "older_record": "a hook does not read the agent's own session",
     "not_compared": "a hook does not read the agent's own session",
+    "older_session": "a hook does not read the agent's own session",
+    "cannot_resume": "only an agent that upthread starts says what it can open",
     "session_empty": "a hook does not read the agent's own session",
 }
 

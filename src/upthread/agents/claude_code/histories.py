@@ -28,6 +28,7 @@ from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.lazy_dataclass import dataclass, field
+from upthread.core.turns.hooked_call import UNANSWERED
 from upthread.core.types import JsonValue
 
 AGENT: Final = "claude-code"
@@ -170,20 +171,24 @@ def called_with(transcript: Path, call_id: str) -> JsonObject:
 def newest_heard(path: Path) -> str:
     """Return the id of the newest entry that the model was given, empty where the end tells none.
 
-    What Claude Code writes when it ends, and what the model said last, may come after a turn's end.
-    Raises OSError.
+    With UNANSWERED after it while no text follows: Claude Code may write what the model said last
+    after the turn's end. Raises OSError.
     """
     with os.fdopen(through_links(str(path)), "rb") as transcript:
         size = transcript.seek(0, os.SEEK_END)
         transcript.seek(max(0, size - TAIL_BYTES))
         lines = transcript.read(TAIL_BYTES).split(b"\n")
+    unanswered = UNANSWERED
     for line in reversed(lines):
         # A look that costs little, before decoding. The first piece may be the rest of a line.
-        if b'"user"' not in line:
+        is_reply = bool(unanswered) and b'"assistant"' in line and b'"text"' in line
+        if not is_reply and b'"user"' not in line:
             continue
         value, why = read_object(line)
         if not why and value.get("type") == "user":
-            return text_of(value.get("uuid"))
+            return text_of(value.get("uuid")) + unanswered
+        if not why and is_reply and value.get("type") == "assistant":
+            unanswered = ""
     return ""
 
 

@@ -195,7 +195,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
                 await self._send(prompt, text)
                 with anyio.move_on_after(IS_AT_WORK_WITHIN_S):
                     await prompt.is_ended.wait()
-                is_silent = not (prompt.is_ended.is_set() or prompt.turn.messages)
+                is_silent = not (prompt.is_ended.is_set() or prompt.turn.is_answered)
                 if is_silent and not await self._is_at_work(session):
                     prompt.running.error = ApiError(ACCEPTED, "", NOT_AT_WORK)
                     prompt.is_ended.set()
@@ -282,12 +282,25 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
 
     async def _concluded(self, prompt: _Prompt) -> PromptResult:
         failure = await self._failure_of(prompt)
+        if failure is not None and failure.outcome is Outcome.UNKNOWN:
+            failure = await self._as_damage(prompt, failure)
         if failure is not None:
             self._settled_at = anyio.current_time() + SETTLE_S
             return self._failed(prompt.running, failure)
         detail = detail_of_finish(prompt.turn.finish)
         tokens_used = prompt.running.seen.tokens_used
         return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
+
+    async def _as_damage(self, prompt: _Prompt, failure: Failure) -> Failure:
+        """Return a failure as what it means where the server cannot read the session at all."""
+        if not prompt.turn.is_answered:
+            try:
+                await self._sessions.read(prompt.running.session)
+            except UpstreamError as error:
+                if error.outcome == Outcome.CORRUPTED:
+                    detail = f"{failure.detail}; {error.message}"
+                    return Failure(outcome=Outcome.CORRUPTED, detail=detail)
+        return failure
 
     async def _failure_of(self, prompt: _Prompt) -> Failure | None:
         running = prompt.running

@@ -266,10 +266,8 @@ def _session(
         if message_id != place:
             reading.flush(speaker, place)
             place = str(message_id)
-            message = _object(reading, place, message_data)
-            speaker = (
-                types.Speaker.USER if message.get("role") == "user" else types.Speaker.ASSISTANT
-            )
+            role = _object(reading, place, message_data, needs="role").get("role")
+            speaker = types.Speaker.USER if role == "user" else types.Speaker.ASSISTANT
         if part_id is not None:
             part = _object(reading, f"{place} {part_id}", part_data)
             _take(reading, part, speaker=speaker, place=place)
@@ -288,13 +286,14 @@ def _session(
     )
 
 
-def _object(reading: _Reading, place: str, data: object) -> JsonObject:
+def _object(reading: _Reading, place: str, data: object, *, needs: str = "") -> JsonObject:
     if data is None:
         why = f"the value is longer than {LINE_BYTES_MAX:,} bytes"
         reading.unreadable.append(Unreadable(place=place, why=why))
         return {}
     raw = data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")
     value, why = read_object(raw)
+    why = why or (f"it has no {needs}" if needs and needs not in value else "")
     if why:
         beginning = raw[:80].decode("utf-8", "backslashreplace")
         reading.unreadable.append(Unreadable(place=place, why=why, beginning=beginning))

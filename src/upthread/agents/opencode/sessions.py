@@ -91,9 +91,15 @@ class Sessions:
         return error
 
     async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        """Return a session's history."""
+        """Return a session's history. One whose messages it cannot read is `corrupted`."""
         await self.attach(session)
-        messages = await self._server.get(path_of(session, "message"), session=session)
+        try:
+            messages = await self._server.get(path_of(session, "message"), session=session)
+        except RefusedByServerError as refused:
+            # Not for the moment: it has just read the session itself from the same database.
+            if refused.outcome == Outcome.UNKNOWN:
+                refused.outcome = Outcome.CORRUPTED
+            raise
         return history(messages, session)
 
     async def listed(self, *, roots_only: bool = True) -> tuple[ListedSession, ...]:

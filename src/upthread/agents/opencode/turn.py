@@ -209,6 +209,11 @@ class Turn:
         return (parts.unknown(kind, dict(properties), session),)
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the agent has begun a message."""
+        return any(role != "user" for role in self.messages.values())
+
+    @property
     def in_background(self) -> frozenset[UpstreamSessionId]:
         """The sub-agents that work on though their calls have been answered."""
         return frozenset(self._family.in_background)
@@ -395,7 +400,8 @@ class Turn:
                 self.failure = failure
             else:
                 self.failure_before = failure
-        return ()
+        # Of a session that it cannot read it says so after it has said that it is idle (1.18.33).
+        return self._settle()
 
     def _session(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         title = text_at(properties, "info", "title")

@@ -99,12 +99,13 @@ class HandshakeInputs:
     session up, None while it has not. `condition_before` and `condition_now` are digests for
     `resume_if`, None where the role has no such condition or has not run yet. `opens_only_within`
     is whether the session is a sub-agent's, which its agent opens only inside of the main session
-    that it was started in. `relays` counts the links at the chain's end that were opened because
-    the one before was nearly full. `spending` is None where nothing limits it. `surroundings` are
-    those the session would go on in, None where none is open. `agent_limit` is None where none is
-    known to last. `turns_lacking` is how many turns the agent's session has that the record lacked,
-    None for none; `not_compared` is why nobody can tell. `is_session_empty`: the agent's own store
-    has the session, and no prompt in it.
+    that it was started in; `attaches_none` whether the agent said that it can open none again.
+    `relays` counts the links at the chain's end that were opened because the one before was nearly
+    full. `spending` is None where nothing limits it. `surroundings` are those the session would go
+    on in, None where none is open. `agent_limit` is None where none is known to last.
+    `turns_lacking` is how many turns the agent's session has that the record lacked, None for none;
+    `not_compared` is why nobody can tell. `turns_gone` names the turns that the record has and the
+    session lacks. `is_session_empty`: the agent's own store has the session, and no prompt in it.
     """
 
     conversation_id: ConversationId
@@ -125,6 +126,7 @@ class HandshakeInputs:
     session_lost: Outcome | None = None
     takes_no_session: bool = False
     opens_only_within: bool = False
+    attaches_none: bool = False
     condition_before: str | None = None
     condition_now: str | None = None
     relays: int = 0
@@ -134,6 +136,7 @@ class HandshakeInputs:
     agent_limit: AgentLimit | None = None
     turns_lacking: int | None = None
     not_compared: str = ""
+    turns_gone: str = ""
     limits: Limits = USUAL_LIMITS
     spending: Spending | None = None
 
@@ -161,15 +164,16 @@ def limit_in(stored: JsonValue) -> AgentLimit | None:
     return _agent_limit_from(found) if isinstance(found, Mapping) else None
 
 
-def lacking_in(stored: JsonValue) -> tuple[int, str]:
-    """Return how many turns the record lacked, of a decision's stored inputs, and a fault.
+def lacking_in(stored: JsonValue) -> tuple[int, str, str]:
+    """Return how many turns the record lacked, of a decision's stored inputs, and two texts.
 
-    The fault says why the number is not known. 0 and empty where nothing lacked, or nobody looked.
+    The first says why the number is not known, the second which turns the session lacked. 0 and
+    empty where nothing lacked, or nobody looked.
     """
-    if not isinstance(stored, Mapping):
-        return 0, ""
-    turns, fault = stored.get("turns_lacking"), stored.get("not_compared")
-    return turns if isinstance(turns, int) else 0, fault if isinstance(fault, str) else ""
+    known = stored if isinstance(stored, Mapping) else {}
+    turns, *texts = (known.get(name) for name in ("turns_lacking", "not_compared", "turns_gone"))
+    fault, gone = (text if isinstance(text, str) else "" for text in texts)
+    return turns if isinstance(turns, int) else 0, fault, gone
 
 
 def worth_keeping(inputs: HandshakeInputs) -> Mapping[str, JsonValue]:
@@ -217,8 +221,9 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
 _PLAIN: Final = (
     *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
     *("holder", "tree_holder", "was_interrupted", "was_unheard", "is_fresh_asked", "depth_max"),
-    *("takes_no_session", "opens_only_within", "condition_before", "condition_now", "relays"),
-    *("turns_lacking", "not_compared", "is_session_empty", "other_profile"),
+    *("takes_no_session", "opens_only_within", "attaches_none", "relays"),
+    *("condition_before", "condition_now"),
+    *("turns_lacking", "not_compared", "turns_gone", "is_session_empty", "other_profile"),
 )
 """The inputs that JSON has as they are."""
 

@@ -35,6 +35,9 @@ SESSION_EMPTY: Final = "session_empty"
 PROFILE: Final = "PROFILE"
 """Stands in a hint for the variable with the place of the profile that has the session."""
 
+OLDER_SESSION: Final = "older_session"
+"""The reason under which a session is told again what it no longer holds."""
+
 NOT_COMPARED: Final = "not_compared"
 """The reason that says that a session could not be compared with the record."""
 
@@ -180,6 +183,12 @@ RULES: Final[tuple[Rule, ...]] = (
         says="it is a sub-agent's session, which the agent opens only inside its main session",
     ),
     Rule(
+        reason="cannot_resume",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.attaches_none,
+        says="the agent can neither resume nor load a session",
+    ),
+    Rule(
         # The first that looks around: of a session that
         # nothing can open, it does not matter what changed.
         reason="directory_missing",
@@ -279,6 +288,13 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=RESUME,
         applies=lambda i: bool(i.not_compared),
         says="whether the agent's session has turns that this record lacks cannot be told",
+        is_always_told=True,
+    ),
+    Rule(
+        reason=OLDER_SESSION,
+        decision=RESUME,
+        applies=lambda i: bool(i.turns_gone),
+        says="the agent's session lacks turns that this record has; it is told of them",
         is_always_told=True,
     ),
     Rule(

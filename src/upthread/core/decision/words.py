@@ -171,18 +171,21 @@ def price_in_words(price: Price) -> str:
     return f"{price.resume.in_words} tokens to resume{cache}; {brief}, {own}"
 
 
-def lacking_in_words(turns: int, fault: str) -> str:
-    """Return what a record lacks of the agent's session, or why nobody can tell; empty for nothing.
+def lacking_in_words(turns: int, fault: str, gone: str) -> str:
+    """Return what a record and the agent's session lack of each other; empty for nothing.
 
-    The rules say the same of any number.
+    Or why nobody can tell. The rules say the same of any number.
     """
+    said: list[str] = []
     if turns:
         number = "1 turn" if turns == 1 else f"{turns} turns"
         those = "it is" if turns == 1 else "they are"
-        return f"the agent's session has {number} that this record lacks; {those} read back"
-    if fault:
-        return f"the agent's session could not be compared with this record: {fault}"
-    return ""
+        said.append(f"the agent's session has {number} that this record lacks; {those} read back")
+    elif fault:
+        said.append(f"the agent's session could not be compared with this record: {fault}")
+    if gone:
+        said.append(f"the agent's session lacks {gone}, which this record has; it is told of that")
+    return "; ".join(said)
 
 
 def cost_in_words(price: Price) -> str:

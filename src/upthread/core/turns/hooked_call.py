@@ -106,6 +106,10 @@ Empty where nothing has it. Blocking. Raises StoreError as above.
 """
 
 
+UNANSWERED: Final = " unanswered"
+"""The end of a session's stamp while its store has no reply to the newest prompt."""
+
+
 class StoredTurn(Struct, frozen=True, kw_only=True):
     """One prompt of a stored session, and what came after it, up to the next prompt."""
 

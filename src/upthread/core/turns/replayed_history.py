@@ -15,15 +15,16 @@ left out. The recorded text is always the beginning of the replayed one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
 from upthread.core import events, types
 from upthread.core.codec import encode_json
 from upthread.core.events import CALL_ENDED
+from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.turns.effects import answered_permissions
 from upthread.core.turns.hooked_call import StoredTurn, stored_turns
 from upthread.core.turns.recognition import FoldedPrompt, children_of, folded_prompt
@@ -41,19 +42,32 @@ TOO_MANY: Final = "it has too many prompts to be compared"
 class Lacked(Struct, frozen=True, kw_only=True):
     """What a record lacks of a session, oldest first.
 
-    `fault` says why that cannot be told, empty where it can. `is_empty` is whether the session is
-    known to hold no prompt at all: its store has none. `other_profile` is the variable with the
-    place that the session is in, empty where that is here. `stamp` is what the session's store was
-    known by when it was looked at, empty where nobody looked; `written_at_ns` is when it was last
-    written to.
+    `fault` says why that cannot be told, empty where it can. `gone` names the turns on record that
+    the session does not hold, because its store was put back from an older copy. `is_empty` is
+    whether the session is known to hold no prompt at all: its store has none. `other_profile` is
+    the variable with the place that the session is in, empty where that is here. `stamp` is what
+    the session's store was known by when it was looked at, empty where nobody looked;
+    `written_at_ns` is when it was last written to.
     """
 
     turns: tuple[StoredTurn, ...] = ()
     fault: str = ""
+    gone: str = ""
     is_empty: bool = False
     other_profile: str = ""
     stamp: str = ""
     written_at_ns: int = 0
+
+    @property
+    def as_inputs(self) -> Mapping[str, Any]:
+        """Return the inputs of a decision that tell it."""
+        return {
+            "turns_lacking": len(self.turns) or None,
+            "not_compared": self.fault,
+            "turns_gone": self.gone,
+            "is_session_empty": self.is_empty,
+            "other_profile": self.other_profile or None,
+        }
 
 
 NOTHING_LACKED: Final = Lacked()
@@ -92,6 +106,50 @@ def lacked(
         if isinstance(part, types.ToolCallPart)
     }
     return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
+
+
+def gone_turns(
+    history: Sequence[events.AgentEvent],
+    recorded: Sequence[types.Message],
+    session: types.UpstreamSessionId,
+) -> Iterator[types.TurnId]:
+    """Yield the turns on record that a session answered and no longer holds, newest first.
+
+    Up to the first turn that the session holds: what is before a compaction is never compared.
+    """
+    held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in answered_turns(history)]
+    reply: list[types.Message] = []
+    for message in reversed(recorded):
+        if message.speaker is not types.Speaker.USER:
+            reply += [message] if message.upstream_session_id == session else []
+        elif reply:
+            parts = [part for each in reversed(reply) for part in each.parts]
+            if _is_held(held, _texts(message), parts):
+                return
+            yield message.turn_id
+            reply.clear()
+
+
+def _is_held(
+    held: Sequence[tuple[FoldedPrompt, str]],
+    texts: tuple[FoldedPrompt, ...] | None,
+    reply: Sequence[types.Part],
+) -> bool:
+    text = "".join(part.text for part in reply if isinstance(part, types.TextPart))
+    is_whole = not has_placeholder(text) and all(
+        not isinstance(part, types.ErasedPart) for part in reply
+    )
+    wanted = "".join(text.split()) if is_whole else ""
+    # From each prompt to the end, because an agent may go on by itself, with a prompt of its own.
+    return any(
+        _is_same(prompt, texts) and "".join(said for _, said in held[at:]).startswith(wanted)
+        for at, (prompt, _) in enumerate(held)
+    )
+
+
+def _said(told: Iterable[events.AgentEvent]) -> str:
+    pieces = (event.text for event in told if isinstance(event, events.TextReceived))
+    return "".join("".join(pieces).split())
 
 
 def has_prompt(history: Iterable[events.AgentEvent]) -> bool:

@@ -76,7 +76,7 @@ async def _load(connection: AgentConnection, *, current: UpstreamSessionId) -> A
         raise UpstreamError(
             f"{agent} can neither resume nor load the session {current}",
             outcome=Outcome.UNKNOWN,
-            hint="begin the prompt with `fresh:` to start a new session from a briefing",
+            hint="send the next prompt: it goes on in a new session, which is told what was said",
             upstream_session_id=current,
         )
     history = await connection.load_session(current)
@@ -95,9 +95,14 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     decision = RESUME if _is_banked(live) else live.log.intended.decision
     if decision not in NEW_SESSION_DECISIONS:
         await _note_version(live, connection)
-        if await _is_empty(live, connection):
+        able = connection.capabilities
+        attaches_none = not (able.can_resume or able.can_load)
+        is_empty = not attaches_none and await _is_empty(live, connection)
+        if attaches_none or is_empty:
             assert live.inputs is not None
-            live.inputs = replace(live.inputs, is_session_empty=True)
+            live.inputs = replace(
+                live.inputs, attaches_none=attaches_none, is_session_empty=is_empty
+            )
             await live.log.commit(decided_again(live))
             decision = live.log.intended.decision
     attached = await attach(connection, decision=decision, current=live.current_session)

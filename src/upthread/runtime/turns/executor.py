@@ -252,6 +252,10 @@ class Driver:
         # One commit: between two, a crash would leave a turn that resumes a session that is closed.
         await live.log.commit(failed, decided_again(live), writes=(*writes, *ends))
         live.messages.advance_past(writes)
+        if outcome is Outcome.CORRUPTED and detail and not is_refused:
+            about = {"session": link.upstream_session_id, "detail": detail}
+            text = f"{link.agent} cannot read session {link.upstream_session_id}: {detail}"
+            live.request.listener.notice(Notice(kind="session_unreadable", text=text, about=about))
 
     async def _move(self, live: LiveTurn) -> None:
         """Decide again for the agent that a person named; the old link ends when a new one opens.

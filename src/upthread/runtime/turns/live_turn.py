@@ -21,7 +21,7 @@ from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.model import HandshakeInputs, freshness_in
 from upthread.core.decision.rollover import is_same_refusal
-from upthread.core.decision.rules import DECIDED_FOR, SESSION_EMPTY
+from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.placeholder import has_placeholder
@@ -206,7 +206,8 @@ class LiveTurn:
             self.request.injection,
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
             has_last_turn_ended=self.has_last_turn_ended,
-            was_compacted=last is not None and last.was_compacted,
+            was_compacted=(last is not None and last.was_compacted)
+            or OLDER_SESSION in self.log.intended.reasons,
             was_silent=last is not None and last.detail == NOTHING_SAID,
         )
 

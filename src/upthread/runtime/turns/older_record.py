@@ -23,20 +23,23 @@ from upthread.core.events import (
     TurnEvent,
     TurnIntended,
 )
-from upthread.core.turns.hooked_call import StoredSession, StoredTurn
+from upthread.core.turns.hooked_call import UNANSWERED, StoredSession, StoredTurn
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
+    TOO_MANY,
     Lacked,
     answered_turns,
+    gone_turns,
     has_prompt,
     is_finished,
     joined,
     lacked,
     redacted_history,
 )
-from upthread.core.turns.turn import TurnView
+from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import (
     Link,
+    Message,
     Outcome,
     Speaker,
     TextPart,
@@ -115,9 +118,26 @@ def look(
         return Lacked(fault=error.message)
     if found is None or not (is_proven or has_prompt(found.events)):
         return Lacked(is_empty=not is_proven, stamp=stamp)
-    history = as_recorded(found, redactor)
-    compared = lacked(history, store.messages(link.conversation_id), session)
-    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+    history, recorded = as_recorded(found, redactor), store.messages(link.conversation_id)
+    compared = lacked(history, recorded, session)
+    gone = "" if compared.fault == TOO_MANY else _gone(store, link, history, recorded)
+    return structs.replace(compared, gone=gone, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _gone(
+    store: Store, link: Link, history: Sequence[AgentEvent], recorded: Sequence[Message]
+) -> str:
+    """Name the newest turns that ended well and that the session lacks, empty for none."""
+    found: set[TurnId] = set()
+    for turn_id in gone_turns(history, recorded, link.upstream_session_id):
+        ended = fold(store.turn_events(turn_id)).ended
+        if ended is not None and ended.was_compacted:
+            break  # the agent itself left out what was said
+        found |= {turn_id} if ended is not None and ended.outcome is Outcome.OK else set()
+    turns = store.turns(link.conversation_id) if found else ()
+    numbers = [number for number, each in enumerate(turns, 1) if each.turn_id in found]
+    one = f"turn {numbers[0]}" if numbers else ""
+    return f"turns {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else one
 
 
 def has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
@@ -159,7 +179,8 @@ def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
         return ""
     # What another session ended with says nothing of this one.
     is_same = last.attached.upstream_session_id == session
-    return last.ended.session_stamp if is_same else ""
+    # What the session said last may be written after the turn has ended.
+    return last.ended.session_stamp.removesuffix(UNANSWERED) if is_same else ""
 
 
 def read_back(

@@ -16,7 +16,7 @@ import anyio
 from upthread.core.commands import OpenTurn
 from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
 from upthread.core.decision.price import Spending, Tokens
-from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD
+from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION
 from upthread.core.decision.words import RECOGNISED, lacking_in_words
 from upthread.core.events import (
     RecoveryStarted,
@@ -205,9 +205,10 @@ class Turns:
         return found, None if found.turns else self._decided_and_meant(store, live, found)
 
     def _tell_of_lacking(self, live: LiveTurn, found: Lacked) -> None:
-        text = lacking_in_words(len(found.turns), found.fault)
+        text = lacking_in_words(len(found.turns), found.fault, found.gone)
         if text:
-            kind = OLDER_RECORD if found.turns else NOT_COMPARED
+            kind = NOT_COMPARED if found.fault else OLDER_SESSION
+            kind = OLDER_RECORD if found.turns else kind
             about = {"session": str(live.current_session), "turns": str(len(found.turns))}
             live.request.listener.notice(Notice(kind=kind, text=text, about=about))
 
@@ -244,10 +245,7 @@ class Turns:
             live.claim.inputs(request.claim),
             is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
             condition_now=request.condition,
-            turns_lacking=len(found.turns) or None,
-            not_compared=found.fault,
-            is_session_empty=found.is_empty,
-            other_profile=found.other_profile or None,
+            **found.as_inputs,
         )
         live.inputs = self._gathered(store, live, inputs, is_counted=False)
         decision = decide(live.inputs)

@@ -242,7 +242,7 @@ def _decision(decision: Decision) -> Shape:
 
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
-    turns_lacking, not_compared = lacking_in(decision.inputs)
+    turns_lacking, not_compared, _ = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)
     return {

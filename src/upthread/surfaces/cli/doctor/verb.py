@@ -228,7 +228,7 @@ def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
         return "read as far as it goes and left alone; a newer upthread may know it"
     if found or stored.is_of_lines:
         return command("upthread", "repair", stored.agent, stored.session_id)
-    return "left as it is; the agent has its own reading of it"
+    return "left as it is; if the agent cannot read it, the next prompt begins a new session"
 
 
 def _counts(found: Sequence[Fault]) -> dict[str, int]:

@@ -30,7 +30,7 @@ def show(output: Output, view: RoleView, shown: Shown) -> None:
     """Show one conversation."""
     if output.is_json:
         told = {"workstream": view.conversation.key.workstream}
-        turns, fault = shown.lacking
+        turns, fault, _ = shown.lacking
         lacked = {"turns_lacking": turns, "not_compared": fault}
         more = {**lacked, "reading": shapes.reading(shown.reading)}
         role = shapes.role(view, shown.command_of)

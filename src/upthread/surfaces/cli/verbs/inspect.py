@@ -41,7 +41,7 @@ def show(call: Call, what: str) -> int:
         role = project.settings.roles.get(view.conversation.key.role)
         limits = limits_in_words(role.limits) if role else ()
         lacked, reading = await project.why.lacked(view), await project.reading(view.link)
-        lacking = (len(lacked.turns), lacked.fault)
+        lacking = (len(lacked.turns), lacked.fault, lacked.gone)
         return Shown(view, interfaces, project.command_of, limits, lacking, reading)
 
     shown = call.with_project(use)

@@ -28,7 +28,7 @@ class Shown(NamedTuple):
     interfaces: Sequence[OwnInterface]
     command_of: shapes.CommandOf
     limits: Sequence[str] = ()
-    lacking: tuple[int, str] = (0, "")
+    lacking: tuple[int, str, str] = (0, "", "")
     reading: Reading | None = None
 
 
