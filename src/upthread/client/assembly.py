@@ -22,8 +22,6 @@ from upthread.client.why import Whys
 from upthread.client.worktrees import WorktreesOfProject
 from upthread.core.decision.freshness import change_lines
 from upthread.core.names import Address
-from upthread.core.roles.role import Role
-from upthread.core.types import Link
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt
 from upthread.runtime.record.erasure import Forgetting
@@ -75,7 +73,11 @@ class Assembly(ABC):
     @cached_property
     def hooks(self) -> Hooks:
         """What the project does for hooks."""
-        return Hooks(self._parts, condition_of=self._condition, other_host=self._other_host)
+        return Hooks(
+            self._parts,
+            condition_of=self._preparing.condition,
+            other_host=self._preparing.other_host,
+        )
 
     @cached_property
     def once(self) -> DoOnce:
@@ -212,12 +214,6 @@ class Assembly(ABC):
     def _host(self) -> str:
         """What this host is called where others share the store, else nothing."""
         return host_name() if is_postgres(self.settings.database) else ""
-
-    def _condition(self, workstream: str, role: Role) -> str | None:
-        return self._preparing.condition(workstream, role)
-
-    def _other_host(self, link: Link | None) -> str | None:
-        return self._preparing.other_host(link)
 
     def _is_independent(self, role: str) -> bool:
         known = self.settings.roles.get(role)

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from upthread.agents.stored import read_asked, read_stored
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream
-from upthread.core.types import ConversationKey, Link
+from upthread.core.types import Link
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings.files import BusyError, UnreadableError
@@ -81,7 +81,10 @@ class Hooks:
     def occupying(self) -> Occupying:
         """Keeps hooks off what a turn of ours works on."""
         return Occupying(
-            home=self._home, root=self._root, system=self._system, take_in=self._drain_one
+            home=self._home,
+            root=self._root,
+            system=self._system,
+            take_in=self._draining.drain_one,
         )
 
     @cached_property
@@ -257,9 +260,6 @@ class Hooks:
             if draining.moved:
                 with self._system.shield():
                     await self.publish(draining.moved)
-
-    async def _drain_one(self, place: Place, key: ConversationKey) -> bool:
-        return await self._draining.drain_one(place, key)
 
     async def drain(self, *, lease_wait_s: float | None = None) -> int:
         """Take in what hooks saw, then publish; returns how many calls were taken in.

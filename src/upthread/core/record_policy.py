@@ -324,34 +324,27 @@ _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 # --- what belongs to no message ----------------------------------------------------------------
 
 
+_IN_INDEX: Final[Mapping[type[Any], dict[str, Any]]] = MappingProxyType(
+    {
+        commands.RecordQuarantine: {"raw": None},
+        # A path is a tool's argument.
+        commands.RecordExamined: {"files": ()},
+        commands.RecordBriefingEdit: {"edit": NO_EDIT},
+    }
+)
+"""What `index` has in place of what it does not keep."""
+
+
 def _keep_record(
-    write: commands.Write, _mode: types.RecordMode, redactor: Redactor
+    write: commands.Write, mode: types.RecordMode, redactor: Redactor
 ) -> commands.Write:
-    """Keep a write alike in `redacted` and `index`: it says nothing of a conversation.
+    """Keep a write alike in `redacted` and `index`, but for `_IN_INDEX`.
 
-    So is a receipt of `once`, which is the application's own. An act's detail may be a session's
-    id, and who did it what a client of MCP calls itself.
+    It says nothing of a conversation. So is a receipt of `once`, which is the application's own. An
+    act's detail may be a session's id, and who did it what a client of MCP calls itself.
     """
-    return _redacted_record(write, redactor)
-
-
-def _keep_quarantine(
-    write: commands.RecordQuarantine, mode: types.RecordMode, redactor: Redactor
-) -> commands.RecordQuarantine:
-    return _redacted_record(_with(write, raw=None) if mode == "index" else write, redactor)
-
-
-def _keep_examined(
-    write: commands.RecordExamined, mode: types.RecordMode, redactor: Redactor
-) -> commands.RecordExamined:
-    """A path is a tool's argument: `index` does not keep which files were read."""
-    return _redacted_record(_with(write, files=()) if mode == "index" else write, redactor)
-
-
-def _keep_edit(
-    write: commands.RecordBriefingEdit, mode: types.RecordMode, redactor: Redactor
-) -> commands.RecordBriefingEdit:
-    return _redacted_record(_with(write, edit=NO_EDIT) if mode == "index" else write, redactor)
+    changed = _IN_INDEX.get(type(write), {}) if mode == "index" else {}
+    return _redacted_record(_with(write, **changed), redactor)
 
 
 def _keep_conversation(
@@ -371,10 +364,10 @@ _KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], c
             commands.RecordParts: _keep_parts,
             commands.RecordTurnEvent: _keep_event,
             commands.RecordRunEvent: _keep_event,
-            commands.RecordQuarantine: _keep_quarantine,
+            commands.RecordQuarantine: _keep_record,
             commands.RecordDecision: _keep_record,
-            commands.RecordExamined: _keep_examined,
-            commands.RecordBriefingEdit: _keep_edit,
+            commands.RecordExamined: _keep_record,
+            commands.RecordBriefingEdit: _keep_record,
             commands.RecordOnce: _keep_record,
             commands.OpenConversation: _keep_conversation,
             commands.OpenLink: _keep_record,

@@ -144,7 +144,7 @@ def price_without_session(store: Store, priced: Priced, *, turns: int) -> Price:
     fixed = _learned(store, priced)
     if fixed is None:
         return NOTHING_PRICED
-    words = _words_of_briefing(store, priced) if turns else _words_of_role(priced.role)
+    words = _words_of_briefing(store, priced) if turns else estimated(len(role_block(priced.role)))
     return Price(briefing=with_fixed(words, fixed), fixed=fixed)
 
 
@@ -250,10 +250,6 @@ def _words_of_briefing(store: Store, priced: Priced) -> Tokens:
     )
     briefing = build_briefing(briefing_inputs(store, request))
     return estimated(len(briefing) + len(role_block(priced.role)))
-
-
-def _words_of_role(role: Role) -> Tokens:
-    return estimated(len(role_block(role)))
 
 
 class Spent(TypedDict):

@@ -146,7 +146,8 @@ class Move:
         while batch := list(islice(missing, PAGE_ROWS)):
             due = [self._due_from_now(write) for write in batch]
             # One sync a page: it covers all that was committed before it (S5).
-            self._made.commit([*due[:-1], _synced(due[-1])])
+            due[-1] = structs.replace(due[-1], durability=Durability.SYNCED)
+            self._made.commit(due)
             self._on_rows(len(batch))
 
     def _due_from_now(self, write: Write) -> Write:
@@ -268,10 +269,6 @@ def _identities(store: WholeStore, project_id: ProjectId) -> tuple[ProjectIdenti
 def _is_same(one: Write, other: Write) -> bool:
     """As text: NaN is not equal to itself, and 1, 1.0 and True are."""
     return repr(one) == repr(other)
-
-
-def _synced(write: Write) -> Write:
-    return structs.replace(write, durability=Durability.SYNCED)
 
 
 def _other_content(owned: Owned) -> ConflictError:

@@ -11,7 +11,6 @@ from typing import Final
 from upthread.agents.registry import seen_way, version_here
 from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
-from upthread.client import Project
 from upthread.client.consent import load_trusting
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.lazy_dataclass import dataclass
@@ -91,7 +90,7 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
     else:
         _make(agent, home, installed, kept, needed)
         # Else the first call would find nothing published, and be left alone.
-        call.with_project(_publish, needs=Needs(tables=HOOKS))
+        call.with_project(lambda project: project.hooks.publish(), needs=Needs(tables=HOOKS))
         if TARGETS[agent].then:
             call.output.note(TARGETS[agent].then, "yellow")
     return _tell(call, agent, needed, is_done=True)
@@ -168,10 +167,6 @@ def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
 def drain_command() -> tuple[str, ...]:
     """Return how hooks start a drain."""
     return programs.own_module("upthread", "drain")
-
-
-async def _publish(project: Project) -> None:
-    await project.hooks.publish()
 
 
 def _show(call: Call, agent: str, changes: tuple[Change, ...], asked: Asked) -> None:
