@@ -81,5 +81,7 @@ async def test_an_error_names_the_session_it_is_about_and_another_session_is_use
         assert str(refused).startswith("the agent refused attach for session ses_1: no")
         assert (refused.outcome, refused.hint) == (Outcome.BUSY, "wait")
         late = asked.timed_out("attach", session="ses_1")
-        assert str(late).startswith("the agent did not answer attach within 1.5 s")
+        assert str(late).startswith(
+            "the agent did not answer attach for session ses_1 within 1.5 s"
+        )
         assert other.ids == refused.ids == late.ids == {"upstream_session_id": "ses_1"}

@@ -15,6 +15,7 @@ from tests.support.world import World, eventually
 import upthread
 from upthread.errors import ConfigError, StoreError
 from upthread.runtime.turns.progress import Listener, Notice
+from upthread.surfaces.cli.terminal.phrases import failure_in_words
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
@@ -22,9 +23,9 @@ SCRIPTED = Path(__file__).parents[1] / "agents" / "scripted_agent.py"
 ADDRESS = "spec-42/planner"
 
 
-def configure(world: World, word: str) -> None:
+def configure(world: World, word: str, *, within_s: int = 1) -> None:
     command = f'["{sys.executable}", "-I", "{SCRIPTED}", "{word}"]'
-    world.configure(f"start_timeout_s = 1\n[agents.scripted]\ncommand = {command}\n")
+    world.configure(f"start_timeout_s = {within_s}\n[agents.scripted]\ncommand = {command}\n")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,32 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
         assert world.agents() == ()
         after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         assert after.outcome == "ok"
+
+
+@pytest.mark.parametrize("method", ["initialize", "session/new", "session/resume"])
+async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, method, monkeypatch):
+    monkeypatch.setattr("upthread.runtime.turns.progress.WAIT_TOLD_AT_S", (0.1,))
+    notices: list[Notice] = []
+    options = upthread.TellOptions(agent="scripted", listener=Listener(notice=notices.append))
+    of_session = method == "session/resume"
+    if of_session:
+        configure(world, "well", within_s=60)
+        async with world.open() as project:
+            assert (await project.tell(ADDRESS, "hello", options)).outcome == "ok"
+    configure(world, f"hangs_in_{method}", within_s=4)
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "hello", options)
+    wanted = {"initialize": "start", "session/new": "make a session"}.get(
+        method, "open session ses_scripted"
+    )
+    texts = [each.text for each in notices if each.kind == "waiting_for_agent"]
+    assert texts[-1].startswith(f"waiting for scripted to {wanted}, for 0.1 s of at most")
+    said, cure = failure_in_words(result)
+    about = " for session ses_scripted" if of_session else ""
+    assert f"scripted did not answer {method}{about} within" in said
+    assert "scripted agent says hello on stderr" in said
+    assert ("--fresh" in cure) is of_session
+    assert "raise start_timeout_s" in cure
 
 
 async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: World) -> None:

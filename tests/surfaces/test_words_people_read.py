@@ -26,7 +26,7 @@ from upthread.surfaces.cli.terminal.phrases import failure_in_words, stopped_in_
 from upthread.surfaces.cli.verbs.run import step_in_words
 from upthread.surfaces.mcp_server.delegations import _trouble
 
-SETTINGS = ("prompt_timeout_s", "resume_tokens_max", "depth_max", "relays_max")
+SETTINGS = ("prompt_timeout_s", "start_timeout_s", "resume_tokens_max", "depth_max", "relays_max")
 """Names with an underscore that a person writes into upthread.toml, and so has to read."""
 
 CODE = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+")

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 import anyio
 
 from upthread.agents._process import ChildProcess
+from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 
@@ -73,8 +74,9 @@ class RunningAgent:
 
     def timed_out(self, asked: str, *, session: str = "") -> UpstreamError:
         """Return the error for an agent that has not answered in time."""
+        about = f" for session {session}" if session else ""
         error = UpstreamError(
-            f"{self.agent} did not answer {asked} within {self.timeout_s:g} s",
+            f"{self.agent} {NOT_ANSWERED} {asked}{about} within {self.timeout_s:g} s",
             outcome=Outcome.TIMED_OUT,
             hint=self.last_words(),
         )

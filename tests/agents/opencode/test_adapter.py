@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
     ("word", "outcome", "says", "hint"),
     [
         ("exits", Outcome.PROCESS_DIED, "exited with code 7 before it listened", "cannot bind"),
-        ("mute", Outcome.TIMED_OUT, "did not say where it listens", ""),
-        ("listens_to_all", Outcome.TIMED_OUT, "did not say where it listens", ""),
+        ("mute", Outcome.TIMED_OUT, "did not answer where it listens", ""),
+        ("listens_to_all", Outcome.TIMED_OUT, "did not answer where it listens", ""),
         ("another_version", Outcome.UNKNOWN, "says its version is '2.0.0'", ""),
         # As the public source of 2 has it; not tried on the real OpenCode 2.
         ("version_2", Outcome.UNKNOWN, "does not speak the API of version 1", ""),

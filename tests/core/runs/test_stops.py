@@ -25,6 +25,7 @@ from upthread.core.runs.stops import (
     LIMITS,
     NO_TURN,
     NO_WORDS,
+    NOT_ANSWERED,
     NOTHING_SAID,
     REFUSAL,
     UNDER_WAY,
@@ -77,6 +78,16 @@ def test_the_cure_names_an_agents_last_words_only_where_there_are_some():
     assert theirs.cure == "delegate it again in the agent, or tell it from here"
     limited = stop_in_words(Outcome.RATE_LIMITED, source=Source(last_words="/home/ada/x.log"))
     assert limited.cure == "wait, or go on with another --agent"
+
+
+def test_the_cure_of_a_wait_at_the_start_names_its_own_setting():
+    waited = f"codex {NOT_ANSWERED} thread/resume{{}} within 90 s"
+    cures = [
+        stop_in_words(Outcome.TIMED_OUT, waited.format(about)).cure
+        for about in ("", " for session ses_1")
+    ]
+    assert ["--fresh" in cure for cure in cures] == [False, True]
+    assert all("raise start_timeout_s" in cure for cure in cures)
 
 
 def test_a_limit_is_what_a_turn_waits_for_by_itself():

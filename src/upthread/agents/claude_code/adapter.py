@@ -21,6 +21,7 @@ from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
 from upthread.core.lazy_regex import regex
+from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
@@ -81,7 +82,7 @@ class ClaudeCodeAdapter(Adapter):
             tail = child.tail_of_stderr()
             raise UpstreamError(
                 f"{self._agent} was asked for its version and {said}"
-                + (f" within {request.start_timeout_s:g} s" if is_late else ""),
+                + (f" within {request.start_timeout_s:g} s: it {NOT_ANSWERED}" if is_late else ""),
                 outcome=Outcome.TIMED_OUT if is_late else Outcome.PROCESS_DIED,
                 hint=f"run `{' '.join(start.command)}` once by hand"
                 + (f"; its stderr ends with: {tail}" if tail else ""),

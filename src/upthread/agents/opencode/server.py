@@ -29,6 +29,7 @@ from upthread.agents._process_end import RunningAgent, exit_code_of, how_it_ende
 from upthread.agents.base import OpenRequest
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import ANSWER, FRAME, Allowance
+from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -323,7 +324,7 @@ async def started_server(
 async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> int:
     """Return the port the server says it listens on."""
     said: list[bytes] = []
-    outcome, how = Outcome.TIMED_OUT, f"did not say where it listens within {timeout_s:g} s"
+    outcome, how = Outcome.TIMED_OUT, f"{NOT_ANSWERED} where it listens within {timeout_s:g} s"
     was_killed = False
     with anyio.move_on_after(timeout_s):
         while (line := await child.read_line()) is not None:

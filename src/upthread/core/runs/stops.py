@@ -34,6 +34,10 @@ LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 """Outcomes that pass with time: the session is well, and the agent answers again after them."""
 
 
+NOT_ANSWERED: Final = "did not answer"
+"""What is said of an agent that was waited for in vain while it started or opened a session."""
+
+
 class Stop(Struct, frozen=True, kw_only=True):
     """Why something does not go on by itself, and what a person can do.
 
@@ -122,6 +126,11 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
 
 _NO_ANSWER: Final = "ask in other words, or another --agent"
 
+_CURE_OF_START: Final = "run it by hand to see why; if it needs longer, raise start_timeout_s"
+_CURE_OF_SESSION: Final = (
+    "tell it with --fresh to begin a new session; if it needs longer, raise start_timeout_s"
+)
+
 _AGAIN_THERE: Final = "delegate it again in the agent, or tell it from here"
 """What helps where the agent is the person's own: nothing that upthread keeps has its words."""
 
@@ -132,6 +141,9 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     if missing is not None:
         return missing
     said, cure = _STOPS.get(reason, (reason.replace("_", " "), ""))
+    if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail:
+        is_of_session = " for session " in detail
+        cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
     if reason in _SOURCES_MATTER:
         cure = _cure_from(source, cure)
     return Stop(said=said, detail=detail, cure=cure)

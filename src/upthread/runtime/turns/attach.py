@@ -105,7 +105,10 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
             )
             await live.log.commit(decided_again(live))
             decision = live.log.intended.decision
-    attached = await attach(connection, decision=decision, current=live.current_session)
+    is_new = decision in NEW_SESSION_DECISIONS
+    wanted = "make a session" if is_new else f"open session {live.current_session}"
+    async with live.telling_of_wait(wanted):
+        attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
     if attached.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.

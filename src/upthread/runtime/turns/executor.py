@@ -120,7 +120,11 @@ class Driver:
     async def _drive_agent(self, live: LiveTurn) -> None:
         """Carry out commands on one process of the agent, until another one is needed."""
         needs_another = False
-        async with live.request.adapter.open(live.open_request()) as connection:
+        async with (
+            live.telling_of_wait("start") as has_started,
+            live.request.adapter.open(live.open_request()) as connection,
+        ):
+            has_started()
             while not (live.log.view.is_over or needs_another):
                 needs_another = await self._carry_out(live, connection)
 

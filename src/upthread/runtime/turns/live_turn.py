@@ -11,6 +11,7 @@ view as the store has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from msgspec import structs
@@ -46,6 +47,7 @@ from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.progress import telling_of_wait
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
 
@@ -215,6 +217,16 @@ class LiveTurn:
     def host(self) -> str:
         """What this host is called."""
         return self._system.this_process("").host
+
+    def telling_of_wait(self, wanted: str) -> AbstractAsyncContextManager[Callable[[], None]]:
+        """Tell the turn's listener for how long its agent is waited for, while a block runs."""
+        request = self.request
+        return telling_of_wait(
+            request.listener,
+            request.claim.agent,
+            wanted,
+            most_s=request.open.start_timeout_s,
+        )
 
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""

@@ -62,7 +62,9 @@ class Recoverer:
         """
         sent = _sent(live)
         current = live.require_link().upstream_session_id
-        attached = _as_recorded(live, await attach_with_history(connection, current=current))
+        async with live.telling_of_wait(f"open session {current}"):
+            attached = await attach_with_history(connection, current=current)
+        attached = _as_recorded(live, attached)
         message, found = await live.read(lambda store: _recognised(store, live, attached))
         known = PromptRecognised(recognition=found.recognition)
         # Before anything leaves: whoever takes over from here ends this process first, by its pid.
