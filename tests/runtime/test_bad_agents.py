@@ -22,9 +22,17 @@ SCRIPTED = Path(__file__).parents[1] / "agents" / "scripted_agent.py"
 ADDRESS = "spec-42/planner"
 
 
-def configure(world: World, word: str) -> None:
-    command = f'["{sys.executable}", "-I", "{SCRIPTED}", "{word}"]'
-    world.configure(f"start_timeout_s = 1\n[agents.scripted]\ncommand = {command}\n")
+def configure(world: World, *words: str, timeout_s: int = 1) -> upthread.TellOptions:
+    command = json.dumps([sys.executable, "-I", str(SCRIPTED), *words])
+    world.configure(f"start_timeout_s = {timeout_s}\n[agents.scripted]\ncommand = {command}\n")
+    return upthread.TellOptions(agent="scripted")
+
+
+def configure_refusing(world: World) -> tuple[upthread.TellOptions, Path]:
+    """An agent that refuses each method in the file, with the words that are there."""
+    refusing = world.directory / "refusing.json"
+    refusing.write_text("{}")
+    return configure(world, "no_list", str(refusing), timeout_s=30), refusing
 
 
 @pytest.mark.parametrize(
@@ -41,9 +49,8 @@ def configure(world: World, word: str) -> None:
 async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothing(
     world: World, word: str, outcome: str, says: str
 ) -> None:
-    configure(world, word)
+    options = configure(world, word)
     async with world.open() as project:
-        options = upthread.TellOptions(agent="scripted")
         result = await project.tell(ADDRESS, "hello", options)
         assert result.outcome == outcome
         assert says in result.detail
@@ -80,8 +87,45 @@ async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_re
         assert is_tried == [False, True, False], "not one new session for each prompt"
         now = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         chain = (await project.role(ADDRESS)).chain
+        (third, *_) = (await project.audit("spec-42")).conversations[0].turns[2:]
+    assert third.view.attached.upstream_session_id == first.upstream_session_id, "where it ended"
     assert (now.decision, now.upstream_session_id) == ("resume", first.upstream_session_id)
     assert [each.ended_because for each in chain] == ["corrupted", "unknown", None]
+
+
+async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
+        results = [await project.tell(ADDRESS, "go on", options) for _ in range(4)]
+        assert [each.parked is not None for each in results] == [False, True, False, True]
+        assert "row 7" in results[-1].detail
+        assert "a new session was refused, too: scripted refused session/new: no model" in (
+            results[-1].detail
+        )
+        refusing.write_text('{"session/resume": "row 8"}')
+        still = await project.go_on(ADDRESS, options)
+        assert still.parked is not None, "it waits for the person as before"
+        refusing.write_text("{}")
+        now = await project.go_on(ADDRESS, options)
+        assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
+        assert now.upstream_session_id == first.upstream_session_id
+
+
+@pytest.mark.parametrize(("dies_of", "says"), [("", "exited with code 3"), (40, "one history")])
+async def test_a_session_that_ends_its_agent_twice_is_replaced(world: World, dies_of, says) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text(json.dumps({"session/resume": dies_of}))
+        failed = await project.tell(ADDRESS, "go on", options)
+        assert says in failed.detail
+        assert f"its session is {first.upstream_session_id}" in failed.detail
+        now = await project.tell(ADDRESS, "go on", options)
+        assert (now.outcome, now.decision) == ("ok", "resume_with_replay")
+        assert "KIWI-42" in now.reply
+        assert (await project.role(ADDRESS)).chain[0].ended_because == "corrupted"
 
 
 KILLED = """

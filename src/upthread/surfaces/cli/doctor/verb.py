@@ -26,7 +26,7 @@ from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
 from upthread.core.lazy_dataclass import asdict, dataclass, field, replace
 from upthread.core.names import did_you_mean
-from upthread.core.types import Conversation, ProjectId
+from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
@@ -43,7 +43,11 @@ from upthread.surfaces.cli.doctor.hook_findings import (
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import (
+    conversation_name,
+    counted,
+    standing_in_words,
+)
 
 OURS: Final = "upthread"
 FAULTS_SHOWN_MAX: Final = 5
@@ -267,7 +271,18 @@ async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Findi
     found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
     settings = project.settings
     states = await hook_states(Path(settings.home), settings.working_directory)
-    return states, [*found, *state_findings(states)]
+    refused = [
+        _own_words(
+            conversation_name(role.conversation),
+            {},
+            standing_in_words(role.standing),
+            role.standing.command,
+        )
+        for view in await project.workstreams()
+        for role in view.roles
+        if (last := role.last_turn) and last.was_refused and last.stopped_by[0] != Outcome.CANCELLED
+    ]
+    return states, [*found, *state_findings(states), *refused]
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
