@@ -13,7 +13,7 @@ from tests.support.sets import EXTENDED
 from tests.support.world import World, eventually
 
 import upthread
-from upthread.errors import ConfigError, StoreError
+from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.runtime.turns.progress import Listener, Notice
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +77,23 @@ async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: Wor
         assert after.reply.endswith("here")
 
 
+async def test_an_agent_that_was_moved_is_named_with_its_session_and_another_one_goes_on(world):
+    options, _ = configure_refusing(world)
+    async with world.open() as project:
+        session = (await project.tell(ADDRESS, "hello", options)).upstream_session_id
+    world.configure('[agents.scripted]\ncommand = ["no-such-program-anywhere"]\n')
+    async with world.open() as project:
+        with pytest.raises(ConfigError, match=f"its session is {session}"):
+            await project.tell(ADDRESS, "go on", options)
+    world.configure("")
+    async with world.open() as project:
+        with pytest.raises(UsageError, match=f"which has the session {session}") as gone:
+            await project.tell(ADDRESS, "go on")
+        assert "go on with another one by --agent" in gone.value.hint
+        now = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
+    assert (now.decision, now.reasons[0]) == ("resume_with_replay", "other_agent")
+
+
 async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_reason(world: World):
     refused = "[[rehearse: fail no such model]]"
     async with world.open() as project:
@@ -100,10 +117,9 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: Wo
         refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
         results = [await project.tell(ADDRESS, "go on", options) for _ in range(4)]
         assert [each.parked is not None for each in results] == [False, True, False, True]
-        assert "row 7" in results[-1].detail
-        assert "a new session was refused, too: scripted refused session/new: no model" in (
-            results[-1].detail
-        )
+        said = results[-1].detail
+        assert "row 7" in said
+        assert "a new session was refused, too: scripted refused session/new: no model" in said
         refusing.write_text('{"session/resume": "row 8"}')
         still = await project.go_on(ADDRESS, options)
         assert still.parked is not None, "it waits for the person as before"

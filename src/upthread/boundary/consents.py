@@ -20,6 +20,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import structs
 
+from upthread.boundary.files import write_whole
 from upthread.boundary.processes import suspended_holder
 from upthread.core.actors import Actor
 from upthread.core.trust import Item, Pending
@@ -150,7 +151,7 @@ def change_consents(
                 f"{home / FILE} would have {len(raw)} bytes",
                 hint="take back what is no longer needed: upthread trust --remove",
             )
-        _replace(home / FILE, raw)
+        write_whole(home / FILE, raw)
     return kept
 
 
@@ -190,20 +191,6 @@ def _read(path: Path) -> bytes | None:
     if len(raw) > FILE_BYTES_MAX:
         raise _refused(path, f"has more than {FILE_BYTES_MAX} bytes")
     return raw
-
-
-def _replace(path: Path, raw: bytes) -> None:
-    aside = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(raw)
-            file.flush()
-            # Before the name is taken: a crash could else leave an empty file, which is an error.
-            os.fsync(descriptor)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextmanager

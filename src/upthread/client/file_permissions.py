@@ -9,11 +9,13 @@ import os
 import stat
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from upthread.boundary.files import write_whole
 from upthread.errors import ConfigError
 
 KEY_BYTES: Final = 32
@@ -144,19 +146,8 @@ def put_key(path: Path, key: bytes) -> None:
 
     Written aside and linked: a file of that name is a whole key from its first moment.
     """
-    aside = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
-            file.flush()
-            # Before it has its name: after a crash a name must not lead to a key of zeros.
-            os.fsync(descriptor)
-        os.link(aside, path)
-    except FileExistsError:
-        return
-    finally:
-        aside.unlink()
+    with suppress(FileExistsError):
+        write_whole(path, key, is_new=True)
 
 
 def _refused(path: Path, problem: str, hint: str) -> ConfigError:

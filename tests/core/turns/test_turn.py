@@ -48,22 +48,6 @@ DIED = TurnEnded(outcome=Outcome.PROCESS_DIED)
 
 
 @pytest.mark.parametrize(
-    ("events", "was_cut_off"),
-    [
-        ([INTENDED, ATTACHED, SENT], True),
-        ([INTENDED, ATTACHED, SENT, DIED], True),
-        ([INTENDED, ATTACHED, SENT, ENDED], False),
-        ([INTENDED, ATTACHED, SENT, PARKED], False),
-        ([INTENDED, ATTACHED, SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
-    ],
-)
-def test_a_turn_is_cut_off_when_it_stopped_before_its_end_whoever_ended_it_since(
-    events, was_cut_off
-):
-    assert fold(events).was_cut_off is was_cut_off
-
-
-@pytest.mark.parametrize(
     ("events", "command"),
     [
         ([], TurnCommand.INTEND),
@@ -138,24 +122,30 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
     assert fold([*twice, RECOVERY, ATTACHED, ABSENT, SENT]).is_person_asked is False
 
 
+CANCELLED = TurnEnded(outcome=Outcome.CANCELLED)
+
+
 @pytest.mark.parametrize(
-    ("events", "is_open"),
+    ("events", "was_cut_off", "was_left_open"),
     [
-        ([SENT], True),
-        ([SENT, PARKED], True),
-        ([SENT, DIED], True),
-        ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], True),
-        ([SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
-        ([SENT, TurnEnded(outcome=Outcome.TIMED_OUT)], True),
-        ([SENT, TurnEnded(outcome=Outcome.TRANSIENT)], True),
-        ([SENT, TurnEnded(outcome=Outcome.CONTEXT_FULL)], True),
-        ([SENT, ENDED], False),
-        ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False),
-        ([SENT, TurnEnded(outcome=Outcome.AUTH)], False),
+        ([SENT], True, True),
+        ([SENT, PARKED], False, True),
+        ([SENT, DIED], True, True),
+        ([SENT, ENDED], False, False),
+        ([SENT, CANCELLED], True, True),
+        ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.TIMED_OUT)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.TRANSIENT)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.CONTEXT_FULL)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False, False),
+        ([SENT, TurnEnded(outcome=Outcome.AUTH)], False, False),
     ],
 )
-def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
-    assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
+def test_a_turn_was_cut_off_before_its_end_and_left_open_unless_its_agent_ended_it(
+    events, was_cut_off, was_left_open
+):
+    view = fold([INTENDED, ATTACHED, *events])
+    assert (view.was_cut_off, view.was_left_open) == (was_cut_off, was_left_open)
 
 
 def test_a_turn_tells_what_stopped_it():

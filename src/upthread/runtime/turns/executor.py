@@ -74,8 +74,9 @@ class Driver:
             await self._drive_agents(live)
         except UpstreamError as error:
             await self._fail(live, error)
-        except ConfigError as error:
-            await self._end_unsent(live, error)
+        except ConfigError as error:  # the agent could not be started at all
+            error.message = _with_session(live, error.message)
+            await self._fail(live, UpstreamError(str(error), outcome=Outcome.UNKNOWN))
             raise
         except anyio.get_cancelled_exc_class():
             await self.cancel(live)
@@ -160,16 +161,6 @@ class Driver:
             return
         await self._end(live, TurnEnded(outcome=outcome, detail=detail))
 
-    async def _end_unsent(self, live: LiveTurn, error: ConfigError) -> None:
-        """End a turn whose agent could not be started at all, unless it may have its prompt.
-
-        Left open it would pass for one that a crash cut off, and nobody would know why.
-        """
-        view = live.log.view
-        error.message = _with_session(live, error.message)
-        if not view.is_over and turns.NEXT_COMMAND[view.state] is not TurnCommand.RECOGNISE:
-            await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=str(error)))
-
     async def _end_cancelled(self, live: LiveTurn) -> None:
         """Commit the end of a turn that a person interrupted, unless it was taken over."""
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
@@ -230,11 +221,10 @@ class Driver:
         if live.is_refused_again(outcome, error.message, stderr=stderr):
             await self._replace_refused(live, str(error))
             return has_ended
-        # Anything but a positive word that it is gone leaves the session as it is (ADR 67).
-        if outcome not in LOST or live.link is None or not live.log.view.may_send:
-            raise error
-        # An agent says of what it may not read that it is gone, or damaged.
-        if await live.read(lambda _: closed_in_words(live)):
+        # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
+        # also say of what they may not read that it is gone, or damaged.
+        is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
+        if not is_lost or await live.read(lambda _: bool(closed_in_words(live))):
             raise error
         await self._roll_over(live, outcome, str(error))
         return False

@@ -181,9 +181,9 @@ class LiveTurn:
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         """
         last, now = self.claim.last[1] if self.claim.last else None, self.log.view
-        if self.link is None or self.inputs is None or self.inputs.session_lost is not None:
+        if self.link is None or now.attach_failed or last is None or last.intended is None:
             return False
-        if last is None or last.intended is None or bool(last.sends) != bool(now.sends):
+        if bool(last.sends) != bool(now.sends):
             return False
         # In a new session it was refused, too: another one would be one for each prompt.
         was_new = last.attach_failed or last.intended.decision in NEW_SESSION_DECISIONS

@@ -25,9 +25,8 @@ from upthread.testing.agent_conformance.trial import (
     AgentUnderTest,
     Promise,
     Trial,
-    Verdict,
-    matrix,
 )
+from upthread.testing.store_conformance.backend import Verdict, matrix
 
 PROMISES: tuple[Promise, ...] = (
     *STARTING_PROMISES,

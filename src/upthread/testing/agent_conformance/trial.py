@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,19 +23,13 @@ from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.testing.store_conformance.backend import Verdict
 
 CANCEL_TIMEOUT_S: Final = 10.0
 PATIENCE_S: Final = 30.0
 """How much longer than it may take something is waited for, until the promise is broken."""
 
 Returned = TypeVar("Returned")
-
-
-class Verdict(StrEnum):
-    """What running a promise on an agent showed; a broken one raises."""
-
-    KEPT = "kept"
-    ABSENT = "absent"
 
 
 class AbsentError(Exception):
@@ -242,29 +235,3 @@ def promises(table: Mapping[str, Mapping[Check, str]]) -> tuple[Promise, ...]:
         for number, checks in table.items()
         for check, needs in checks.items()
     )
-
-
-def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
-    """Return a table, promise by agent, of (promise name, agent name) → verdict."""
-    agents = sorted({agent for _, agent in verdicts})
-    names = sorted({promise for promise, _ in verdicts}, key=_by_number)
-    width = max(map(len, names), default=0)
-    columns = [max(len(agent), 8) for agent in agents]
-    head = " ".join([" " * width, *(f"{a:>{w}}" for a, w in zip(agents, columns, strict=True))])
-    rows = (
-        " ".join(
-            [
-                f"{name:<{width}}",
-                *(
-                    f"{verdicts.get((name, agent), '-'):>{column}}"
-                    for agent, column in zip(agents, columns, strict=True)
-                ),
-            ]
-        )
-        for name in names
-    )
-    return "\n".join([head, *rows])
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    return int(name[1:].partition("_")[0]), name

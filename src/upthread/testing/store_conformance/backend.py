@@ -139,18 +139,15 @@ def refused(error: type[UpthreadError]) -> Generator[None]:
 
 
 def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
-    """Return a table, promise by backend, of (promise name, backend name) → verdict."""
-    backends = sorted({backend for _, backend in verdicts})
+    """Return a table, promise by name, of (promise name, what it was run on) → verdict."""
+    tried = sorted({each for _, each in verdicts})
     names = sorted({promise for promise, _ in verdicts}, key=_by_number)
     width = max(map(len, names), default=0)
-    head = " ".join([" " * width, *(f"{backend:>8}" for backend in backends)])
-    rows = (
-        " ".join(
-            [f"{name:<{width}}", *(f"{verdicts.get((name, each), '-'):>8}" for each in backends)]
-        )
-        for name in names
+    rows = ([name, *(verdicts.get((name, each), "-") for each in tried)] for name in names)
+    return "\n".join(
+        " ".join([f"{name:<{width}}", *(f"{cell:>8}" for cell in cells)])
+        for name, *cells in (["", *tried], *rows)
     )
-    return "\n".join([head, *rows])
 
 
 def _by_number(name: str) -> tuple[int, str]:
