@@ -5,6 +5,7 @@ line. Prompts may name one more, `[[WORD]]`. It keeps no sessions beyond the ids
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import threading
 import time
 
 WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
+REFUSING = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+"""A file with what is refused, by method, in which words. Without words the agent dies, and with a
+number it says so many MiB first."""
 SESSION = os.environ.get("SCRIPTED_SESSION", "ses_scripted")
 LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
 NAME = os.environ.get("SCRIPTED_NAME", "scripted")
@@ -101,7 +105,7 @@ def attach(request):
         return answer(request, {"sessionId": "ses_other"})
     if WORD == "opaque":
         return refuse(request, -32603, "Internal error")
-    if session not in LISTED and WORD != "attaches_all":
+    if session not in LISTED and REFUSING is None and WORD != "attaches_all":
         return refuse(request, -32002, "Resource not found", {"sessionId": session})
     if request["method"] == "session/load":
         for number in range(3):
@@ -138,7 +142,8 @@ def prompt(request):
 
 def echo(request, session, words, text):
     say(session, text, messageId="m1")
-    stop(request, usage={"totalTokens": 12, "inputTokens": 10, "outputTokens": 2})
+    usage = {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}
+    stop(request, usage=usage if REFUSING is None else {})
 
 
 def flood(request, session, words, text):
@@ -230,7 +235,8 @@ PROMPTS = {
 
 def new(request):
     COUNTER["new"] += 1
-    answer(request, {} if WORD == "no_id" else {"sessionId": SESSION})
+    session = SESSION if REFUSING is None else f"{SESSION}_{os.getpid()}"
+    answer(request, {} if WORD == "no_id" else {"sessionId": session})
 
 
 METHODS = {
@@ -246,7 +252,14 @@ METHODS = {
 def handle(message):
     if f"hangs_in_{message.get('method')}" == WORD:
         return
-    if message.get("method") == "session/prompt":
+    words = json.loads(REFUSING.read_text()).get(message.get("method")) if REFUSING else None
+    if words == "":
+        os._exit(3)
+    for _ in range(words if isinstance(words, int) else 0):
+        say(SESSION, "x" * 2**20)
+    if isinstance(words, str):
+        refuse(message, -32603, words)
+    elif message.get("method") == "session/prompt":
         threading.Thread(target=prompt, args=(message,), daemon=True).start()
     elif message.get("method") == "session/cancel":
         GATE.set()

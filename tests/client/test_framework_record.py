@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -103,16 +104,17 @@ def test_of_many_who_append_after_the_same_entry_one_gets_in_and_nothing_of_the_
         each.close()
 
 
+def speak(place, at):
+    with place.open() as opened:
+        for word in range(EACH):
+            opened.log("trial", "t").append(new([at, word]))
+
+
 def test_without_after_all_get_in_each_once_and_each_in_its_own_order(place):
     """L3: without."""
 
-    def speak(at):
-        with place.open() as opened:
-            for word in range(EACH):
-                opened.log("trial", "t").append(new([at, word]))
-
     with ThreadPoolExecutor(OPENINGS) as pool:
-        list(pool.map(speak, range(OPENINGS)))
+        list(pool.map(partial(speak, place), range(OPENINGS)))
     with place.open() as opened:
         said = values(opened.log("trial", "t"))
     assert sorted(said) == [[at, word] for at in range(OPENINGS) for word in range(EACH)]
@@ -125,11 +127,6 @@ def test_a_rewrite_beside_appends_loses_none_of_them_and_puts_none_into_what_is_
     with place.open() as opened:
         opened.log("trial", "t").append(new("kept"))
     seen: list[object] = []
-
-    def speak(at):
-        with place.open() as opened:
-            for word in range(EACH):
-                opened.log("trial", "t").append(new([at, word]))
 
     def clean():
         with place.open() as opened:
@@ -144,7 +141,7 @@ def test_a_rewrite_beside_appends_loses_none_of_them_and_puts_none_into_what_is_
                 seen.extend(told)
 
     with ThreadPoolExecutor(OPENINGS) as pool:
-        waiting = [pool.submit(speak, at) for at in range(OPENINGS - 1)]
+        waiting = [pool.submit(speak, place, at) for at in range(OPENINGS - 1)]
         waiting.append(pool.submit(clean))
         for each in waiting:
             each.result()

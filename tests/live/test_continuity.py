@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,7 +164,7 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     rollout.write_text("\n".join([*lines, json.dumps(record)]) + "\n")
     first = only(shell.lines("tell", ADDRESS, "Go on.", exit_code=None), "turn_ended")
     assert "refused thread/resume" in first["detail"]
-    assert "no session was opened" in shell.run(*shell.command("why", ADDRESS))
+    assert "no session took the prompt" in shell.run(*shell.command("why", ADDRESS))
     lines = shell.lines("tell", ADDRESS, "Go on.")
     (said,) = (line for line in lines if line.get("kind") == "refused_again")
     assert "refused thread/resume" in said["text"]
@@ -168,6 +172,32 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     assert (started["decision"], started["reasons"]) == ("resume_with_replay", ["corrupted"])
     assert "KIWI-42" in last_request(model)
     assert shell.tell("And now?")["decision"] == "resume"
+
+
+@pytest.mark.parametrize("name", spread(["codex", "claude-code", "opencode"], first=0, extended=0))
+def test_a_session_that_may_not_be_read_is_named_with_the_cure_and_not_replaced(
+    name, shell, monkeypatch
+):
+    """Codex calls its rollout damaged, Claude Code its transcript gone; OpenCode does not start."""
+    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
+    wanted = "opencode.db" if name == "opencode" else f"*{session}.jsonl"
+    file = next(each for each in shell.home.rglob(wanted) if each.is_file())
+    monkeypatch.setattr(shell, "command", partial(_without_roots_rights, shell.command))
+    for closed in (file, *([] if name == "opencode" else [file.parent])):
+        mode = closed.stat().st_mode
+        closed.chmod(0)
+        ended = only(shell.lines("tell", ADDRESS, "Go on.", exit_code=1), "turn_ended")
+        closed.chmod(mode)
+        assert ended["outcome"] == "unknown"
+        assert re.match(f"{closed} .*: Permission denied .change who may read it", ended["detail"])
+        again = shell.tell("Go on.")
+        assert (again["decision"], again["upstream_session_id"]) == ("resume", session)
+
+
+def _without_roots_rights(command: Callable[..., list[str]], *words: str) -> list[str]:
+    dropped = "-dac_override,-dac_read_search"
+    before = ["setpriv", f"--bounding-set={dropped}", f"--inh-caps={dropped}"]
+    return [*(before if os.geteuid() == 0 else []), *command(*words)]
 
 
 @EXTENDED

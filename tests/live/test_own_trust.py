@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.live.agents import ADDRESS, AGENTS, CODEX, shell_of
+from tests.live.agents import ADDRESS, AGENTS
 from tests.live.codex import codex_environment
+from tests.live.shell import Shell
 from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -31,6 +32,16 @@ def said_by_the_person(home: Path) -> dict[str, str]:
     return found
 
 
+def put_canary(shell: Shell, held: dict[str, str]) -> Path:
+    """Put files into the clone; return the file that their code makes where it runs."""
+    canary = shell.project.with_name("canary")
+    for path, text in held.items():
+        file = shell.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("CANARY", str(canary)))
+    return canary
+
+
 @pytest.mark.parametrize(
     ("name", "sandbox"),
     [
@@ -41,11 +52,9 @@ def said_by_the_person(home: Path) -> dict[str, str]:
     ],
 )
 def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
-    name: str, sandbox: str, tmp_path: Path, model: RehearsalModel, request
+    name: str, sandbox: str, shell: Shell, model: RehearsalModel
 ) -> None:
-    agent = AGENTS[name]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
-    if agent is CODEX:
+    if name == "codex":
         codex_environment(shell.home, model, settings={"sandbox_mode": sandbox})
     (shell.home / ".claude.json").write_text("{}")
     before = said_by_the_person(shell.home)
@@ -55,7 +64,7 @@ def test_in_a_new_clone_an_agent_trusts_what_it_did_before(
     lines = shell.lines("tell", ADDRESS, "Do it.")
     told = [line["text"] for line in lines if line.get("kind") == "not_trusted"]
     left_out = "codex leaves this project's settings out until you trust it in codex"
-    assert told == ([left_out] if agent is CODEX else [])
+    assert told == ([left_out] if name == "codex" else [])
     assert shell.tell("And now?", address=ADDRESS)["decision"] == "resume"
     after = said_by_the_person(shell.home)
     assert {name: text for name, text in after.items() if name in before or text != "{}"} == before
@@ -81,15 +90,9 @@ def trusting_in_claude(shell, project: str) -> None:
 
 @pytest.mark.parametrize("name", spread(HELD))
 def test_what_a_clone_has_an_agent_run_it_runs_once_its_person_trusts_it(
-    name: str, tmp_path: Path, model: RehearsalModel, request
+    name: str, shell: Shell, model: RehearsalModel
 ) -> None:
-    agent = AGENTS[name]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
-    canary = tmp_path / "canary"
-    for path, text in HELD[name].items():
-        file = shell.project / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text.replace("CANARY", str(canary)))
+    canary = put_canary(shell, HELD[name])
     lines = shell.lines("tell", ADDRESS, "Do it.")
     assert not canary.exists()
     (said,) = (line for line in lines if line.get("kind") == "not_trusted")
@@ -104,9 +107,8 @@ def test_what_a_clone_has_an_agent_run_it_runs_once_its_person_trusts_it(
 
 
 @EXTENDED
-def test_a_file_that_a_clone_mentions_is_not_sent(tmp_path: Path, model, request) -> None:
-    agent = AGENTS["claude-code"]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
+@pytest.mark.parametrize("name", ["claude-code"])
+def test_a_file_that_a_clone_mentions_is_not_sent(name: str, shell: Shell, model) -> None:
     secret = shell.home / "secret"
     secret.write_text("heron-7")
     (shell.project / "CLAUDE.md").write_text(f"Mind\n\n@{secret}\n")
@@ -136,16 +138,10 @@ NAMED = json.dumps({"plugin": ["./x.js"]})
 )
 @pytest.mark.parametrize("name", ["opencode"])
 def test_opencode_is_not_started_where_it_would_run_a_plugin_that_nobody_trusts(
-    name: str, held: dict[str, str], tmp_path: Path, model: RehearsalModel, request
+    name: str, held: dict[str, str], shell: Shell
 ) -> None:
     """It imports them whatever its variables say (1.18.33)."""
-    agent = AGENTS[name]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
-    canary = tmp_path / "canary"
-    for path, text in held.items():
-        file = shell.project / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text.replace("CANARY", str(canary)))
+    canary = put_canary(shell, held)
     error = shell.lines("tell", ADDRESS, "Do it.", exit_code=None)[-1]["error"]
     assert "OpenCode would run" in error["message"]
     assert "upthread trust" in error["hint"]
@@ -154,16 +150,14 @@ def test_opencode_is_not_started_where_it_would_run_a_plugin_that_nobody_trusts(
 
 
 @EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
 def test_opencode_does_not_start_where_a_tsconfig_names_code_for_its_runtime(
-    tmp_path: Path, model: RehearsalModel, request
+    name: str, shell: Shell
 ) -> None:
-    agent = AGENTS["opencode"]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
-    canary = tmp_path / "canary"
-    paths = {"compilerOptions": {"paths": {"*": ["./evil.js"]}}}
-    (shell.project / "tsconfig.json").write_text(json.dumps(paths))
-    (shell.project / "evil.js").write_text(f'require("fs").writeFileSync("{canary}", "")')
-    shell.tell(f"Do it. {agent.command('touch done')}")
+    paths = json.dumps({"compilerOptions": {"paths": {"*": ["./evil.js"]}}})
+    evil = 'require("fs").writeFileSync("CANARY", "")'
+    canary = put_canary(shell, {"tsconfig.json": paths, "evil.js": evil})
+    shell.tell(f"Do it. {AGENTS[name].command('touch done')}")
     assert (shell.project / "done").exists(), "it works in the project all the same"
     assert not canary.exists()
     shell.run("opencode", "run", "Do it.")
@@ -172,15 +166,11 @@ def test_opencode_does_not_start_where_a_tsconfig_names_code_for_its_runtime(
 
 @EXTENDED
 @pytest.mark.parametrize("place", [".", ".."])
+@pytest.mark.parametrize("name", ["claude-code"])
 def test_what_its_person_trusts_in_claude_code_needs_no_other_word(
-    place: str, tmp_path: Path, model: RehearsalModel, request
+    name: str, place: str, shell: Shell
 ) -> None:
-    agent = AGENTS["claude-code"]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
-    canary = tmp_path / "canary"
-    (shell.project / ".claude").mkdir()
-    hook = json.dumps(HOOK).replace("CANARY", str(canary))
-    (shell.project / ".claude" / "settings.json").write_text(hook)
+    canary = put_canary(shell, {".claude/settings.json": json.dumps(HOOK)})
     trusting_in_claude(shell, str((shell.project / place).resolve()))
     lines = shell.lines("tell", ADDRESS, "Do it.")
     assert canary.exists()
@@ -188,12 +178,11 @@ def test_what_its_person_trusts_in_claude_code_needs_no_other_word(
 
 
 @EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
 def test_an_agent_that_opencode_cannot_have_is_named_with_the_cure_and_by_doctor(
-    tmp_path: Path, model: RehearsalModel, request
+    name: str, shell: Shell
 ) -> None:
     """`constructor` is one of our roles, and a property of each JavaScript object."""
-    agent = AGENTS["opencode"]
-    shell = shell_of(agent, request.getfixturevalue(agent.fixture), model, tmp_path)
     file = shell.project / ".opencode" / "agent" / "constructor.md"
     file.parent.mkdir(parents=True)
     file.write_text("---\nname: constructor\n---\nBuild it.\n")

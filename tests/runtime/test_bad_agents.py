@@ -13,7 +13,7 @@ from tests.support.sets import EXTENDED
 from tests.support.world import World, eventually
 
 import upthread
-from upthread.errors import ConfigError, StoreError
+from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.runtime.turns.progress import Listener, Notice
 from upthread.surfaces.cli.terminal.phrases import failure_in_words
 
@@ -23,9 +23,17 @@ SCRIPTED = Path(__file__).parents[1] / "agents" / "scripted_agent.py"
 ADDRESS = "spec-42/planner"
 
 
-def configure(world: World, word: str, *, within_s: int = 1) -> None:
-    command = f'["{sys.executable}", "-I", "{SCRIPTED}", "{word}"]'
-    world.configure(f"start_timeout_s = {within_s}\n[agents.scripted]\ncommand = {command}\n")
+def configure(world: World, *words: str, timeout_s: int = 1) -> upthread.TellOptions:
+    command = json.dumps([sys.executable, "-I", str(SCRIPTED), *words])
+    world.configure(f"start_timeout_s = {timeout_s}\n[agents.scripted]\ncommand = {command}\n")
+    return upthread.TellOptions(agent="scripted")
+
+
+def configure_refusing(world: World) -> tuple[upthread.TellOptions, Path]:
+    """An agent that refuses each method in the file, with the words that are there."""
+    refusing = world.directory / "refusing.json"
+    refusing.write_text("{}")
+    return configure(world, "no_list", str(refusing), timeout_s=30), refusing
 
 
 @pytest.mark.parametrize(
@@ -42,9 +50,8 @@ def configure(world: World, word: str, *, within_s: int = 1) -> None:
 async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothing(
     world: World, word: str, outcome: str, says: str
 ) -> None:
-    configure(world, word)
+    options = configure(world, word)
     async with world.open() as project:
-        options = upthread.TellOptions(agent="scripted")
         result = await project.tell(ADDRESS, "hello", options)
         assert result.outcome == outcome
         assert says in result.detail
@@ -64,10 +71,10 @@ async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, metho
     options = upthread.TellOptions(agent="scripted", listener=Listener(notice=notices.append))
     of_session = method == "session/resume"
     if of_session:
-        configure(world, "well", within_s=60)
+        configure(world, "well", timeout_s=60)
         async with world.open() as project:
             assert (await project.tell(ADDRESS, "hello", options)).outcome == "ok"
-    configure(world, f"hangs_in_{method}", within_s=4)
+    configure(world, f"hangs_in_{method}", timeout_s=4)
     async with world.open() as project:
         result = await project.tell(ADDRESS, "hello", options)
     wanted = {"initialize": "start", "session/new": "make a session"}.get(
@@ -97,6 +104,23 @@ async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: Wor
         assert after.reply.endswith("here")
 
 
+async def test_an_agent_that_was_moved_is_named_with_its_session_and_another_one_goes_on(world):
+    options, _ = configure_refusing(world)
+    async with world.open() as project:
+        session = (await project.tell(ADDRESS, "hello", options)).upstream_session_id
+    world.configure('[agents.scripted]\ncommand = ["no-such-program-anywhere"]\n')
+    async with world.open() as project:
+        with pytest.raises(ConfigError, match=f"its session is {session}"):
+            await project.tell(ADDRESS, "go on", options)
+    world.configure("")
+    async with world.open() as project:
+        with pytest.raises(UsageError, match=f"which has the session {session}") as gone:
+            await project.tell(ADDRESS, "go on")
+        assert "go on with another one by --agent" in gone.value.hint
+        now = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
+    assert (now.decision, now.reasons[0]) == ("resume_with_replay", "other_agent")
+
+
 async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_reason(world: World):
     refused = "[[rehearse: fail no such model]]"
     async with world.open() as project:
@@ -107,8 +131,44 @@ async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_re
         assert is_tried == [False, True, False], "not one new session for each prompt"
         now = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         chain = (await project.role(ADDRESS)).chain
+        (third, *_) = (await project.audit("spec-42")).conversations[0].turns[2:]
+    assert third.view.attached.upstream_session_id == first.upstream_session_id, "where it ended"
     assert (now.decision, now.upstream_session_id) == ("resume", first.upstream_session_id)
     assert [each.ended_because for each in chain] == ["corrupted", "unknown", None]
+
+
+async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
+        results = [await project.tell(ADDRESS, "go on", options) for _ in range(4)]
+        assert [each.parked is not None for each in results] == [False, True, False, True]
+        said = results[-1].detail
+        assert "row 7" in said
+        assert "a new session was refused, too: scripted refused session/new: no model" in said
+        refusing.write_text('{"session/resume": "row 8"}')
+        still = await project.go_on(ADDRESS, options)
+        assert still.parked is not None, "it waits for the person as before"
+        refusing.write_text("{}")
+        now = await project.go_on(ADDRESS, options)
+        assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
+        assert now.upstream_session_id == first.upstream_session_id
+
+
+@pytest.mark.parametrize(("dies_of", "says"), [("", "exited with code 3"), (40, "one history")])
+async def test_a_session_that_ends_its_agent_twice_is_replaced(world: World, dies_of, says) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text(json.dumps({"session/resume": dies_of}))
+        failed = await project.tell(ADDRESS, "go on", options)
+        assert says in failed.detail
+        assert f"its session is {first.upstream_session_id}" in failed.detail
+        now = await project.tell(ADDRESS, "go on", options)
+        assert (now.outcome, now.decision) == ("ok", "resume_with_replay")
+        assert "KIWI-42" in now.reply
+        assert (await project.role(ADDRESS)).chain[0].ended_because == "corrupted"
 
 
 KILLED = """

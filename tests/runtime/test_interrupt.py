@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from os import kill as process_signal
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -31,8 +31,7 @@ async def test_an_interrupted_run_is_gone_on_with_by_running_again(world: World)
     world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n')
     process = world.start("run", "spec-42", SMALL_SPECIFICATION)
     eventually(world.prompts)
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
+    process.interrupt()
     assert world.agents() == ()
     async with world.open() as project:
         shown = await project.show("spec-42")
@@ -95,8 +94,7 @@ async def test_what_an_agent_does_until_it_has_ended_is_recorded(world: World) -
     world.configure(ALLOW)
     process = world.start("tell", ADDRESS, "[[rehearse: execute sh -c 'echo > effects; sleep 9']]")
     eventually((world.project / "effects").exists)
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
+    process.interrupt()
     assert world.agents() == ()
     assert results(world) == [("failed", "cancelled, and the command was ended")]
 
@@ -111,10 +109,19 @@ async def test_an_agent_that_does_not_hear_the_cancel_is_waited_for_and_its_call
     for pid in world.agents():
         if pid != process.pid:
             process_signal(pid, signal.SIGSTOP)
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
+    process.interrupt()
     assert [status for status, _ in results(world)] == ["unknown"]
     world.check_histories()
+
+
+def act_later(world: World, **told: Any) -> None:
+    """Let the session hold a call that its agent made after its caller had gone."""
+    (session,) = world.session_files()
+    call = {"sessionUpdate": "tool_call", "toolCallId": "late", "kind": "execute", **told}
+    end = {"sessionUpdate": "tool_call_update", "toolCallId": "late", "status": "completed"}
+    for update in ({**call, "status": "pending"}, end):
+        entry = {"entry": "update", "update": update}
+        SessionStore(world.sessions).append(session.stem, entry)
 
 
 async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_before_the_next(
@@ -124,15 +131,11 @@ async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_befo
     prompt = "[[rehearse: slow 2 60000]]"
     process = world.start("tell", ADDRESS, prompt)
     eventually(lambda: any("chunk 1" in each.read_text() for each in world.session_files()))
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
+    process.interrupt()
+    act_later(world, title="Run date")
     (session,) = world.session_files()
-    store = SessionStore(world.sessions)
-    call = {"sessionUpdate": "tool_call", "toolCallId": "late", "title": "Run date"}
-    end = {"sessionUpdate": "tool_call_update", "toolCallId": "late", "status": "completed"}
-    said = text_chunk("and this", message_id="late")
-    for update in ({**call, "kind": "execute", "status": "pending"}, end, said):
-        store.append(session.stem, {"entry": "update", "update": update})
+    update = {"entry": "update", "update": text_chunk("and this", message_id="late")}
+    SessionStore(world.sessions).append(session.stem, update)
     async with world.open() as project:
         result = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
     assert (result.decision, result.reasons) == ("resume", ("interrupted", "unchanged"))
@@ -220,8 +223,7 @@ async def test_a_run_whose_first_prompt_was_never_stored_comes_to_its_end(world:
     hang = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: hang]]"}
     process = world.start("run", "spec-42", SMALL_SPECIFICATION, environment=hang)
     eventually(world.prompts)
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
+    process.interrupt()
     forget_prompts(world)
     async with world.open() as project:
         view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
@@ -234,8 +236,7 @@ async def test_what_a_cancelled_agent_says_until_it_stops_is_recorded(world: Wor
     process = world.start("tell", ADDRESS, "[[rehearse: execute sleep 60]]")
     eventually(lambda: world.log("permission"))
     await anyio.sleep(0.3)
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
+    process.interrupt()
     parts = [part for message in world.messages(ADDRESS) for part in message.parts]
     (result,) = [part for part in parts if isinstance(part, ToolResultPart)]
     assert (result.status, result.text) == ("failed", "cancelled, and the command was ended")
@@ -246,21 +247,11 @@ async def test_what_a_cancelled_agent_did_later_is_read_from_its_store_before_th
 ) -> None:
     process = world.start("tell", ADDRESS, "[[rehearse: slow 3 5]] [[rehearse: hang]]")
     eventually(lambda: any("chunk 3 of" in f.read_text() for f in world.session_files()))
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
-    call = {"toolCallId": "call_late", "title": "git push", "kind": "execute", "locations": []}
-    call["rawInput"] = {"command": "git push"}
-    updates = [
-        {"sessionUpdate": "tool_call", "status": "pending", **call},
-        {"sessionUpdate": "tool_call_update", "toolCallId": "call_late", "status": "completed"},
-    ]
-    (file,) = world.session_files()
-    with file.open("a") as session:
-        for update in updates:
-            session.write(json.dumps({"entry": "update", "update": update}) + "\n")
+    process.interrupt()
+    act_later(world, title="git push", rawInput={"command": "git push"})
     async with world.open() as project:
         result = await project.tell(ADDRESS, "[[rehearse: execute git push]]", REHEARSAL)
         (effect,) = await project.effects_held("spec-42")
     assert (result.decision, result.parked.reason) == ("resume", "held_back")
-    assert (effect.effect.call_id, str(effect.effect.state)) == ("call_late", "done")
+    assert (effect.effect.call_id, str(effect.effect.state)) == ("late", "done")
     world.check_histories()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from upthread.core import types
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
@@ -39,22 +40,6 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.turns.recorder import Recorder
-from upthread.core.types import (
-    Conversation,
-    ConversationId,
-    ConversationKey,
-    Decision,
-    Durability,
-    Fence,
-    Holder,
-    Link,
-    Outcome,
-    ProjectId,
-    Speaker,
-    TextPart,
-    TurnId,
-    UpstreamSessionId,
-)
 from upthread.store.base import Store, WholeStore
 
 MESSAGES: Final = 6
@@ -102,10 +87,10 @@ _TEXTS: Final = tuple(map(_texts, range(_TEXTS_MAX)))
 class Place:
     """Where the next turn goes: the conversation as its holder knows it, resumed by `decision`."""
 
-    conversation: Conversation
-    link: Link
-    fence: Fence
-    decision: Decision
+    conversation: types.Conversation
+    link: types.Link
+    fence: types.Fence
+    decision: types.Decision
     next_seq: int = 1
     turns: int = 0
 
@@ -114,7 +99,7 @@ class Place:
 class PreparedTurn:
     """What a turn will say, made before the clock runs. `events` are the agent's, in order."""
 
-    turn_id: TurnId
+    turn_id: types.TurnId
     at_ms: int
     prompt: str
     events: tuple[AgentEvent, ...]
@@ -122,8 +107,8 @@ class PreparedTurn:
 
 def open_place(store: WholeStore, name: str, *, project: str = "prj_measured") -> Place:
     """Open a conversation with one upstream session and hold its lease, for its project."""
-    store.act_for(ProjectId(project))
-    conversation = _conversation(name, ProjectId(project))
+    store.act_for(types.ProjectId(project))
+    conversation = _conversation(name, types.ProjectId(project))
     link = link_of(conversation, 1)
     store.commit(
         (
@@ -137,23 +122,25 @@ def open_place(store: WholeStore, name: str, *, project: str = "prj_measured") -
             OpenLink(link=link),
         )
     )
-    holder = Holder(host="build-3", boot_id="7b0e", pid=4711, started_at_ticks=1, doing="tell")
+    holder = types.Holder(
+        host="build-3", boot_id="7b0e", pid=4711, started_at_ticks=1, doing="tell"
+    )
     lease = store.acquire_lease(f"conversation {project} {conversation.key.address}", holder)
     assert lease is not None, f"{name} is held already"
     return Place(
         conversation=conversation,
         link=link,
-        fence=Fence(name=lease.name, token=lease.token),
+        fence=types.Fence(name=lease.name, token=lease.token),
         decision=_decision(conversation),
     )
 
 
-def link_of(conversation: Conversation, seq: int) -> Link:
+def link_of(conversation: types.Conversation, seq: int) -> types.Link:
     """Return the link number `seq` of a conversation, as if the one before it had expired."""
-    return Link(
+    return types.Link(
         conversation_id=conversation.conversation_id,
         seq=seq,
-        upstream_session_id=UpstreamSessionId(f"ses_{conversation.key.workstream}{seq:024}"),
+        upstream_session_id=types.UpstreamSessionId(f"ses_{conversation.key.workstream}{seq:024}"),
         agent=AGENT,
         agent_version="1.0.217",
         working_directory=WORKING_DIRECTORY,
@@ -166,7 +153,7 @@ def prepare_turn(place: Place, number: int) -> PreparedTurn:
     """Return turn `number` of a place. The number names it and chooses its texts."""
     prompt, *_ = texts(number)
     return PreparedTurn(
-        turn_id=TurnId(f"trn_{place.conversation.key.workstream}{number:022}"),
+        turn_id=types.TurnId(f"trn_{place.conversation.key.workstream}{number:022}"),
         at_ms=_FIRST_AT_MS + number,
         prompt=prompt,
         events=tuple(_agent_events(place.link.upstream_session_id, number)),
@@ -208,11 +195,11 @@ def _intent(place: Place, turn: PreparedTurn) -> tuple[Write, ...]:
             conversation_id=conversation_id,
             seq=place.next_seq,
             first_ordinal=0,
-            speaker=Speaker.USER,
+            speaker=types.Speaker.USER,
             turn_id=turn.turn_id,
             upstream_session_id=place.link.upstream_session_id,
             recorded_at_ms=turn.at_ms,
-            parts=(TextPart(text=turn.prompt),),
+            parts=(types.TextPart(text=turn.prompt),),
         ),
         _event(turn, 1, intended),
         RecordAct(
@@ -237,7 +224,7 @@ def _reply(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
         if isinstance(event, ToolCallUpdated):
             yield recorder.flush()
     ended = TurnEnded(
-        outcome=Outcome.OK,
+        outcome=types.Outcome.OK,
         tokens_used=TOKENS,
         turns_before=place.turns,
         tokens_before=TOKENS * place.turns,
@@ -245,7 +232,7 @@ def _reply(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
     yield (*recorder.finish(at_ms=turn.at_ms), _event(turn, 4, ended))
 
 
-def _agent_events(upstream: UpstreamSessionId, number: int) -> Iterator[AgentEvent]:
+def _agent_events(upstream: types.UpstreamSessionId, number: int) -> Iterator[AgentEvent]:
     """Text, call, result, text, call, result, text."""
     _, first, first_result, second, second_result, answer = texts(number)
     for at, (said, result) in enumerate(((first, first_result), (second, second_result))):
@@ -264,17 +251,17 @@ def _agent_events(upstream: UpstreamSessionId, number: int) -> Iterator[AgentEve
     yield TextReceived(upstream_session_id=upstream, text=answer)
 
 
-def _conversation(name: str, project_id: ProjectId) -> Conversation:
-    return Conversation(
-        conversation_id=ConversationId(f"con_{name:0>26}"),
-        key=ConversationKey(project_id=project_id, workstream=name, role="planner"),
+def _conversation(name: str, project_id: types.ProjectId) -> types.Conversation:
+    return types.Conversation(
+        conversation_id=types.ConversationId(f"con_{name:0>26}"),
+        key=types.ConversationKey(project_id=project_id, workstream=name, role="planner"),
         generation=1,
         base_name=f"Kael-{name}",
         opened_at_ms=_FIRST_AT_MS,
     )
 
 
-def _decision(conversation: Conversation) -> Decision:
+def _decision(conversation: types.Conversation) -> types.Decision:
     return decide(
         HandshakeInputs(
             conversation_id=conversation.conversation_id,
@@ -286,7 +273,7 @@ def _decision(conversation: Conversation) -> Decision:
     )
 
 
-def _attached(upstream: UpstreamSessionId) -> SessionAttached:
+def _attached(upstream: types.UpstreamSessionId) -> SessionAttached:
     return SessionAttached(
         upstream_session_id=upstream,
         how="resumed",
@@ -304,5 +291,5 @@ def _event(turn: PreparedTurn, seq: int, event: TurnEvent) -> RecordTurnEvent:
         seq=seq,
         event=event,
         recorded_at_ms=turn.at_ms,
-        durability=Durability.SYNCED if is_end else Durability.PROCESS,
+        durability=types.Durability.SYNCED if is_end else types.Durability.PROCESS,
     )

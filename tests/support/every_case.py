@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from upthread.client import Project
+from upthread.core import types
 from upthread.core.actors import Actor
 from upthread.core.commands import (
     EndLink,
@@ -50,32 +51,11 @@ from upthread.core.events import (
 from upthread.core.runs.pipeline import Pipeline, Step, as_data
 from upthread.core.runs.stops import _STOPS
 from upthread.core.turns.sub_agents import ALARM, ALARMS
-from upthread.core.types import (
-    CHILD_SLOT,
-    MAIN_SLOT,
-    PERMISSION,
-    Conversation,
-    ConversationId,
-    ConversationKey,
-    ErasedPart,
-    Link,
-    Outcome,
-    Part,
-    ProjectId,
-    RunId,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    TurnId,
-    UnknownPart,
-    UpstreamSessionId,
-)
 from upthread.runtime.turns.progress import TurnResult
 
 REASONS = (*(rule.reason for rule in RULES), *OTHER_REASONS)
-STOPS = tuple(reason for reason in _STOPS if reason not in set(Outcome))
-ENDS = (*Outcome, *STOPS)
+STOPS = tuple(reason for reason in _STOPS if reason not in set(types.Outcome))
+ENDS = (*types.Outcome, *STOPS)
 TOOL_STATES = ("completed", "failed", "in_progress", "interrupted")
 ANSWERS = ("allow_once", "allow_always", "reject_once", "reject_always", "cancelled")
 KINDS = ("edit", "execute", "switch_mode", "other", "read")
@@ -95,32 +75,32 @@ class Case:
         return f"case-{self.number}"
 
     @property
-    def conversation_id(self) -> ConversationId:
-        return ConversationId(f"con_{self.number}")
+    def conversation_id(self) -> types.ConversationId:
+        return types.ConversationId(f"con_{self.number}")
 
     @property
-    def turn_id(self) -> TurnId:
-        return TurnId(f"trn_{self.number}")
+    def turn_id(self) -> types.TurnId:
+        return types.TurnId(f"trn_{self.number}")
 
     @property
-    def run_id(self) -> RunId:
-        return RunId(f"run_{self.number}")
+    def run_id(self) -> types.RunId:
+        return types.RunId(f"run_{self.number}")
 
     def events(self) -> Iterator[TurnEvent]:
         yield TurnIntended(decision=self.decision, reasons=(self.reason, "unchanged"), prompt_seq=1)
-        session = UpstreamSessionId(f"ses_{self.number}")
+        session = types.UpstreamSessionId(f"ses_{self.number}")
         yield SessionAttached(upstream_session_id=session, how="new", agent="rehearsal")
         yield PromptSent(prompt_seq=1)
         if self.end in STOPS:
             yield TurnParked(reason=self.end, detail="as it is")
         elif self.end:
-            yield TurnEnded(outcome=Outcome(self.end), detail="as it is")
+            yield TurnEnded(outcome=types.Outcome(self.end), detail="as it is")
 
     def run_events(self) -> Iterator[RunEvent]:
         pipeline = Pipeline(steps=(Step(role="planner", task="Plan."),))
         yield RunStarted(specification="Greet.", pipeline=as_data(pipeline))
         yield StepStarted(role="planner", turn_id=self.turn_id)
-        outcome = Outcome(self.end) if self.end in set(Outcome) else Outcome.OK
+        outcome = types.Outcome(self.end) if self.end in set(types.Outcome) else types.Outcome.OK
         asks = {"status": "needs_input", "questions": [{"id": "q1", "text": "Which?"}]}
         yield StepEnded(role="planner", turn_id=self.turn_id, outcome=outcome, report=asks)
         asked = Question(question_id="q1", role="planner", text="Which?")
@@ -149,47 +129,51 @@ def _cases() -> list[Case]:
 CASES = _cases()
 
 
-def parts(number: int) -> tuple[Part, ...]:
+def parts(number: int) -> tuple[types.Part, ...]:
     answer = ANSWERS[number % len(ANSWERS)]
     alarm = [*ALARMS][number % len(ALARMS)]
     kind = KINDS[number % len(KINDS)]
     erased = ("tool_call", "tool_result", "text", "reasoning")[number % 4]
     return (
-        ToolCallPart(call_id="c", title="Write a.txt", tool_kind=kind, arguments=None),
-        ToolResultPart(call_id="c", status=TOOL_STATES[number % len(TOOL_STATES)], text=""),
-        UnknownPart(
-            kind=PERMISSION,
+        types.ToolCallPart(call_id="c", title="Write a.txt", tool_kind=kind, arguments=None),
+        types.ToolResultPart(call_id="c", status=TOOL_STATES[number % len(TOOL_STATES)], text=""),
+        types.UnknownPart(
+            kind=types.PERMISSION,
             raw={"title": "Write a.txt", "answer": answer, "answered_by": "nobody"},
         ),
-        UnknownPart(kind=ALARM, raw={"alarm": alarm, "depth": 2, "upstream_session_id": "ses_1"}),
-        ErasedPart(kind=erased, digest=b"0" * 32, size_bytes=3),
+        types.UnknownPart(
+            kind=ALARM, raw={"alarm": alarm, "depth": 2, "upstream_session_id": "ses_1"}
+        ),
+        types.ErasedPart(kind=erased, digest=b"0" * 32, size_bytes=3),
     )
 
 
-def writes_of(case: Case, project_id: ProjectId) -> Iterator[Write]:
+def writes_of(case: Case, project_id: types.ProjectId) -> Iterator[Write]:
     name, at = case.workstream, 1_000 + case.number
     owner = case.conversation_id
     yield OpenWorkstream(
         project_id=project_id, workstream=name, base_name=f"Kael{case.number}", opened_at_ms=at
     )
-    for slot, conversation_id in ((MAIN_SLOT, owner), (CHILD_SLOT, f"{owner}-child")):
-        key = ConversationKey(project_id=project_id, workstream=name, role="planner", slot=slot)
+    for slot, conversation_id in ((types.MAIN_SLOT, owner), (types.CHILD_SLOT, f"{owner}-child")):
+        key = types.ConversationKey(
+            project_id=project_id, workstream=name, role="planner", slot=slot
+        )
         yield OpenConversation(
-            conversation=Conversation(
-                conversation_id=ConversationId(conversation_id),
+            conversation=types.Conversation(
+                conversation_id=types.ConversationId(conversation_id),
                 key=key,
                 generation=1,
                 base_name=f"Kael{case.number}",
                 opened_at_ms=at,
-                parent_conversation_id=owner if slot == CHILD_SLOT else None,
+                parent_conversation_id=owner if slot == types.CHILD_SLOT else None,
             )
         )
     for seq in (1, 2):
         yield OpenLink(
-            link=Link(
+            link=types.Link(
                 conversation_id=owner,
                 seq=seq,
-                upstream_session_id=UpstreamSessionId(f"ses_{case.number}"),
+                upstream_session_id=types.UpstreamSessionId(f"ses_{case.number}"),
                 agent="rehearsal",
                 agent_version="1",
                 working_directory="/srv",
@@ -201,16 +185,16 @@ def writes_of(case: Case, project_id: ProjectId) -> Iterator[Write]:
             yield EndLink(conversation_id=owner, seq=1, ended_because=case.reason, ended_at_ms=at)
     yield OpenRun(run_id=case.run_id, project_id=project_id, workstream=name, opened_at_ms=at)
     yield OpenTurn(turn_id=case.turn_id, conversation_id=owner, opened_at_ms=at, run_id=case.run_id)
-    for seq, speaker in ((1, Speaker.USER), (2, Speaker.ASSISTANT)):
+    for seq, speaker in ((1, types.Speaker.USER), (2, types.Speaker.ASSISTANT)):
         yield RecordParts(
             conversation_id=owner,
             seq=seq,
             first_ordinal=0,
             speaker=speaker,
             turn_id=case.turn_id,
-            upstream_session_id=UpstreamSessionId(f"ses_{case.number}"),
+            upstream_session_id=types.UpstreamSessionId(f"ses_{case.number}"),
             recorded_at_ms=at,
-            parts=(TextPart(text="Plan."),) if seq == 1 else parts(case.number),
+            parts=(types.TextPart(text="Plan."),) if seq == 1 else parts(case.number),
         )
     for seq, event in enumerate(case.events(), start=1):
         yield RecordTurnEvent(turn_id=case.turn_id, seq=seq, event=event, recorded_at_ms=at)
@@ -235,10 +219,12 @@ async def fill(project: Project) -> None:
         project.store.commit(tuple(writes_of(case, project.project_id)))
 
 
-def conversation() -> Conversation:
-    key = ConversationKey(project_id=ProjectId("prj_1"), workstream="w", role="planner", slot=1)
-    return Conversation(
-        conversation_id=ConversationId("con_1"),
+def conversation() -> types.Conversation:
+    key = types.ConversationKey(
+        project_id=types.ProjectId("prj_1"), workstream="w", role="planner", slot=1
+    )
+    return types.Conversation(
+        conversation_id=types.ConversationId("con_1"),
         key=key,
         generation=1,
         base_name="Kael",
@@ -250,11 +236,11 @@ def result_of(case: Case) -> TurnResult:
     is_parked = case.end in STOPS
     return TurnResult(
         conversation=conversation(),
-        turn_id=TurnId("trn_1"),
+        turn_id=types.TurnId("trn_1"),
         decision=case.decision,
         reasons=(case.reason,),
         upstream_session_id=None,
-        outcome=Outcome.UNKNOWN if is_parked else Outcome(case.end or "ok"),
+        outcome=types.Outcome.UNKNOWN if is_parked else types.Outcome(case.end or "ok"),
         reply="",
         report=None,
         parked=TurnParked(reason=case.end, detail="") if is_parked else None,

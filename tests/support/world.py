@@ -131,6 +131,11 @@ class UpthreadProcess:
     def send(self, signal_number: int) -> None:
         os.kill(self.pid, signal_number)
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C: the process ends by itself, as interrupted."""
+        self.send(signal.SIGINT)
+        assert self.exit_code == 130, self.stderr
+
     def kill(self) -> None:
         """Kill the process, which has not ended by itself."""
         self.send(signal.SIGKILL)

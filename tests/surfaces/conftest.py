@@ -207,3 +207,15 @@ def shared(
 ) -> Upthread:
     """One project for all tests of a module; each uses a workstream of its own."""
     return make_upthread(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def with_gemini(
+    tmp_path_factory: pytest.TempPathFactory, make_upthread: Callable[[Path], Upthread]
+) -> Upthread:
+    """A project on a machine with two agents, the second of a version of its own."""
+    made = make_upthread(tmp_path_factory.mktemp("two"))
+    agent = made.home / "bin" / "gemini"
+    agent.write_text(f"#!/bin/sh\nexec {sys.executable} -I -m upthread.agents.rehearsal\n")
+    agent.chmod(0o755)
+    return made

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.laboratory.sharing import Observer, Passage, Workers
 from tests.support.postgres_server import drop_database_at, migrated_database_at
+from tests.support.world import World
 
 
 @pytest.fixture
@@ -46,3 +47,13 @@ def passage(tmp_path: Path, address: str) -> Iterator[Passage]:
 def workers(tmp_path: Path, passage: Passage) -> Iterator[Workers]:
     with Workers(tmp_path, passage.world.environment, [passage.world.project]) as started:
         yield started
+
+
+@pytest.fixture
+def world(tmp_path: Path, address: str, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A world on the database, with the CONFIGURATION of the test's module."""
+    made = World(tmp_path / "world", content=str(tmp_path))
+    made.environment["UPTHREAD_DB"] = address
+    made.configure(request.module.CONFIGURATION)
+    yield made
+    made.close()

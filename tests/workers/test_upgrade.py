@@ -36,13 +36,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     drop_database_at(tmp_path)
 
 
-@pytest.fixture
-def world(tmp_path: Path, address: str) -> Iterator[World]:
-    made = World(tmp_path / "world", content=str(tmp_path))
-    made.environment["UPTHREAD_DB"] = address
-    made.configure(ALLOW + ONE_STEP)
-    yield made
-    made.close()
+CONFIGURATION = ALLOW + ONE_STEP
 
 
 WITHOUT_TENANCY = """

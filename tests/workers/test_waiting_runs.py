@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -50,13 +49,7 @@ it is asked for more at once, so that what is there at first says less than what
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 
 
-@pytest.fixture
-def world(tmp_path: Path, address: str) -> Iterator[World]:
-    made = World(tmp_path / "world", content=str(tmp_path))
-    made.environment["UPTHREAD_DB"] = address
-    made.configure(ALLOW + SMALL_PIPELINE)
-    yield made
-    made.close()
+CONFIGURATION = ALLOW + SMALL_PIPELINE
 
 
 def waiting_run(

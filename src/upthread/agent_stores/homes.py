@@ -58,6 +58,17 @@ def require_own(home: Path, path: Path, *, bytes_max: int) -> None:
         )
 
 
+def require_listed(top: Path) -> None:
+    """Raise PermissionError if a directory below is closed, because a file may be in it."""
+
+    def refuse(error: OSError) -> None:
+        if isinstance(error, PermissionError):
+            raise error
+
+    for _ in os.walk(top, onerror=refuse):
+        pass
+
+
 def file_stamp(path: Path) -> str:
     """Return what a file is known by while nobody writes to it. Raises OSError."""
     found = path.stat()

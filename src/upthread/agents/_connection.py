@@ -40,6 +40,11 @@ from upthread.errors import ConfigError, UpstreamError
 
 PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
 
+LEAVE_ANSWERED_S: Final = 0.5
+LEAVE_WRITTEN_S: Final = 0.05
+"""How long a last cancel gets before an agent that nobody waits for is ended: to be answered, and
+to leave where nobody answers it. A line on a pipe needs no more than to be written."""
+
 SETTINGS_BYTES_MAX: Final = 1024 * 1024
 
 _IGNORING: Final = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
@@ -159,13 +164,13 @@ class Adapter(ABC):
 class Steps(Struct, frozen=True, kw_only=True):
     """What an agent's own protocol does of a prompt.
 
-    `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` has a last
-    cancel sent to an agent that is ended right after, and limits for itself how long that takes.
+    `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` asks an agent
+    for it that is ended right after, and returns once it has answered; without it `cancel` does.
     """
 
     ask: Action
     cancel: Action
-    leave: Action
+    leave: Action | None = None
 
 
 class Connection(ABC):
@@ -246,7 +251,9 @@ class Connection(ABC):
         except BaseException:
             # Unshielded, a cancelled caller would leave the agent running at the first await.
             with anyio.CancelScope(shield=True):
-                await steps.leave()
+                with anyio.move_on_after(LEAVE_ANSWERED_S):
+                    await (steps.leave or steps.cancel)()
+                await anyio.sleep(0 if steps.leave else LEAVE_WRITTEN_S)
                 await child.stop()
             raise
         finally:

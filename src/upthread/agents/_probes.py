@@ -12,7 +12,6 @@ only looks leaves nothing behind. What is not as we wrote it counts for nothing,
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import stat
 import time
@@ -23,7 +22,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from upthread.boundary.files import read_all, read_start, through_links
+from upthread.boundary.files import read_all, read_start, through_links, write_whole
 from upthread.boundary.own_home import home_directory
 
 FILE: Final = "probes.json"
@@ -72,7 +71,7 @@ def remember(command: Sequence[str], said: str) -> None:
     newest = sorted(probes.items(), key=lambda each: -each[1].asked_at_ms)[:PROBES_MAX]
     # It is asked again where it cannot be kept: no turn is worse for that, only slower.
     with suppress(OSError):
-        _replace(path, msgspec.json.encode(_File(dict(newest))))
+        write_whole(path, msgspec.json.encode(_File(dict(newest))))
 
 
 def _now_ms() -> int:
@@ -118,17 +117,3 @@ def _read(path: Path) -> Mapping[str, _Probe]:
         return msgspec.json.decode(raw, type=_File).probes if is_ours else {}
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a file in another's place, whole: who reads meanwhile has the one or the other."""
-    beside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(beside, flags, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

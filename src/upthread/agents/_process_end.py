@@ -7,6 +7,7 @@ it and the session, and ends with what the agent last wrote to stderr.
 from __future__ import annotations
 
 from typing import ClassVar, Final
+from uuid import UUID
 
 import anyio
 
@@ -134,6 +135,15 @@ def _about(session: str, error: UpstreamError) -> UpstreamError:
     if session:
         error.ids["upstream_session_id"] = session
     return error
+
+
+def is_uuid(session: str) -> bool:
+    """Return whether a session's id has the form that Claude Code and Codex give theirs."""
+    try:
+        # As text: `UUID` also takes capitals, braces and `urn:uuid:`.
+        return str(UUID(session)) == session
+    except ValueError:
+        return False
 
 
 async def exit_code_of(child: ChildProcess) -> int | None:

@@ -131,7 +131,7 @@ def _telling_why(agent: str) -> Generator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"the store of {agent} cannot be read: {error.strerror}",
+            f"{error.filename or f'the store of {agent}'} cannot be read: {error.strerror}",
             hint="check who may read it",
         ) from error
 

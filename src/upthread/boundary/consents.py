@@ -20,6 +20,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import structs
 
+from upthread.boundary.files import write_whole
 from upthread.boundary.processes import suspended_holder
 from upthread.core.actors import Actor
 from upthread.core.trust import Item, Pending
@@ -150,8 +151,7 @@ def change_consents(
                 f"{home / FILE} would have {len(raw)} bytes",
                 hint="take back what is no longer needed: upthread trust --remove",
             )
-        with written_aside(home / FILE, raw) as aside:
-            aside.replace(home / FILE)
+        write_whole(home / FILE, raw)
     return kept
 
 
@@ -191,22 +191,6 @@ def _read(path: Path) -> bytes | None:
     if len(raw) > FILE_BYTES_MAX:
         raise _refused(path, f"has more than {FILE_BYTES_MAX} bytes")
     return raw
-
-
-@contextmanager
-def written_aside(path: Path, raw: bytes) -> Generator[Path]:
-    """Write a file, 0600, beside where it shall be, for a block that puts it there or does not."""
-    aside = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(raw)
-            file.flush()
-            # Before the name is taken: a crash could else leave an empty file, which is an error.
-            os.fsync(descriptor)
-        yield aside
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -77,6 +77,26 @@ def through_links(path: str) -> int:
         raise _said(error, path) from error
 
 
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_new: bool = False) -> None:
+    """Write a file that is there whole or not at all, in another's place unless it `is_new`.
+
+    Raises FileExistsError for a new one whose name is taken.
+    """
+    aside = f"{path}.{os.urandom(8).hex()}"
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(descriptor, mode)
+            # Before it has its name: after a crash a name must not lead to an empty file.
+            os.fsync(descriptor)
+        (os.link if is_new else os.rename)(aside, path)
+    finally:
+        if os.path.lexists(aside):
+            os.unlink(aside)
+
+
 def within(tree: str, path: str) -> int:
     """Return a descriptor of an ordinary file in a tree, by its path there. Raises OSError.
 

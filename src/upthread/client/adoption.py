@@ -25,7 +25,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.lease import Leases, conversation_request
 from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
 from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.conversation import Claim, Conversations
@@ -70,7 +70,7 @@ class AdoptSession:
         # Before the lease is taken: an agent takes seconds
         # to start, and nobody has to wait for that.
         version = await self._confirm(name, upstream, place)
-        async with self._leases.held(_lease_of(key, "adopt")) as fence:
+        async with self._leases.held(conversation_request(key, "adopt")) as fence:
             banking = self._system.in_thread(
                 lambda: self._bank_adopted(key, fence, (name, version), upstream)
             )
@@ -82,7 +82,7 @@ class AdoptSession:
         self._preparing.require_role(parsed.role)
         key, upstream = self._preparing.key(parsed), UpstreamSessionId(upstream_session_id)
         await self._refuse_another(key, upstream)
-        async with self._leases.held(_lease_of(key, "keep")) as fence:
+        async with self._leases.held(conversation_request(key, "keep")) as fence:
             banking = self._system.in_thread(lambda: self._bank_kept(key, fence, agent, upstream))
             return await self._published(banking)
 
@@ -98,7 +98,7 @@ class AdoptSession:
                 hint="upthread keep SESSION",
                 upstream_session_id=upstream,
             )
-        async with self._leases.held(_lease_of(owner.key, "keep")) as fence:
+        async with self._leases.held(conversation_request(owner.key, "keep")) as fence:
             banking = self._system.in_thread(lambda: self._bank_lacking(owner.key, fence, upstream))
             return await self._published(banking)
 
@@ -241,14 +241,6 @@ class AdoptSession:
             opened_because=ADOPTED,
             opened_at_ms=self._system.now_ms(),
         )
-
-
-def _lease_of(key: ConversationKey, verb: str) -> LeaseRequest:
-    return LeaseRequest(
-        name=conversation_lease(key.project_id, key.address),
-        doing=f"{verb} {key.address}",
-        occupies=key,
-    )
 
 
 def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:

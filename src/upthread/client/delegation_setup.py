@@ -130,6 +130,16 @@ class Preparing:
         """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
         return adapter_for(self._settings, agent)
 
+    def _adapter_for(self, address: Address, agent: str) -> AgentAdapter:
+        try:
+            return self.adapter(agent)
+        except UsageError as error:
+            resolved = self._store.resolve(self.key(address))
+            if resolved and resolved.link and resolved.link.agent == agent:
+                error.message += f", which has the session {resolved.link.upstream_session_id}"
+                error.hint = f"go on with another one by --agent; {error.hint}"
+            raise
+
     @property
     def own_sessions(self) -> OwnSessions:
         """How the sessions that agents have stored are looked into."""
@@ -218,7 +228,7 @@ class Preparing:
         return TellRequest(
             claim=claim,
             task=task,
-            adapter=self.adapter(agent),
+            adapter=self._adapter_for(address, agent),
             open=options,
             redactor=self._redactor_of(role.name),
             permissions=structs.replace(

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.boundary.consents import written_aside
+from upthread.boundary.files import write_whole
 from upthread.errors import ConfigError
 
 KEY_BYTES: Final = 32
@@ -146,8 +146,8 @@ def put_key(path: Path, key: bytes) -> None:
 
     Written aside and linked: a file of that name is a whole key from its first moment.
     """
-    with written_aside(path, key) as aside, suppress(FileExistsError):
-        os.link(aside, path)
+    with suppress(FileExistsError):
+        write_whole(path, key, is_new=True)
 
 
 def _refused(path: Path, problem: str, hint: str) -> ConfigError:

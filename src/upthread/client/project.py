@@ -25,10 +25,10 @@ from upthread.core.trust import Item, ignored_notice
 from upthread.core.turns.effects import Settlement
 from upthread.core.turns.prompt import Task
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
-from upthread.core.types import Conversation, ConversationKey, Link, Message
+from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed
-from upthread.runtime.lease import LeaseRequest, conversation_lease
+from upthread.runtime.lease import conversation_request
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.audit import Audit, open_audit, read_audit
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects
@@ -377,7 +377,7 @@ class Project(Assembly):
         """
         parsed = await self.parse(address)
         old = await self._system.in_thread(lambda: self._found(parsed))
-        async with self._leases.held(_lease_of(old.key, "reset")) as fence:
+        async with self._leases.held(conversation_request(old.key, "reset")) as fence:
             minting = self._system.in_thread(
                 lambda: self._conversations.mint(
                     old.key, fences=(fence,), generation=old.generation + 1
@@ -453,11 +453,3 @@ _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
 
 def _workstream_of(request: TellRequest) -> str:
     return request.claim.address.workstream
-
-
-def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:
-    return LeaseRequest(
-        name=conversation_lease(key.project_id, key.address),
-        doing=f"{doing} {key.address}",
-        occupies=key,
-    )

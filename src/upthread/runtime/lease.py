@@ -248,6 +248,15 @@ def conversation_lease(project_id: str, address: str) -> str:
     return f"conversation {project_id} {address}"
 
 
+def conversation_request(key: ConversationKey, verb: str) -> LeaseRequest:
+    """Return the request for a conversation's lease, to do something else than a turn."""
+    return LeaseRequest(
+        name=conversation_lease(key.project_id, key.address),
+        doing=f"{verb} {key.address}",
+        occupies=key,
+    )
+
+
 def tree_lease(host: str, directory: str, below: str = "") -> str:
     """Return the name of the lease that a writing role holds on a working tree of a host.
 

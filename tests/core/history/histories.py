@@ -5,19 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from upthread.core import types
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.types import (
-    ContextPart,
-    ErasedPart,
-    FilePart,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
 
 WORDS = ("plan", "done", "ok ", " run\n", "é", "日本", "\x00", "\ud83d", "<x>", "a" * 60, "end.")
 ARGUMENTS = (
@@ -27,24 +16,24 @@ ARGUMENTS = (
 TITLES = ("read", "git push --force", "", "ünïcode", "x" * 90)
 
 
-def message(speaker: str, *parts: Part) -> HistoryMessage:
-    return HistoryMessage(speaker=Speaker(speaker), parts=parts)
+def message(speaker: str, *parts: types.Part) -> HistoryMessage:
+    return HistoryMessage(speaker=types.Speaker(speaker), parts=parts)
 
 
 def history(*messages: HistoryMessage) -> History:
     return History(messages=messages)
 
 
-def text(words: str) -> TextPart:
-    return TextPart(text=words)
+def text(words: str) -> types.TextPart:
+    return types.TextPart(text=words)
 
 
-def call(call_id: str, title: str = "read", arguments: object = None) -> ToolCallPart:
-    return ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
+def call(call_id: str, title: str = "read", arguments: object = None) -> types.ToolCallPart:
+    return types.ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
 
 
-def result(call_id: str, words: str = "ok", status: str = "completed") -> ToolResultPart:
-    return ToolResultPart(call_id=call_id, status=status, text=words)
+def result(call_id: str, words: str = "ok", status: str = "completed") -> types.ToolResultPart:
+    return types.ToolResultPart(call_id=call_id, status=status, text=words)
 
 
 class Histories:
@@ -108,7 +97,7 @@ class Histories:
         if not messages:
             return messages
         at = self._random.randrange(len(messages))
-        speaker = self._random.choice(list(Speaker))
+        speaker = self._random.choice(list(types.Speaker))
         return [*messages[:at], message(speaker, *messages[at].parts), *messages[at + 1 :]]
 
     def _add(self, messages: list[HistoryMessage]) -> list[HistoryMessage]:
@@ -117,10 +106,10 @@ class Histories:
                 result("nobody"),
                 call("c1", "write", {"x": 1}),
                 text(" \n"),
-                UnknownPart(kind="plan", raw=None),
-                ErasedPart(kind="text"),
-                FilePart(uri="file:///x.png", mime_type="image/png"),
-                ReasoningPart(text="hm"),
+                types.UnknownPart(kind="plan", raw=None),
+                types.ErasedPart(kind="text"),
+                types.FilePart(uri="file:///x.png", mime_type="image/png"),
+                types.ReasoningPart(text="hm"),
             ]
         )
         return self._with_parts(messages, lambda parts, at: [*parts[:at], added, *parts[at:]])
@@ -138,23 +127,23 @@ class Histories:
         *(_double_message, _other_speaker, _add),
     )
 
-    def _text(self) -> TextPart:
+    def _text(self) -> types.TextPart:
         self._number += 1
         return text(f"{self._number}:{''.join(self._random.choices(WORDS, k=2))}")
 
-    def _context(self) -> Iterable[Part]:
-        return [ContextPart(text="[prior]")] if self._random.random() < 0.2 else []
+    def _context(self) -> Iterable[types.Part]:
+        return [types.ContextPart(text="[prior]")] if self._random.random() < 0.2 else []
 
-    def _thought(self) -> Iterable[Part]:
-        return [ReasoningPart(text="I think")] if self._random.random() < 0.3 else []
+    def _thought(self) -> Iterable[types.Part]:
+        return [types.ReasoningPart(text="I think")] if self._random.random() < 0.3 else []
 
-    def _call(self) -> ToolCallPart:
+    def _call(self) -> types.ToolCallPart:
         self._number += 1
         call_id = "" if self._random.random() < 0.02 else f"c{self._number}"
         if self._random.random() < 0.1:
             call_id = f"call:{self._number}/é"
         return call(call_id, self._random.choice(TITLES), self._random.choice(ARGUMENTS))
 
-    def _result(self, made: ToolCallPart) -> ToolResultPart:
+    def _result(self, made: types.ToolCallPart) -> types.ToolResultPart:
         words = self._random.choice(["", "out", "a\ud800b"])
         return result(made.call_id, words, self._random.choice(["completed", "failed", "unknown"]))

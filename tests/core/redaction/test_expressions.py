@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.secret_corpus.channels import settled
 from tests.support.sets import spread
 
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
@@ -73,12 +74,7 @@ def test_a_painted_password_is_found_however_its_escape_is_written(text, escape)
 
 @pytest.mark.parametrize("text", PAINTED)
 def test_a_painted_password_that_comes_in_pieces_is_found(text):
-    kept, held = "", ""
-    for character in f"first\n{text} and more\n":
-        held += character
-        length = settled_length(held)
-        kept, held = kept + REDACTOR.redact(held[:length]), held[length:]
-    assert PAINTED[text] not in kept + REDACTOR.redact(held)
+    assert PAINTED[text] not in settled(REDACTOR, f"first\n{text} and more\n", size=1)
 
 
 def test_a_secret_painted_in_the_middle_goes_whole():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 from tests.core.redaction.recording import FILES, RECORDED, Recording, secrets_in
+from tests.support.secret_corpus.channels import settled
 
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running_text import settled_length
 
 REDACTOR = Redactor(b"k" * 32)
 RECORDINGS = [Recording.read(path) for path in sorted(RECORDED.glob("*.json"))]
@@ -36,9 +36,4 @@ def test_nothing_of_a_secret_is_kept(recording):
 def test_nothing_of_a_secret_is_kept_of_json_or_of_pieces(recording):
     for text in recording.emitted:
         assert secrets_in([REDACTOR.redact(json.dumps({"output": text}))]) == [], text
-        kept, held = "", ""
-        for at in range(0, len(text), 100):
-            held += text[at : at + 100]
-            length = settled_length(held)
-            kept, held = kept + REDACTOR.redact(held[:length]), held[length:]
-        assert secrets_in([kept + REDACTOR.redact(held)]) == [], text
+        assert secrets_in([settled(REDACTOR, text, size=100)]) == [], text

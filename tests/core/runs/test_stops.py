@@ -71,9 +71,10 @@ def test_what_nobody_has_words_for_stands_for_itself():
 
 def test_the_cure_names_an_agents_last_words_only_where_there_are_some():
     died = Outcome.PROCESS_DIED
-    assert stop_in_words(died).cure == "tell it again"
+    cure = "tell it again; if it goes on so, try --fresh or another --agent"
+    assert stop_in_words(died).cure == cure
     ours = stop_in_words(died, source=Source(last_words="/home/ada/x.log"))
-    assert ours.cure == "its last words are in /home/ada/x.log; tell it again"
+    assert ours.cure == "its last words are in /home/ada/x.log; " + cure
     theirs = stop_in_words(died, source=Source(is_persons_own=True))
     assert theirs.cure == "delegate it again in the agent, or tell it from here"
     limited = stop_in_words(Outcome.RATE_LIMITED, source=Source(last_words="/home/ada/x.log"))

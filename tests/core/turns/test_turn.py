@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from upthread.core.decision.words import READ_BACK
 from upthread.core.events import (
@@ -16,6 +17,7 @@ from upthread.core.events import (
 )
 from upthread.core.turns.turn import (
     NEXT_COMMAND,
+    RESTORED,
     SENDS_MAX,
     TRANSITIONS,
     Recognition,
@@ -46,22 +48,6 @@ DIED = TurnEnded(outcome=Outcome.PROCESS_DIED)
 
 
 @pytest.mark.parametrize(
-    ("events", "was_cut_off"),
-    [
-        ([INTENDED, ATTACHED, SENT], True),
-        ([INTENDED, ATTACHED, SENT, DIED], True),
-        ([INTENDED, ATTACHED, SENT, ENDED], False),
-        ([INTENDED, ATTACHED, SENT, PARKED], False),
-        ([INTENDED, ATTACHED, SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
-    ],
-)
-def test_a_turn_is_cut_off_when_it_stopped_before_its_end_whoever_ended_it_since(
-    events, was_cut_off
-):
-    assert fold(events).was_cut_off is was_cut_off
-
-
-@pytest.mark.parametrize(
     ("events", "command"),
     [
         ([], TurnCommand.INTEND),
@@ -77,6 +63,8 @@ def test_a_turn_is_cut_off_when_it_stopped_before_its_end_whoever_ended_it_since
         ([INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT], TurnCommand.STREAM),
         ([INTENDED, ATTACHED, SENT, RECOVERY, FAILED], TurnCommand.ATTACH),
         ([INTENDED, ATTACHED, SENT, PARKED], TurnCommand.NOTHING),
+        ([INTENDED, FAILED, INTENDED, PARKED], TurnCommand.NOTHING),
+        ([INTENDED, FAILED, INTENDED, PARKED, RECOVERY], TurnCommand.ATTACH),
         ([INTENDED, ATTACHED, SENT, PARKED, RECOVERY], TurnCommand.RECOGNISE),
         ([INTENDED, ATTACHED, SENT, PARKED, ENDED], TurnCommand.NOTHING),
     ],
@@ -94,7 +82,7 @@ def test_a_walk_through_the_table_keeps_what_the_runtime_relies_on(wanted: list[
             continue
         view = apply(view, event)
         assert view.sends <= SENDS_MAX
-        if view.state in {TurnState.SENT, TurnState.UNCERTAIN, TurnState.PARKED}:
+        if view.state in {TurnState.SENT, TurnState.UNCERTAIN}:
             assert view.sent is not None, "only a prompt that may have left can be looked for"
         assert (view.parked is not None) == (view.state is TurnState.PARKED) or view.ended
         assert (view.ended is not None) == (view.state is TurnState.ENDED)
@@ -110,7 +98,7 @@ def test_every_state_has_a_row_and_a_command():
 @pytest.mark.parametrize(
     "events",
     [
-        *([SENT], [INTENDED, SENT], [INTENDED, ATTACHED, PARKED], [INTENDED, PARKED]),
+        *([SENT], [INTENDED, SENT], [INTENDED, ATTACHED, PARKED], [PARKED]),
         *([INTENDED, ATTACHED, SENT, ENDED, each] for each in EVENTS.values()),
     ],
 )
@@ -134,24 +122,30 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
     assert fold([*twice, RECOVERY, ATTACHED, ABSENT, SENT]).is_person_asked is False
 
 
+CANCELLED = TurnEnded(outcome=Outcome.CANCELLED)
+
+
 @pytest.mark.parametrize(
-    ("events", "is_open"),
+    ("events", "was_cut_off", "was_left_open"),
     [
-        ([SENT], True),
-        ([SENT, PARKED], True),
-        ([SENT, DIED], True),
-        ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], True),
-        ([SENT, TurnEnded(outcome=Outcome.CANCELLED)], True),
-        ([SENT, TurnEnded(outcome=Outcome.TIMED_OUT)], True),
-        ([SENT, TurnEnded(outcome=Outcome.TRANSIENT)], True),
-        ([SENT, TurnEnded(outcome=Outcome.CONTEXT_FULL)], True),
-        ([SENT, ENDED], False),
-        ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False),
-        ([SENT, TurnEnded(outcome=Outcome.AUTH)], False),
+        ([SENT], True, True),
+        ([SENT, PARKED], False, True),
+        ([SENT, DIED], True, True),
+        ([SENT, ENDED], False, False),
+        ([SENT, CANCELLED], True, True),
+        ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.TIMED_OUT)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.TRANSIENT)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.CONTEXT_FULL)], False, True),
+        ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False, False),
+        ([SENT, TurnEnded(outcome=Outcome.AUTH)], False, False),
     ],
 )
-def test_a_turn_was_left_open_unless_its_agent_ended_it(events, is_open):
-    assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
+def test_a_turn_was_cut_off_before_its_end_and_left_open_unless_its_agent_ended_it(
+    events, was_cut_off, was_left_open
+):
+    view = fold([INTENDED, ATTACHED, *events])
+    assert (view.was_cut_off, view.was_left_open) == (was_cut_off, was_left_open)
 
 
 def test_a_turn_tells_what_stopped_it():
@@ -162,6 +156,14 @@ def test_a_turn_tells_what_stopped_it():
         ((failed,), ("unknown", "no such model")),
     ):
         assert fold([INTENDED, ATTACHED, SENT, *rest]).stopped_by == stopped_by
+
+
+def test_a_turn_is_refused_when_it_stops_and_no_session_took_its_prompt():
+    again = structs.replace(ATTACHED, how=RESTORED)
+    assert not fold([INTENDED]).was_refused, "it is under way"
+    assert fold([INTENDED, FAILED, INTENDED, PARKED]).was_refused
+    assert fold([INTENDED, ATTACHED, SENT, again, PARKED]).was_refused
+    assert not fold([INTENDED, ATTACHED, SENT, PARKED]).was_refused
 
 
 def test_a_turn_that_was_read_back_is_not_known_to_its_role():

@@ -28,11 +28,15 @@ def _partial(directory: Path, remote: str) -> None:
     configure(directory, "\tfetch = +refs/heads/*:refs/remotes/origin/*\n")
 
 
+def _over_ssh(directory: Path, program: str, *, missing: str) -> None:
+    _partial(directory, "\turl = ssh://example.invalid/x.git\n")
+    configure(directory, f'[core]\n\tsshCommand = "{program}"\n')
+    _without(directory, missing)
+
+
 @hostile_clone("core.sshCommand, in a partial clone without its first commit", careless=(LOOK,))
 def ssh_command(directory: Path, canary: Canary) -> None:
-    _partial(directory, "\turl = ssh://example.invalid/x.git\n")
-    configure(directory, f'[core]\n\tsshCommand = "{canary.command("ssh_command")}"\n')
-    _without(directory, "HEAD~1")
+    _over_ssh(directory, canary.command("ssh_command"), missing="HEAD~1")
 
 
 @hostile_clone("an ext:: transport, in a partial clone without its first commit", careless=(LOOK,))
@@ -52,23 +56,17 @@ def upload_pack(directory: Path, canary: Canary) -> None:
 
 @hostile_clone("the commit that HEAD names is missing", careless=("git log -1",))
 def missing_commit(directory: Path, canary: Canary) -> None:
-    _partial(directory, "\turl = ssh://example.invalid/x.git\n")
-    configure(directory, f'[core]\n\tsshCommand = "{canary.command("missing_commit")}"\n')
-    _without(directory, "HEAD")
+    _over_ssh(directory, canary.command("missing_commit"), missing="HEAD")
 
 
 @hostile_clone("the tree of HEAD is missing", careless=("git ls-tree -r HEAD",))
 def missing_tree(directory: Path, canary: Canary) -> None:
-    _partial(directory, "\turl = ssh://example.invalid/x.git\n")
-    configure(directory, f'[core]\n\tsshCommand = "{canary.command("missing_tree")}"\n')
-    _without(directory, "HEAD^{tree}")
+    _over_ssh(directory, canary.command("missing_tree"), missing="HEAD^{tree}")
 
 
 @hostile_clone("a blob is missing, and the file was changed", careless=("git diff",))
 def missing_blob(directory: Path, canary: Canary) -> None:
-    _partial(directory, "\turl = ssh://example.invalid/x.git\n")
-    configure(directory, f'[core]\n\tsshCommand = "{canary.command("missing_blob")}"\n')
-    _without(directory, "HEAD:greeter.py")
+    _over_ssh(directory, canary.command("missing_blob"), missing="HEAD:greeter.py")
     (directory / "greeter.py").write_text("print('other')\n")
 
 

@@ -80,7 +80,7 @@ def _painted(paint: Callable[[str], str], written: Callable[[str], str] = str) -
 
 
 def _painted_in_pieces(redactor: Redactor, text: str) -> str:
-    return _COLOUR.sub("", _settled(redactor, _each_word(text)))
+    return _COLOUR.sub("", settled(redactor, _each_word(text)))
 
 
 def _each_word(line: str) -> str:
@@ -140,18 +140,18 @@ def _cut(content: bytes, size: int) -> Iterator[bytes]:
     return (content[at : at + size] for at in range(0, len(content), size))
 
 
-def _settled(redactor: Redactor, text: str) -> str:
+def settled(redactor: Redactor, text: str, *, size: int = 5) -> str:
     """A reply as it is recorded: what is settled at each step, then the rest."""
     kept, held = "", ""
-    for at in range(0, len(text), 5):
-        held += text[at : at + 5]
+    for at in range(0, len(text), size):
+        held += text[at : at + size]
         length = settled_length(held)
         kept, held = kept + redactor.redact(held[:length]), held[length:]
     return kept + redactor.redact(held)
 
 
 def _settled_numbered(redactor: Redactor, text: str) -> str:
-    return _settled(redactor, _numbered(text))
+    return settled(redactor, _numbered(text))
 
 
 _WAYS: Final[tuple[tuple[str, Keep], ...]] = (
@@ -225,7 +225,7 @@ _WAYS: Final[tuple[tuple[str, Keep], ...]] = (
     ("member's name", _in_json(lambda text: {text: 1})),
     ("report", _in_json(lambda text: {"status": "done", "notes": [f"found {text}"]})),
     # In pieces
-    ("reply in pieces", _settled),
+    ("reply in pieces", settled),
     ("stderr, a byte at a time", _streamed(lambda content: _cut(content, 1))),
     ("stderr, seven bytes", _streamed(lambda content: _cut(content, 7))),
     ("stderr, by lines", _streamed(lambda content: content.splitlines(keepends=True))),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from tests.support.decisions_told import decisions_told
 
@@ -21,24 +19,14 @@ TWO_STEPS = "".join(
 )
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory, make_upthread):
-    """A project whose only agent goes by a known name, in a version of its own."""
-    made = make_upthread(tmp_path_factory.mktemp("versions"))
-    agent = made.home / "bin" / "gemini"
-    agent.write_text(f"#!/bin/sh\nexec {sys.executable} -I -m upthread.agents.rehearsal\n")
-    agent.chmod(0o755)
-    return made
+def test_tell_says_it_once_and_not_in_the_next_turn(with_gemini):
+    assert with_gemini("tell", "a/planner", "hello", "--agent", "gemini").err.count(LINE) == 1
+    assert "tested with" not in with_gemini("tell", "a/planner", "again").err
 
 
-def test_tell_says_it_once_and_not_in_the_next_turn(up):
-    assert up("tell", "a/planner", "hello", "--agent", "gemini").err.count(LINE) == 1
-    assert "tested with" not in up("tell", "a/planner", "again").err
-
-
-def test_run_says_it_once_for_all_its_steps(up):
-    up.configure(TWO_STEPS)
-    done = up("run", "c", "--spec", "spec.md", "--agent", "gemini")
+def test_run_says_it_once_for_all_its_steps(with_gemini):
+    with_gemini.configure(TWO_STEPS)
+    done = with_gemini("run", "c", "--spec", "spec.md", "--agent", "gemini")
     assert (done.out + done.err).count(LINE) == 1
     assert decisions_told(done.out) == [FIRST, FIRST]
 

@@ -109,6 +109,14 @@ def test_compressed_and_archived_threads_of_codex_are_diagnosed_as_plain_ones(up
     assert all(each["left"] == [] for each in copies), "a compressed one is repaired as a plain one"
 
 
+def test_a_role_that_no_session_takes_a_prompt_of_is_named_with_its_words_and_command(up):
+    up.configure("[agents.other]\ncommand = ['sh', '-c', 'echo no key >&2; exit 3']\n")
+    up("tell", "d2/planner", "hi", "--agent", "other", code=1)
+    what, cure, _ = diagnosed(up("doctor").out)
+    assert "the agent died: other exited with code 3" in what
+    assert cure == '  upthread tell d2/planner "…"'
+
+
 def test_a_store_that_cannot_be_read_is_a_line_of_its_own(up):
     database_of(up).parent.mkdir(parents=True)
     database_of(up).write_bytes(b"no database" * 100)

@@ -69,9 +69,6 @@ PROTOCOL_VERSION: Final = 1
 SETTLE_S: Final = 0.25
 """How long after an aborted prompt its late words may still come; then the next one may leave."""
 
-CANCEL_LEAVES_S: Final = 0.05
-"""How long a cancel gets to leave before an agent that nobody waits for is ended."""
-
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 
 
@@ -202,11 +199,7 @@ class AcpConnection(Connection):
         async def cancel() -> None:
             await self._peer.send_cancel(running.session)
 
-        async def leave() -> None:
-            await cancel()
-            await anyio.sleep(CANCEL_LEAVES_S)
-
-        await self._run(running, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        await self._run(running, Steps(ask=ask, cancel=cancel), on_event)
         # Before the prompt returns, while its events still belong to it (A6, A8).
         is_alive = not isinstance(running.error, ConnectionError)
         if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:

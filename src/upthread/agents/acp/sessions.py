@@ -61,11 +61,14 @@ class Sessions:
         try:
             answer = await self._peer.call(method, {**self._place, "sessionId": session})
         except RefusedByAgentError as refused:
-            raise await self._confirmed(refused, session) from refused
+            await self._confirm(refused, session)
+            raise
         # ACP has no id in this answer; one that is there all the same has to be this (A4).
         returned = answer.get("sessionId", session)
         if returned != session:
-            raise await self._confirmed(self._peer.opened_another(returned, session), session)
+            error = self._peer.opened_another(returned, session)
+            await self._confirm(error, session)
+            raise error
         if self._peer.words.quirk.attaches_what_is_gone and await self.is_listed(session) is False:
             raise UpstreamError(
                 f"{self._peer.agent} attached session {session} and does not list it",
@@ -84,18 +87,16 @@ class Sessions:
         if words.quirk.file_of_minute:
             await anyio.sleep(await anyio.to_thread.run_sync(patience_ms) / 1000)
 
-    async def _confirmed(self, refused: UpstreamError, session: UpstreamSessionId) -> UpstreamError:
-        """Return the error with an outcome that can be relied on (A4)."""
+    async def _confirm(self, refused: UpstreamError, session: UpstreamSessionId) -> None:
+        """Give an error an outcome that can be relied on (A4)."""
         if isinstance(refused, RefusedByAgentError) and refused.is_certain:
-            return refused
+            return
         # An opaque refusal of this very session suggests the one thing that its list can tell.
         is_opaque = refused.outcome is Outcome.UNKNOWN
         suspected = Outcome.MISSING if is_opaque else Outcome(refused.outcome)
         said = "" if is_opaque else refused.message
-        outcome, because = await self.confirmed(suspected, said, session)
-        error = UpstreamError(f"{refused.message}{because}", outcome=outcome, hint=refused.hint)
-        error.ids.update(refused.ids)
-        return error
+        refused.outcome, because = await self.confirmed(suspected, said, session)
+        refused.message += because
 
     async def confirmed(
         self, suspected: Outcome, said: str, session: UpstreamSessionId
@@ -154,7 +155,8 @@ class Sessions:
         try:
             answer = await self._peer.call("session/fork", params)
         except RefusedByAgentError as refused:
-            raise await self._confirmed(refused, session) from refused
+            await self._confirm(refused, session)
+            raise
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
 

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from upthread.agents._connection import Connection, Steps, start_of
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._process import started_child
+from upthread.agents._process_end import is_uuid
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
     Capabilities,
@@ -43,9 +44,6 @@ OPENING_WORDS: Final = "This session was opened by upthread; its next task follo
 
 It is sent as no person's words, so that neither the model nor the history takes it for a prompt.
 """
-
-INTERRUPT_LEAVES_S: Final = 0.05
-"""How long an interrupt gets to leave before an agent that nobody waits for is ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +132,7 @@ class ClaudeCodeConnection(Connection):
 
     async def _require_stored(self, session: UpstreamSessionId) -> None:
         """Only an id: `--resume` also takes a title or a path, and would open what they name."""
-        if not _is_id(session) or await self._transcript(session) is None:
+        if not is_uuid(session) or await self._transcript(session) is None:
             raise self._missing(session)
 
     async def _require_free(self, session: UpstreamSessionId) -> None:
@@ -256,11 +254,7 @@ class ClaudeCodeConnection(Connection):
             # Without waiting for its answer: the turn's own `result` says when it has ended.
             await process.request("interrupt", "upthread-interrupt")
 
-        async def leave() -> None:
-            await cancel()
-            await anyio.sleep(INTERRUPT_LEAVES_S)
-
-        await self._run(running, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        await self._run(running, Steps(ask=ask, cancel=cancel), on_event)
         return await self._concluded(running)
 
     async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
@@ -354,11 +348,3 @@ def _message(text: str) -> dict[str, Any]:
 def _new_id() -> UpstreamSessionId:
     # Not by `uuid4`, which is for our own ids, minted in one place: this one is Claude Code's.
     return UpstreamSessionId(str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)))
-
-
-def _is_id(session: str) -> bool:
-    try:
-        # As text: `UUID` also takes capitals, braces and `urn:uuid:`, which name no transcript.
-        return str(uuid.UUID(session)) == session
-    except ValueError:
-        return False

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from upthread.agent_stores.homes import file_stamp, require_own
+from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agents._json_lines import as_object, read_json, text_at
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process_group import started_at_ticks
@@ -81,7 +81,10 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
     """Return a main session as its transcript holds it, None without one. Raises StoreError."""
     path = find_transcript(home, session)
-    return _read(home, path, session) if path is not None else None
+    if path is None:
+        require_listed(home / "projects")
+        return None
+    return _read(home, path, session)
 
 
 def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:

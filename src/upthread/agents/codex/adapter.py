@@ -39,9 +39,6 @@ RETRY_WAIT_MAX_S: Final = 10.0
 to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
 INTERRUPT_AGAIN_S: Final = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
-INTERRUPT_LEAVES_S: Final = 0.5
-"""How long an interrupt gets to leave before a server that nobody waits for is ended. It is an
-answer that is waited for, where a line on a pipe needs no more than to be written."""
 
 _VERSION: Final = regex(r"/(\d+\.\d+\.\d+\S*)")
 _LONE_SURROGATE: Final = regex(r"[\ud800-\udfff]")
@@ -149,10 +146,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         async def cancel() -> None:
             self._stop(prompt)
 
-        async def leave() -> None:
-            with anyio.move_on_after(INTERRUPT_LEAVES_S):
-                await self._interrupt(prompt)
-
+        leave = partial(self._interrupt, prompt)
         await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
         return await self._concluded(prompt)
 

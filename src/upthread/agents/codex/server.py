@@ -10,7 +10,6 @@ name or refuse with words of its own. What comes back is compared with what was 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from upthread.agents._json_lines import JsonLines, as_object, objects_at, text_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess
+from upthread.agents._process_end import is_uuid
 from upthread.agents.base import ListedSession
 from upthread.agents.codex.items import history_of
 from upthread.agents.codex.outcomes import outcome_of_refusal
@@ -137,7 +137,7 @@ class Threads:
 
     async def attach(self, session: UpstreamSessionId) -> None:
         """Load exactly this thread, to work in our own directory (A4)."""
-        if not _is_id(session):
+        if not is_uuid(session):
             raise UpstreamError(
                 f"{self._server.agent} has no session {session}",
                 outcome=Outcome.MISSING,
@@ -260,11 +260,3 @@ def _listed(thread: Mapping[str, Any]) -> ListedSession:
         working_directory=text_at(thread, "cwd"),
         updated_at=str(updated) if isinstance(updated, int) else "",
     )
-
-
-def _is_id(session: str) -> bool:
-    try:
-        # As text: `UUID` also takes capitals, braces and `urn:uuid:`, and Codex gives no such id.
-        return str(uuid.UUID(session)) == session
-    except ValueError:
-        return False

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from upthread.agent_stores.homes import file_stamp, require_own
+from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agents._json_lines import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.histories import (
@@ -77,6 +77,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     """Return a thread as its rollout holds it, None without one. Raises StoreError."""
     path = find_rollout(home, session)
     if path is None:
+        require_listed(home / "sessions")
         return None
     require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
     # Before it is read: what is touched in between then counts as not seen by the session.

@@ -56,9 +56,6 @@ SETTLE_S: Final = 0.25
 """How long after a prompt that failed its last words may still come; then the next may leave."""
 ABORT_AGAIN_S: Final = 0.5
 """An abort that comes before the server has begun to work is without effect: it is repeated."""
-ABORT_LEAVES_S: Final = 0.5
-"""How long an abort gets to leave before a server that nobody waits for is ended. A request over
-HTTP, which is answered only when the work has ended."""
 
 
 class _Prompt(ServerPrompt[Turn], kw_only=True):
@@ -206,10 +203,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             prompt.preparing.cancel()
             self._stop(prompt)
 
-        async def leave() -> None:
-            with anyio.move_on_after(ABORT_LEAVES_S):
-                await self._abort(prompt)
-
+        leave = partial(self._abort, prompt)
         try:
             await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
         finally:

@@ -59,7 +59,8 @@ class Sessions:
         try:
             answer = await self._server.get(path_of(session), session=session)
         except RefusedByServerError as refused:
-            raise await self._confirmed(refused, session) from refused
+            await self._confirm(refused, session)
+            raise
         returned = text_at(answer, "id")
         if returned != session:
             raise self._server.opened_another(repr(returned), session)
@@ -72,23 +73,16 @@ class Sessions:
                 hint="put the directory back, or let the session be replaced",
             )
 
-    async def _confirmed(
-        self, refused: RefusedByServerError, session: UpstreamSessionId
-    ) -> UpstreamError:
+    async def _confirm(self, refused: RefusedByServerError, session: UpstreamSessionId) -> None:
         if refused.outcome == Outcome.MISSING:
-            return refused
+            return
         # Sub-agents' sessions too: those are gone on with by their ids as well.
         listed = {one.upstream_session_id for one in await self.listed(roots_only=False)}
         # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
         if session in listed or len(listed) >= LISTED_MAX:
-            return refused
-        error = UpstreamError(
-            f"{refused.message}; it does not list this session",
-            outcome=Outcome.MISSING,
-            hint=refused.hint,
-        )
-        error.ids.update(refused.ids)
-        return error
+            return
+        refused.message += "; it does not list this session"
+        refused.outcome = Outcome.MISSING
 
     async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         """Return a session's history. One whose messages it cannot read is `corrupted`."""

@@ -218,11 +218,11 @@ _NUMBER: Final = regex(r"[0-9a-f]*\d[0-9a-f]*", re.IGNORECASE)
 """Also a hexadecimal one, because a refusal may have the id of a trace."""
 
 
-def is_same_refusal(before: str, now: str) -> bool:
+def is_same_refusal(before: str, now: str, *, stderr: str = "") -> bool:
     """Return whether an agent refused a session twice for the same reason, which will not pass.
 
-    The words are the same except for numbers, and speak of nothing that may pass, such as a lock.
-    `before` may be longer, because the agent's stderr can follow: "method not found (stderr: …)".
+    The words are the same except for numbers, and speak of nothing that may pass, such as a lock;
+    those of an agent that died are on its `stderr`. They may follow in `before` as well.
     """
     is_same = _NUMBER.sub("", before).startswith(_NUMBER.sub("", now))
-    return is_same and not _MAY_PASS.search(now)
+    return is_same and not _MAY_PASS.search(stderr or now)

@@ -66,6 +66,8 @@ OURS: Final = Source()
 SALVAGED: Final = "salvaged"
 """Why something is parked that was under way in a record which was damaged."""
 
+_ELSE: Final = "if it goes on so, try --fresh or another --agent"
+
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     Outcome.OK: ("it ended well", ""),
     Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
@@ -76,13 +78,16 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     Outcome.CONTEXT_FULL: ("the session's context is full", "start fresh with --fresh"),
     Outcome.AUTH: ("the agent is not signed in", "sign in with the agent's own command"),
     Outcome.CORRUPTED: ("the agent cannot read the session", "tell it again"),
-    Outcome.PROCESS_DIED: ("the agent died", "tell it again"),
+    Outcome.PROCESS_DIED: ("the agent died", f"tell it again; {_ELSE}"),
     Outcome.POISONED: ("the session repeats itself", "start fresh with --fresh"),
     Outcome.TIMED_OUT: ("the agent did not answer in time", "raise prompt_timeout_s, or go on"),
     Outcome.CANCELLED: ("the turn was cancelled", "tell it again when you are ready"),
     Outcome.WORKSPACE_CHANGED: ("the working directory has changed", "go back to it"),
     Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
-    Outcome.UNKNOWN: ("the agent failed", "mend what it says, if it says why, and tell it again"),
+    Outcome.UNKNOWN: (
+        "the agent failed",
+        f"mend what it says, if it says why, and tell it again; {_ELSE}",
+    ),
     "blocked": ("it says that it is blocked", "give it what it lacks, then go on"),
     "no_report": (
         "it handed back no report that can be read",

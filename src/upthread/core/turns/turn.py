@@ -8,8 +8,8 @@ own history decides (core/turns/recognition.py): reply complete → adopt it; pr
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
 A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one; so
 does a person who lets another agent go on with it. A prompt leaves at most SENDS_MAX times in all;
-once somebody has told a parked turn to go on, once more. Only a turn whose prompt may have left is
-ever parked: before that, it ends with its outcome and nothing has happened.
+once somebody has told a parked turn to go on, once more. A turn whose prompt has not left is parked
+only where its session and a new one were refused; otherwise it ends, and nothing has happened.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ SENDS_MAX: Final = 2
 
 HELD_BACK: Final = "held_back"
 """Why a turn is parked that was about to do an outward action again."""
+
+
+RESTORED: Final = "restored"
+"""How a refused session is current again, after a new one was refused as well."""
 
 
 UNDECIDABLE: Final = "undecidable"
@@ -83,6 +87,7 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         SessionAttached: TurnState.ATTACHED,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
+        TurnParked: TurnState.PARKED,
     },
     TurnState.ATTACHED: {
         PromptSent: TurnState.SENT,
@@ -90,6 +95,7 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         TurnEnded: TurnState.ENDED,
     },
     TurnState.SENT: {
+        SessionAttached: TurnState.SENT,
         AttachFailed: TurnState.INTENDED,
         RecoveryStarted: TurnState.UNCERTAIN,
         PromptRecognised: TurnState.SENT,
@@ -151,6 +157,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     is_person_asked: bool = False
     was_interrupted: bool = False
     intended: TurnIntended | None = None
+    attach_failed: AttachFailed | None = None
     attached: SessionAttached | None = None
     sent: PromptSent | None = None
     recognised: Recognition | None = None
@@ -189,6 +196,11 @@ class TurnView(Struct, frozen=True, kw_only=True):
         if self.ended is not None:
             return self.ended.outcome, self.ended.detail
         return (self.parked.reason, self.parked.detail) if self.parked else ("", "")
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether it stopped and no session took its prompt."""
+        return self.is_over and (self.attached is None or self.attached.how == RESTORED)
 
     @property
     def was_read_back(self) -> bool:
@@ -239,7 +251,11 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
         case RecoveryStarted() if parked is not None:
             # A person's word is worth one more, however often it left before.
             sends = min(view.sends, SENDS_MAX - 1)
-            return structs.replace(view, parked=None, sends=sends, is_person_asked=True)
+            # A prompt that never left is in no history.
+            state = following if view.sent else TurnState.INTENDED
+            return structs.replace(
+                view, state=state, parked=None, sends=sends, is_person_asked=True
+            )
         case RecoveryStarted():
             return structs.replace(view, was_interrupted=view.was_interrupted or view.sends > 0)
         case _:
@@ -250,6 +266,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
 
 _KEPT: Final[Mapping[type[TurnEvent], str]] = {
     TurnIntended: "intended",
+    AttachFailed: "attach_failed",
     TurnEnded: "ended",
     TurnParked: "parked",
 }

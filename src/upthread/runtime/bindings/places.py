@@ -88,18 +88,19 @@ class Place:
 
     def binding_path(self, workstream: str, role: str, slot: int) -> str:
         """Return where a conversation's binding lies. Names are data: never part of a path."""
-        key = key_of(f"{workstream}\0{role}\0{slot}")
-        return os.path.join(self.project, "bindings", f"{key}.json")
+        return self._file("bindings", workstream, role, str(slot))
 
     def session_path(self, agent: str, session: str) -> str:
         """Return where the workstream of an agent's main session is kept."""
-        key = key_of(f"{agent}\0{session}")
-        return os.path.join(self.project, "sessions", f"{key}.json")
+        return self._file("sessions", agent, session)
 
     def call_path(self, agent: str, session: str, call_id: str) -> str:
         """Return where it is kept that a call was seen to begin."""
-        key = key_of(f"{agent}\0{session}\0{call_id}")
-        return os.path.join(self.project, "calls", f"{key}.json")
+        return self._file("calls", agent, session, call_id)
+
+    def _file(self, folder: str, *names: str) -> str:
+        key = key_of("\0".join(names))
+        return os.path.join(self.project, folder, f"{key}.json")
 
     def lock(self, *, wait_s: float = files.LOCK_WAIT_S) -> Lock:
         """Return the lock under which the project's bindings and spool are changed."""

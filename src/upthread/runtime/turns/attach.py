@@ -23,8 +23,9 @@ from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.replayed_history import has_prompt
+from upthread.core.turns.turn import RESTORED
 from upthread.core.types import Link, Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
+from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import has_answered
@@ -215,16 +216,33 @@ def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> 
     live.log.commit_here(event, writes=(*ends, OpenLink(link=link)))
 
 
-def restore_refused(live: LiveTurn, outcome: Outcome, now_ms: int) -> tuple[Write, ...]:
-    """Make a refused session current again when the new one is refused, too; returns the writes.
+def restore_refused(
+    live: LiveTurn, outcome: Outcome, now_ms: int
+) -> tuple[tuple[SessionAttached, ...], tuple[Write, ...]]:
+    """Make a refused session current again when the new one is refused, too.
 
-    A person may mend what both are refused for, for example the name of a model.
+    Returns the event and the writes. A person may mend what both are refused for, for example the
+    name of a model.
     """
-    link, refused = live.link, live.refused_link
+    link, refused, attached = live.link, live.refused_link, live.log.view.attached
     if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output:
-        return ()
+        return (), ()
+    assert attached is not None, "a prompt was answered"
     live.link = replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
-    return (link_end(link, outcome, now_ms), OpenLink(link=live.link))
+    session = refused.upstream_session_id
+    again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
+    return (again,), (link_end(link, outcome, now_ms), OpenLink(link=live.link))
+
+
+def closed_in_words(live: LiveTurn) -> str:
+    """Return why the session's file may not be read, with the cure; empty if it may. Blocking."""
+    try:
+        if link := live.link:
+            live.request.own_sessions.read(link.agent, link.upstream_session_id)
+    except StoreError as error:
+        is_closed = isinstance(error.__cause__, PermissionError)
+        return f"{error.message} (change who may read it)" if is_closed else ""
+    return ""
 
 
 def link_end(link: Link, because: str, at_ms: int) -> EndLink:

@@ -31,10 +31,11 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
-from upthread.errors import ConfigError, FencedError, UpstreamError
+from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
     attach_as_decided,
+    closed_in_words,
     decided_again,
     link_end,
     restore_refused,
@@ -73,8 +74,9 @@ class Driver:
             await self._drive_agents(live)
         except UpstreamError as error:
             await self._fail(live, error)
-        except ConfigError as error:
-            await self._end_unsent(live, error)
+        except ConfigError as error:  # the agent could not be started at all
+            error.message = _with_session(live, error.message)
+            await self._fail(live, UpstreamError(str(error), outcome=Outcome.UNKNOWN))
             raise
         except anyio.get_cancelled_exc_class():
             await self.cancel(live)
@@ -132,33 +134,36 @@ class Driver:
         """Carry out the next command; returns whether another process must go on."""
         command = turns.NEXT_COMMAND[live.log.view.state]
         if command is TurnCommand.ATTACH:
-            await self._attach(live, connection)
-            return False
+            return await self._attach(live, connection)
         if command is TurnCommand.SEND:
             return await self._send(live, connection)
         assert command is TurnCommand.RECOGNISE, command
         return await self._recover(live, connection)
 
     async def _fail(self, live: LiveTurn, error: UpstreamError) -> None:
-        """End the turn with the agent's failure; what may have been sent is parked."""
-        if live.log.view.is_over:
+        """End the turn with the agent's failure; what may have been sent is parked.
+
+        So is a turn whose session was refused, as well as a new one: the refused session stays.
+        """
+        view, outcome = live.log.view, Outcome(error.outcome)
+        detail = _with_session(live, str(error))
+        if view.is_over:
             return
-        outcome = Outcome(error.outcome)
+        if closed := await live.read(lambda _: closed_in_words(live)):
+            outcome, detail = Outcome.UNKNOWN, f"{closed}; {detail}"
+        if live.is_new_refused:
+            assert live.inputs is not None
+            live.inputs = replace(live.inputs, session_lost=None)
+            await live.log.commit(decided_again(live))
+            detail = _both_refused(live, detail)
         # Ended here, the next prompt would be sent beside one that may have arrived.
-        if turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE:
-            parked = TurnParked(reason=outcome, detail=str(error), reset_at_ms=error.reset_at_ms)
+        command = turns.NEXT_COMMAND[view.state]
+        is_asked = view.is_person_asked and command is TurnCommand.ATTACH
+        if command is TurnCommand.RECOGNISE or is_asked or live.is_new_refused:
+            parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
             await live.log.commit(parked)
             return
-        await self._end(live, TurnEnded(outcome=outcome, detail=str(error)))
-
-    async def _end_unsent(self, live: LiveTurn, error: ConfigError) -> None:
-        """End a turn whose agent could not be started at all, unless it may have its prompt.
-
-        Left open it would pass for one that a crash cut off, and nobody would know why.
-        """
-        view = live.log.view
-        if not view.is_over and turns.NEXT_COMMAND[view.state] is not TurnCommand.RECOGNISE:
-            await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=str(error)))
+        await self._end(live, TurnEnded(outcome=outcome, detail=detail))
 
     async def _end_cancelled(self, live: LiveTurn) -> None:
         """Commit the end of a turn that a person interrupted, unless it was taken over."""
@@ -198,25 +203,35 @@ class Driver:
 
     # --- attaching -----------------------------------------------------------------------------
 
-    async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
+    async def _attach(self, live: LiveTurn, connection: AgentConnection) -> bool:
         if live.is_elsewhere and live.log.intended.decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
-            return
+            return False
         try:
             await attach_as_decided(live, connection, self._system)
         except UpstreamError as error:
-            await self._decide_again(live, error)
+            return await self._decide_again(live, error)
+        return False
 
-    async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
-        """A session that is gone for certain is closed with its cause; anything else is raised."""
+    async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> bool:
+        """A session that is gone for certain is closed with its cause; anything else is raised.
+
+        Returns whether the agent has ended.
+        """
         outcome = Outcome(error.outcome)
-        if live.is_refused_again(outcome, error.message):
+        # A quota is ours, so that its word "limit" means none that passes.
+        has_ended = outcome is Outcome.PROCESS_DIED or isinstance(error, QuotaExceededError)
+        stderr = error.hint if has_ended else ""
+        if live.is_refused_again(outcome, error.message, stderr=stderr):
             await self._replace_refused(live, str(error))
-            return
-        # Anything but a positive word that it is gone leaves the session as it is (ADR 67).
-        if outcome not in LOST or live.link is None or not live.log.view.may_send:
+            return has_ended
+        # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
+        # also say of what they may not read that it is gone, or damaged.
+        is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
+        if not is_lost or await live.read(lambda _: bool(closed_in_words(live))):
             raise error
         await self._roll_over(live, outcome, str(error))
+        return False
 
     async def _replace_refused(
         self, live: LiveTurn, words: str, *, writes: Sequence[Write] = ()
@@ -312,10 +327,13 @@ class Driver:
             case Recovery.RETRY_ONCE:
                 await self._retry(live, answer)
             case Recovery.WAIT | Recovery.PARK:
-                restored = restore_refused(live, result.outcome, self._system.now_ms())
-                also = "; a new session was refused, too" if restored else ""
-                parked = parked_event(live, _parked(result, also))
-                await live.log.commit(parked, writes=(*answer.writes, *restored))
+                again, writes = restore_refused(live, result.outcome, self._system.now_ms())
+                detail = _both_refused(live, result.detail) if again else result.detail
+                because = TurnParked(
+                    reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms
+                )
+                parked = parked_event(live, because)
+                await live.log.commit(*again, parked, writes=(*answer.writes, *writes))
             case _:
                 assert_never(recovery)
         return recovery is Recovery.RETRY_ONCE
@@ -371,8 +389,7 @@ class Driver:
         try:
             answer = await Recoverer(self._system, self._sender).recover(live, connection)
         except UpstreamError as error:
-            await self._decide_again(live, error)
-            return False
+            return await self._decide_again(live, error)
         return answer is not None and await self._conclude(live, answer)
 
 
@@ -400,6 +417,12 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
     )
 
 
-def _parked(result: PromptResult, also: str) -> TurnParked:
-    detail = result.detail + also
-    return TurnParked(reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms)
+def _with_session(live: LiveTurn, words: str) -> str:
+    """Return an error's words with the session, which an agent that dies does not name."""
+    session = live.current_session
+    return words if session is None or session in words else f"{words}; its session is {session}"
+
+
+def _both_refused(live: LiveTurn, words: str) -> str:
+    failed = live.log.view.attach_failed
+    return f"{failed.detail if failed else ''}; a new session was refused, too: {words}"

@@ -177,21 +177,31 @@ class LiveTurn:
         last = self.claim.last[1]
         return last.ended is not None and not last.was_cut_off
 
-    def is_refused_again(self, outcome: str, words: str) -> bool:
+    def is_refused_again(self, outcome: Outcome, words: str, *, stderr: str = "") -> bool:
         """Whether the agent refuses the session for the same reason as in the last turn (ADR 67).
 
-        It refuses to open it, or answers the prompt with an error and nothing else.
+        It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         """
         last, now = self.claim.last[1] if self.claim.last else None, self.log.view
-        if self.link is None or self.inputs is None or self.inputs.session_lost is not None:
+        if self.link is None or now.attach_failed or last is None or last.intended is None:
             return False
-        if last is None or last.intended is None or bool(last.sends) != bool(now.sends):
+        if bool(last.sends) != bool(now.sends):
             return False
         # In a new session it was refused, too: another one would be one for each prompt.
-        if last.intended.decision in NEW_SESSION_DECISIONS or self.has_output or not now.may_send:
+        was_new = last.attach_failed or last.intended.decision in NEW_SESSION_DECISIONS
+        if was_new or self.has_output or not now.may_send:
             return False
         before, said = last.stopped_by
-        return outcome == Outcome.UNKNOWN == before and is_same_refusal(said, words)
+        # A prompt that ends its agent may have been carried out.
+        is_refusal = outcome is Outcome.UNKNOWN or (
+            outcome is Outcome.PROCESS_DIED and not now.sends
+        )
+        return is_refusal and outcome == before and is_same_refusal(said, words, stderr=stderr)
+
+    @property
+    def is_new_refused(self) -> bool:
+        """Whether a new session was asked for in place of a refused one, and none was made."""
+        return self.refused_link is not None and self.link == self.refused_link
 
     @property
     def has_output(self) -> bool:

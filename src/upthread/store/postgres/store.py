@@ -141,10 +141,12 @@ class PostgresStore(Reads):
         self._memory.put(known)
 
     def _read(self, query: str, *values: Asked) -> list[Row]:
+        return self._rows(QUERIES[query], values)
+
+    def _rows(self, statement: bytes, values: tuple[Asked, ...]) -> list[Row]:
         columns = list(map(_binding, values))
         return self.server.run(
-            "read",
-            lambda connection: self._prepared_on(connection).rows(QUERIES[query], columns),
+            "read", lambda connection: self._prepared_on(connection).rows(statement, columns)
         )
 
     def _prepared_on(self, connection: Connection) -> Prepared:
@@ -156,11 +158,7 @@ class PostgresStore(Reads):
         return self._prepared
 
     def _read_recorded(self, query: str, *values: Asked) -> list[Row]:
-        columns = list(map(_binding, values))
-        return self.server.run(
-            "read",
-            lambda connection: self._prepared_on(connection).rows(RECORDED[query], columns),
-        )
+        return self._rows(RECORDED[query], values)
 
     def _messages(
         self, conversation_id: ConversationId, query: str, *values: int, after_seq: int | None

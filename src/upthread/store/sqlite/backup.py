@@ -14,10 +14,10 @@ from typing import Final, Protocol, cast
 import apsw
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.sqlite.encryption import be_alone, new_copy, unlock
+from upthread.store.sqlite.encryption import be_alone, new_copy
 from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_directory, sync_file
-from upthread.store.sqlite.integrity import check_file
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, allow_full_disk, size_of
+from upthread.store.sqlite.integrity import check_file, connect
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
 ALL_PAGES: Final = -1
 _BUSY_TIMEOUT_MS: Final = 5_000
@@ -128,14 +128,7 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
 
 
 def _connect(path: Path, key: bytes | None) -> _Copied:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
-    connection = cast("_Copied", apsw.Connection(str(path.resolve()), flags=flags))
-    allow_full_disk(connection, path.resolve())
-    if key is not None:
-        unlock(connection, key)
-    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-    return connection
+    return cast("_Copied", connect(path, key, busy_timeout_ms=_BUSY_TIMEOUT_MS))
 
 
 def _cure(error: apsw.Error) -> str:

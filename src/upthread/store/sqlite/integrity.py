@@ -82,14 +82,21 @@ def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
     return tuple(faults)
 
 
-def _checked(path: Path, key: bytes | None) -> FileFaults:
+def connect(path: Path, key: bytes | None, *, busy_timeout_ms: int) -> Connection:
+    """Open a database file as it is. Raises apsw.Error."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
     connection = cast("Connection", apsw.Connection(str(path.resolve()), flags=flags))
     allow_full_disk(connection, path.resolve())
+    if key is not None:
+        unlock(connection, key)
+    connection.set_busy_timeout(busy_timeout_ms)
+    return connection
+
+
+def _checked(path: Path, key: bytes | None) -> FileFaults:
+    connection = connect(path, key, busy_timeout_ms=int(_BUSY_TIMEOUT_S * 1000))
     try:
-        if key is not None:
-            unlock(connection, key)
-        connection.set_busy_timeout(int(_BUSY_TIMEOUT_S * 1000))
         faults = faults_in(connection, faults_max=FAULTS_MAX)
     except apsw.Error as error:
         # Damage may also end the check, as that of the schema does: then this is the fault.

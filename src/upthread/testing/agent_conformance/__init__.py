@@ -25,9 +25,9 @@ from upthread.testing.agent_conformance.trial import (
     AgentUnderTest,
     Promise,
     Trial,
-    Verdict,
 )
 from upthread.testing.matrix import matrix
+from upthread.testing.store_conformance.backend import Verdict
 
 PROMISES: tuple[Promise, ...] = (
     *STARTING_PROMISES,

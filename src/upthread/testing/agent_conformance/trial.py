@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,19 +23,13 @@ from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
 from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.testing.store_conformance.backend import Verdict
 
 CANCEL_TIMEOUT_S: Final = 10.0
 PATIENCE_S: Final = 30.0
 """How much longer than it may take something is waited for, until the promise is broken."""
 
 Returned = TypeVar("Returned")
-
-
-class Verdict(StrEnum):
-    """What running a promise on an agent showed; a broken one raises."""
-
-    KEPT = "kept"
-    ABSENT = "absent"
 
 
 class AbsentError(Exception):

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from upthread.client import Project
 from upthread.client.file_permissions import day_of, logs
-from upthread.core.lazy_dataclass import dataclass
+from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import RecordMode
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.store.address import database_files, key_path
@@ -139,9 +139,9 @@ class Finding:
 
     store: str
     history: str
-    path: str | None
-    version: str
-    faults: Mapping[str, int]
-    unreadable: int
+    path: str | None = None
+    version: str = ""
+    faults: Mapping[str, int] = field(default_factory=dict[str, int])
+    unreadable: int = 0
     what: str
     cure: str

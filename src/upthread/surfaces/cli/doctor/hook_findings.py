@@ -88,16 +88,7 @@ def _set_aside(place: Place) -> Iterator[Finding]:
 
 
 def _finding(history: str, path: str, what: str, cure: str) -> Finding:
-    return Finding(
-        store=STORE,
-        history=history,
-        path=path,
-        version="",
-        faults={},
-        unreadable=0,
-        what=what,
-        cure=cure,
-    )
+    return Finding(store=STORE, history=history, path=path, what=what, cure=cure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +24,9 @@ from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
-from upthread.core.lazy_dataclass import asdict, dataclass, field, replace
+from upthread.core.lazy_dataclass import asdict, dataclass, field
 from upthread.core.names import did_you_mean
-from upthread.core.types import Conversation, ProjectId
+from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
@@ -43,7 +43,11 @@ from upthread.surfaces.cli.doctor.hook_findings import (
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import (
+    conversation_name,
+    counted,
+    standing_in_words,
+)
 
 OURS: Final = "upthread"
 FAULTS_SHOWN_MAX: Final = 5
@@ -110,14 +114,16 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
     for file in unusable_agents([Path(settings.working_directory, ".opencode")]):
         what = f"OpenCode fails each prompt while it is there: {file.stem!r} is JavaScript's own"
         cure = f"rename it, or move it to agents/{file.name}"
-        diagnosis.findings.append(_own_words(str(file), {}, what, cure))
+        diagnosis.findings.append(Finding(store=OURS, history=str(file), what=what, cure=cure))
     try:
         diagnosis.holdings, found = call.with_project(_own)
     except StoreError as error:
         diagnosis.is_open = diagnosis.is_whole = False
         # The file's own finding says it already, and better.
         if of_file is None:
-            diagnosis.findings.append(_own_words("", {}, error.message, error.hint))
+            diagnosis.findings.append(
+                Finding(store=OURS, history="", what=error.message, cure=error.hint)
+            )
         return
     for finding in found:
         _add(diagnosis, finding)
@@ -173,16 +179,7 @@ def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
 def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
     """Return what is wrong with an agent's history, None when it is sound."""
     if isinstance(stored, StoreError):
-        return Finding(
-            store="?",
-            history="",
-            path=None,
-            version="",
-            faults={},
-            unreadable=1,
-            what=stored.message,
-            cure=stored.hint,
-        )
+        return Finding(store="?", history="", unreadable=1, what=stored.message, cure=stored.hint)
     found = faults_of(stored.history.messages)
     # Months of histories are always of other versions: that alone is nothing to do about.
     if not found and not stored.unreadable:
@@ -246,10 +243,13 @@ def _file_finding(found: FileFaults | None) -> Finding | None:
     most = FAULTS_SHOWN_MAX
     told = "; ".join(found.faults[:most])
     more = f"; and {len(found.faults) - most} more" if len(found.faults) > most else ""
-    return replace(
-        _own_words(str(found.path), {}, told + more, found.cure),
+    return Finding(
+        store=OURS,
+        history=str(found.path),
         path=str(found.path),
         unreadable=len(found.pages) or len(found.faults),
+        what=told + more,
+        cure=found.cure,
     )
 
 
@@ -267,7 +267,18 @@ async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Findi
     found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
     settings = project.settings
     states = await hook_states(Path(settings.home), settings.working_directory)
-    return states, [*found, *state_findings(states)]
+    refused = [
+        Finding(
+            store=OURS,
+            history=conversation_name(role.conversation),
+            what=standing_in_words(role.standing),
+            cure=role.standing.command,
+        )
+        for view in await project.workstreams()
+        for role in view.roles
+        if (last := role.last_turn) and last.was_refused and last.stopped_by[0] != Outcome.CANCELLED
+    ]
+    return states, [*found, *state_findings(states), *refused]
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
@@ -280,16 +291,16 @@ def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | Non
 
 
 def _unreadable(history: str, error: StoreError) -> Finding:
-    return replace(_own_words(history, {}, error.message, CURE_OF_DAMAGE), unreadable=1)
+    return Finding(
+        store=OURS, history=history, unreadable=1, what=error.message, cure=CURE_OF_DAMAGE
+    )
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
     damaged = store.verify(conversation.conversation_id)
     if damaged is not None:
-        what = f"message {damaged} is not what was recorded"
-        return replace(
-            _own_words(conversation_name(conversation), {}, what, CURE_OF_DAMAGE), unreadable=1
-        )
+        error = StoreError(f"message {damaged} is not what was recorded")
+        return _unreadable(conversation_name(conversation), error)
     found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
     # Under way, a call without a result is no fault yet.
     if _is_running(store, conversation):
@@ -299,7 +310,13 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
     what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
     cure = f"what would be mended: {command('upthread', 'repair', conversation.key.address)}"
-    return _own_words(conversation_name(conversation), _counts(found), what + more, cure)
+    return Finding(
+        store=OURS,
+        history=conversation_name(conversation),
+        faults=_counts(found),
+        what=what + more,
+        cure=cure,
+    )
 
 
 def _is_running(store: Store, conversation: Conversation) -> bool:
@@ -307,16 +324,3 @@ def _is_running(store: Store, conversation: Conversation) -> bool:
         events = store.turn_events(turn.turn_id)
         return not any(isinstance(event, TurnEnded) for event in events)
     return False
-
-
-def _own_words(history: str, counts: Mapping[str, int], what: str, cure: str) -> Finding:
-    return Finding(
-        store=OURS,
-        history=history,
-        path=None,
-        version="",
-        faults=counts,
-        unreadable=0,
-        what=what,
-        cure=cure,
-    )

@@ -103,17 +103,7 @@ def _replace(path: Path, content: bytes | None) -> None:
     target = path if is_of_repository(path) else path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
-    beside = target.with_name(f".{target.name}.upthread-{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        # The umask has taken bits from what `open` was told.
-        beside.chmod(mode)
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    opener.write_whole(target, content, mode=mode)
 
 
 # --- what was installed, written down ----------------------------------------------------------

@@ -48,9 +48,9 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     if found.last is not None:
         last = done_in_words(found.last.decision, one_line(session or ""))
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
-        ended = view.last_turn.ended if view.last_turn and not view.last_turn.attached else None
-        if ended is not None:  # nothing was resumed, whatever had been decided
-            output.line(f"  last  no session was opened{number}: {one_line(ended.detail)}")
+        if view.last_turn and view.last_turn.was_refused:  # whatever had been decided
+            said = one_line(view.last_turn.stopped_by[1])
+            output.line(f"  last  no session took the prompt{number}: {said}")
         else:
             output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
         _write_grounds(output, found.last)
