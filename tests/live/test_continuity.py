@@ -174,7 +174,7 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     assert shell.tell("And now?")["decision"] == "resume"
 
 
-@pytest.mark.parametrize("name", spread(["codex", "claude-code", "opencode"], first=0, extended=0))
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
 def test_a_session_that_may_not_be_read_is_named_with_the_cure_and_not_replaced(
     name, shell, monkeypatch
 ):
