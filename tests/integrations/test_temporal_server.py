@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 QUEUE = "agents"
 ADDRESS = "spec/planner"
-PATIENCE_S = 120
+PATIENCE_S = 240
 
 WORKER = """
 import asyncio, signal, sys
