@@ -330,6 +330,7 @@ CODES = frozenset(
         "question_id",
         "turn_id",
         "told",
+        "key",
     }
     | {"prior_digest", "tree_digest", "input_digest", "session_stamp"}
     | {"failed_before"}

@@ -16,8 +16,10 @@ import os
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from upthread.client.framework_record import FrameworkRecord
@@ -80,6 +82,9 @@ class Stepping:
             self.done(at)
             self.write(at)
 
+    def write(self, number):
+        asyncio.run(self._write(number))
+
     def written(self):
         return self.kept()
 
@@ -91,8 +96,8 @@ class ClaudeAgentSdk(Stepping):
         self.store, self.done = UpthreadSessionStore(record=record), done
         self.key = {"project_key": "p", "session_id": thread}
 
-    def write(self, number):
-        asyncio.run(self.store.append(self.key, [{"type": "x", "uuid": str(number), "n": number}]))
+    async def _write(self, number):
+        await self.store.append(self.key, [{"type": "x", "uuid": str(number), "n": number}])
 
     def kept(self):
         return [each["n"] for each in asyncio.run(self.store.load(self.key)) or []]
@@ -104,8 +109,8 @@ class OpenaiAgents(Stepping):
 
         self.session, self.done = UpthreadSession(thread, record=record), done
 
-    def write(self, number):
-        asyncio.run(self.session.add_items([{"role": "user", "content": str(number)}]))
+    async def _write(self, number):
+        await self.session.add_items([{"role": "user", "content": str(number)}])
 
     def kept(self):
         return [int(each["content"]) for each in asyncio.run(self.session.get_items())]
@@ -116,9 +121,6 @@ class PydanticAi(Stepping):
         from upthread.integrations.pydantic_ai import UpthreadConversationStore
 
         self.store, self.thread, self.done = UpthreadConversationStore(record=record), thread, done
-
-    def write(self, number):
-        asyncio.run(self._write(number))
 
     async def _write(self, number):
         from pydantic_ai.conversation import Conversation
@@ -158,9 +160,6 @@ class GoogleAdk(Stepping):
                 continue
         return session
 
-    def write(self, number):
-        asyncio.run(self._write(number))
-
     async def _write(self, number):
         from google.adk.errors._stale_session_error import StaleSessionError
         from google.adk.events.event import Event
@@ -191,13 +190,13 @@ class AgentFramework(Stepping):
         self.storage, self.thread = UpthreadCheckpointStorage(record=record), thread
         self.done = done
 
-    def write(self, number):
+    async def _write(self, number):
         from agent_framework import WorkflowCheckpoint
 
         checkpoint = WorkflowCheckpoint(
             workflow_name=self.thread, graph_signature_hash="h", state={"n": number}
         )
-        asyncio.run(self.storage.save(checkpoint))
+        await self.storage.save(checkpoint)
 
     def kept(self):
         found = asyncio.run(self.storage.list_checkpoints(workflow_name=self.thread))
@@ -214,19 +213,22 @@ FRAMEWORKS = {
 }
 
 
-def in_a_process(work):
-    """Do it in a process of its own; returns the signal that ended it, 0 for none."""
+def begun(work):
+    """Begin it in a process of its own, and return its pid."""
     pid = os.fork()
     if pid == 0:
         try:
             work()
             os._exit(0)
         except BaseException:
-            import traceback
-
             traceback.print_exc()
             os._exit(1)
-    _, status = os.waitpid(pid, 0)
+    return pid
+
+
+def in_a_process(work):
+    """Do it in a process of its own; returns the signal that ended it, 0 for none."""
+    _, status = os.waitpid(begun(work), 0)
     assert not (os.WIFEXITED(status) and os.WEXITSTATUS(status)), "a process failed"
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
@@ -288,21 +290,13 @@ def kills(make, open_record, directory):
 def all_at_once(count, work):
     """Let processes do their work at the same moment; returns how many of them failed."""
     waiting, go = os.pipe()
-    pids = []
-    for process in range(count):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.close(go)
-                os.read(waiting, 1)  # until the other end is closed
-                work(process)
-                os._exit(0)
-            except BaseException:
-                import traceback
 
-                traceback.print_exc()
-                os._exit(1)
-        pids.append(pid)
+    def wait_and_work(process):
+        os.close(go)
+        os.read(waiting, 1)  # until the other end is closed
+        work(process)
+
+    pids = [begun(partial(wait_and_work, process)) for process in range(count)]
     os.close(go)
     return len([pid for pid in pids if os.waitpid(pid, 0)[1]])
 

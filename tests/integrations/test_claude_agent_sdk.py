@@ -8,7 +8,7 @@ import time
 from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from upthread.integrations import claude_agent_sdk
+from upthread.client.framework_record import FrameworkRecord
 from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
 from upthread.runtime.system import new_id
 
@@ -31,7 +31,7 @@ class Fresh:
         number = len(self.opened)
         directory = self.place.directory / f"fresh-{number}"
         directory.mkdir()
-        record = claude_agent_sdk.FrameworkRecord(
+        record = FrameworkRecord(
             directory, database=self.place.database, environment=self.place.environment
         )
         self.opened.append(record)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 
+import anyio
 import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from upthread.client.project_opener import open_project
+from upthread.errors import UsageError
+from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
+from upthread.runtime.options import TellOptions
 
 WORKFLOW = """
 import json, os, sys
@@ -71,11 +77,14 @@ def test_an_activity_that_runs_again_gets_the_first_reply_and_tells_nobody(home)
     assert turns(home) == 1
 
 
-def test_it_heartbeats_while_the_role_works(home):
+def test_it_heartbeats_often_enough_for_the_timeout_that_it_was_given(home):
     beats, environment = [], ActivityEnvironment()
+    limit = timedelta(seconds=0.4)
+    environment.info = dataclasses.replace(environment.info, heartbeat_timeout=limit)
     environment.on_heartbeat = lambda *told: beats.append(told)
-    asyncio.run(environment.run(upthread_tell, tell_of(home, "[[rehearse: say hello]]")))
-    assert beats[0] == ("spec/planner",)
+    asyncio.run(environment.run(upthread_tell, tell_of(home, "[[rehearse: slow 15 100]]")))
+    assert len(beats) > 4
+    assert set(beats) == {("spec/planner",)}
 
 
 def test_an_address_that_is_none_is_not_tried_again(home):
@@ -108,32 +117,42 @@ def test_ten_steps_of_a_durable_engine_killed_in_the_fifth_are_told_once_each(ho
     assert turns(home) == 10
 
 
-ACTIVITY = """
-import asyncio, sys
-from temporalio.testing import ActivityEnvironment
-from upthread.integrations.temporal import Tell, upthread_tell
-asyncio.run(ActivityEnvironment().run(upthread_tell, Tell(*sys.argv[1:5], "rehearsal")))
-"""
+def told_in(place, key, text, address="spec/planner", *, before=None):
+    """Tell once; `before` is what was begun under the key and has no end."""
+
+    async def tell():
+        async with open_project(place.repository, database=place.database) as up:
+            if before is not None:
+                await before(up)
+                with anyio.move_on_after(0.05):
+                    await up.once(key, anyio.sleep_forever)
+            return await tell_once(up, key, address, text, TellOptions(agent="rehearsal"))
+
+    return asyncio.run(tell())
 
 
-def test_an_activity_whose_worker_is_killed_in_the_turn_is_gone_on_with_in_the_same_session(home):
-    text = "[[rehearse: slow 40 100]] [[rehearse: say finished]]"
-    words = ["spec/planner", text, str(home.repository), home.database]
-    worker = subprocess.Popen(
-        [sys.executable, "-c", ACTIVITY, *words],
-        env={**os.environ, **home.environment},
-        start_new_session=True,
-    )
-    deadline_s, session = time.monotonic() + 60, ""
-    while not session:
-        assert time.monotonic() < deadline_s
-        with contextlib.suppress(AssertionError):  # there is none yet
-            session = home.upthread("id", "spec/planner")
-    worker.kill()
-    worker.wait()
-    tell = tell_of(home, text)
-    told = asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-    assert told["outcome"] == "ok"
+def test_a_step_that_was_stopped_before_it_told_anybody_tells(home):
+    looked = {"before": lambda up: up.workstreams()}
+    told = told_in(home, "key", "[[rehearse: say hello]]", **looked)
+    assert told["reply"].endswith("hello")
+
+
+def test_another_text_or_address_under_a_key_is_an_error(home):
+    text = "[[rehearse: say hello]]"
+    told_in(home, "key", text)
+    for other in ({"text": "else"}, {"text": text, "address": "spec/auditor"}):
+        with pytest.raises(UsageError, match="something else was told, to spec/planner"):
+            told_in(home, "key", **other)
+
+
+def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
+    text = "[[rehearse: fail nobody knows why]]"
+
+    async def parked(up):
+        await up.tell("spec/planner", text, TellOptions(agent="rehearsal", key="key"))
+
+    for before in (parked, None):
+        with pytest.raises(NotToldError, match="waits for a person") as error:
+            told_in(home, "key", text, before=before)
+        assert is_final(error.value)
     assert turns(home) == 1
-    assert home.upthread("id", "spec/planner") == session
-    assert asyncio.run(ActivityEnvironment().run(upthread_tell, tell)) == told

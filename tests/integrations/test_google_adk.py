@@ -22,13 +22,14 @@ WHOSE = {"app_name": "app", "user_id": "user"}
 ONE = {**WHOSE, "session_id": "s"}
 
 
+@pytest.fixture
+def ours(record):
+    return UpthreadSessionService(record=record)
+
+
 @pytest.fixture(params=["theirs", "ours"])
-def service(request, place):
-    if request.param == "theirs":
-        yield InMemorySessionService()
-        return
-    with place.open() as opened:
-        yield UpthreadSessionService(record=opened)
+def service(request, ours):
+    return ours if request.param == "ours" else InMemorySessionService()
 
 
 def event(text="hi", *, at=None, **delta):
@@ -48,22 +49,12 @@ async def test_state_goes_to_whom_it_belongs_and_temporary_state_nowhere(service
     other = await service.create_session(**WHOSE, session_id="other")
     elsewhere = await service.create_session(app_name="app", user_id="you", session_id="s")
     again = await service.get_session(**ONE)
-    found = (
-        session.state.get("temp:d"),
-        again.state,
-        other.state,
-        elsewhere.state,
-        await service.get_user_state(**WHOSE),
-        again.events[0].actions.state_delta,
-    )
-    assert found == (
-        6,
-        {"a": 4, "app:b": 2, "user:c": 5},
-        {"app:b": 2, "user:c": 5},
-        {"app:b": 2},
-        {"c": 5},
-        {"a": 4, "user:c": 5},
-    )
+    assert session.state.get("temp:d") == 6
+    assert again.state == {"a": 4, "app:b": 2, "user:c": 5}
+    assert other.state == {"app:b": 2, "user:c": 5}
+    assert elsewhere.state == {"app:b": 2}
+    assert await service.get_user_state(**WHOSE) == {"c": 5}
+    assert again.events[0].actions.state_delta == {"a": 4, "user:c": 5}
 
 
 async def test_the_errors_are_those_the_runner_knows(service):
@@ -108,42 +99,28 @@ async def test_partial_events_are_not_kept(service):
     assert found.events == []
 
 
-def test_who_has_not_read_the_newest_event_is_told(place):
-    async def talk(service):
-        await service.create_session(**ONE)
-        one, other = await service.get_session(**ONE), await service.get_session(**ONE)
-        await service.append_event(one, event("one"))
-        with pytest.raises(StaleSessionError):
-            await service.append_event(other, event("other"))
-        again = await service.get_session(**ONE)
-        await service.append_event(again, event("other"))
-        return await service.get_session(**ONE)
-
-    with place.open() as opened:
-        assert texts(asyncio.run(talk(UpthreadSessionService(record=opened)))) == ["one", "other"]
+async def test_who_has_not_read_the_newest_event_is_told(ours):
+    await ours.create_session(**ONE)
+    one, other = await ours.get_session(**ONE), await ours.get_session(**ONE)
+    await ours.append_event(one, event("one"))
+    with pytest.raises(StaleSessionError):
+        await ours.append_event(other, event("other"))
+    await ours.append_event(await ours.get_session(**ONE), event("other"))
+    assert texts(await ours.get_session(**ONE)) == ["one", "other"]
 
 
-def test_of_many_that_create_one_session_exactly_one_does(place):
-    async def race(service):
-        return await asyncio.gather(
-            *(service.create_session(**ONE) for _ in range(8)), return_exceptions=True
-        )
-
-    with place.open() as opened:
-        found = asyncio.run(race(UpthreadSessionService(record=opened)))
+async def test_of_many_that_create_one_session_exactly_one_does(ours):
+    racing = (ours.create_session(**ONE) for _ in range(8))
+    found = await asyncio.gather(*racing, return_exceptions=True)
     assert sum(not isinstance(each, AlreadyExistsError) for each in found) == 1
 
 
-def test_names_with_slashes_are_not_taken_for_another_users(place):
-    async def two(service):
-        await service.create_session(app_name="a/b", user_id="c", session_id="d", state={"x": 1})
-        await service.create_session(app_name="a", user_id="b/c", session_id="d", state={"x": 2})
-        first = await service.get_session(app_name="a/b", user_id="c", session_id="d")
-        second = await service.get_session(app_name="a", user_id="b/c", session_id="d")
-        return first.state["x"], second.state["x"]
-
-    with place.open() as opened:
-        assert asyncio.run(two(UpthreadSessionService(record=opened))) == (1, 2)
+async def test_names_with_slashes_are_not_taken_for_another_users(ours):
+    await ours.create_session(app_name="a/b", user_id="c", session_id="d", state={"x": 1})
+    await ours.create_session(app_name="a", user_id="b/c", session_id="d", state={"x": 2})
+    first = await ours.get_session(app_name="a/b", user_id="c", session_id="d")
+    second = await ours.get_session(app_name="a", user_id="b/c", session_id="d")
+    assert (first.state["x"], second.state["x"]) == (1, 2)
 
 
 async def test_it_is_made_from_a_uri_as_services_yaml_does(home):

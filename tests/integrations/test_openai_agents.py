@@ -85,12 +85,10 @@ def test_cancelled_it_ends_once_what_it_wrote_is_known(sqlite_place, verb, left)
 
 def test_its_settings_may_be_a_dictionary_as_with_their_own(sqlite_place):
     with sqlite_place.open() as opened:
-        session = UpthreadSession("s", record=opened, session_settings={"limit": 2})
-        assert (
-            session.session_settings
-            == SQLiteSession("s", session_settings={"limit": 2}).session_settings
-        )
-        for make in (partial(UpthreadSession, record=opened), SQLiteSession):
+        kinds = (partial(UpthreadSession, record=opened), SQLiteSession)
+        ours, theirs = (make("s", session_settings={"limit": 2}) for make in kinds)
+        assert ours.session_settings == theirs.session_settings
+        for make in kinds:
             with pytest.raises(TypeError, match="limitt"):
                 make("s", session_settings={"limitt": 1})
 
@@ -140,14 +138,7 @@ def test_a_run_with_a_tool_goes_on_in_another_process(place):
         model = ScriptedModel([[assistant_message("yes")]])
         asyncio.run(Runner.run(agent_of(model, done), "is it out?", session=session))
         kinds = [each.get("type", each.get("role")) for each in asyncio.run(session.get_items())]
-    assert kinds == [
-        "user",
-        "function_call",
-        "function_call_output",
-        "message",
-        "user",
-        "message",
-    ]
+    assert kinds == "user function_call function_call_output message user message".split()
     assert done == ["deployed"]
 
 

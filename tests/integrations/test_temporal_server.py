@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 QUEUE = "agents"
 ADDRESS = "spec/planner"
-PATIENCE_S = 90
+PATIENCE_S = 240
 
 WORKER = """
 import asyncio, signal, sys
@@ -32,10 +32,10 @@ from upthread.integrations.temporal import Tell, upthread_tell
 @workflow.defn
 class TellOne:
     @workflow.run
-    async def run(self, tell: Tell) -> dict:
+    async def run(self, tell: Tell, limit_s: float) -> dict:
         return await workflow.execute_activity(
-            upthread_tell, tell, start_to_close_timeout=timedelta(seconds=120),
-            heartbeat_timeout=timedelta(seconds=15),
+            upthread_tell, tell, start_to_close_timeout=timedelta(seconds=limit_s),
+            heartbeat_timeout=timedelta(seconds=3),
         )
 
 async def main():
@@ -64,16 +64,18 @@ async def server(tmp_path, monkeypatch):
 
 @pytest.fixture
 def workers(server, home, tmp_path):
-    """Start workers, each in a process of its own."""
+    """Start workers, each in a process of its own; `always` ends each prompt of their agents."""
     started: list[subprocess.Popen[bytes]] = []
     program = tmp_path / "worker.py"
     program.write_text(WORKER)
 
-    def start() -> subprocess.Popen[bytes]:
+    def start(always: str = "") -> subprocess.Popen[bytes]:
+        log = str(home.directory / "agents.jsonl")
+        agents = {"UPTHREAD_REHEARSAL_ALWAYS": always, "UPTHREAD_REHEARSAL_LOG": log}
         started.append(
             subprocess.Popen(
                 [sys.executable, program, server.service_client.config.target_host],
-                env={**os.environ, **home.environment},
+                env={**os.environ, **home.environment, **agents},
                 start_new_session=True,
             )
         )
@@ -86,9 +88,10 @@ def workers(server, home, tmp_path):
         each.wait()
 
 
-def tell(home, text, address=ADDRESS):
+def tell(home, text, *, address=ADDRESS, limit_s=120.0):
     place = {"directory": str(home.repository), "database": home.database}
-    return {"address": address, "text": text, "agent": "rehearsal", **place}
+    args = [{"address": address, "text": text, "agent": "rehearsal", **place}, limit_s]
+    return {"args": args, "id": "w", "task_queue": QUEUE}
 
 
 def turns(home) -> int:
@@ -96,43 +99,84 @@ def turns(home) -> int:
     return sum(each["turns"] for each in roles)
 
 
-async def under_way(home) -> None:
+def logged(home, event="prompt") -> list[dict]:
+    log = home.directory / "agents.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [each for each in map(json.loads, lines) if each["event"] == event]
+
+
+def assert_continued(home, told) -> None:
+    """The prompt was sent once, in one session; a continuation only quotes it."""
+    prompts = logged(home)
+    assert sum("Your last turn was interrupted" not in each["text"] for each in prompts) == 1
+    assert len({each["session_id"] for each in prompts}) == 1
+    assert told["outcome"] == "ok"
+    assert turns(home) == 1
+
+
+async def happened(home, event="prompt", *, times=1) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
-    while True:
+    while len(logged(home, event)) < times:
         assert time.monotonic() < deadline_s
-        with contextlib.suppress(AssertionError):  # there is none yet
-            if await asyncio.to_thread(home.upthread, "id", ADDRESS):
-                return
+        await asyncio.sleep(0.1)
+
+
+async def taken_away(handle) -> None:
+    """Return when the next attempt has begun."""
+    while True:
+        pending = (await handle.describe()).raw_description.pending_activities
+        if all(each.attempt > 1 for each in pending):
+            return
 
 
 async def test_a_workflow_of_the_same_id_run_again_is_told_again(server, workers, home):
     workers()
     replies = []
     for text in ("[[rehearse: say one]]", "[[rehearse: say one]]", "[[rehearse: say two]]"):
-        told = await server.execute_workflow("TellOne", tell(home, text), id="w", task_queue=QUEUE)
+        told = await server.execute_workflow("TellOne", **tell(home, text))
         replies.append(told["reply"].split()[-1])
-    told = await server.execute_workflow(
-        "TellOne",
-        tell(home, "[[rehearse: say three]]", "spec/auditor"),
-        id="w",
-        task_queue=QUEUE,
-    )
+    other = tell(home, "[[rehearse: say three]]", address="spec/auditor")
+    told = await server.execute_workflow("TellOne", **other)
     assert told["address"] == "spec/auditor"
     assert replies == ["one", "one", "two"]
     assert turns(home) == 4
 
 
-@pytest.mark.parametrize("how", ["told to stop", "suspended"])
+@pytest.mark.parametrize("how", ["told to stop", "suspended", "woken"])
 async def test_a_worker_that_goes_away_in_a_turn_fails_no_workflow(server, workers, home, how):
     first = workers()
-    text = "[[rehearse: slow 60 100]] [[rehearse: say finished]]"
-    handle = await server.start_workflow("TellOne", tell(home, text), id="w", task_queue=QUEUE)
-    await under_way(home)
+    text = "[[rehearse: slow 20 100]] [[rehearse: say finished]]"
+    handle = await server.start_workflow("TellOne", **tell(home, text))
+    await happened(home)
     first.send_signal(signal.SIGTERM if how == "told to stop" else signal.SIGSTOP)
     workers()
-    if how == "suspended":
-        await asyncio.sleep(30)
+    if how == "woken":
+        await happened(home, "reply")
+        await taken_away(handle)
         first.send_signal(signal.SIGCONT)
     told = await asyncio.wait_for(handle.result(), PATIENCE_S)
-    assert told["outcome"] == "ok"
-    assert told["reply"].endswith("finished")
+    assert_continued(home, told)
+    if how != "told to stop":
+        assert "finished" in home.upthread("audit", "spec")
+
+
+async def test_a_worker_that_is_killed_again_and_again_fails_no_workflow(server, workers, home):
+    handle = await server.start_workflow("TellOne", **tell(home, "[[rehearse: say begun]]"))
+    result = asyncio.ensure_future(handle.result())
+    for kills in (1, 2, 3):
+        victim = workers("[[rehearse: hang]]")
+        at_work = asyncio.ensure_future(happened(home, times=kills))
+        await asyncio.wait({result, at_work}, return_when=asyncio.FIRST_COMPLETED)
+        victim.kill()
+    workers()
+    assert_continued(home, await asyncio.wait_for(result, PATIENCE_S))
+
+
+async def test_a_turn_that_takes_longer_than_an_attempt_may_is_continued_by_the_next(
+    server, workers, home
+):
+    workers()
+    text = "[[rehearse: say begun]] [[rehearse: hang]]"
+    handle = await server.start_workflow("TellOne", **tell(home, text, limit_s=6.0))
+    await happened(home, times=2)
+    assert_continued(home, await asyncio.wait_for(handle.result(), PATIENCE_S))

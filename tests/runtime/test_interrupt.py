@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from os import kill as process_signal
-from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -18,6 +18,7 @@ from upthread.agents.rehearsal.turn import text_chunk
 from upthread.core.types import Outcome, ToolResultPart
 from upthread.runtime.system import System
 from upthread.runtime.turns.delivery import DRAIN_S, heard_out
+from upthread.runtime.turns.executor import Driver
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 
@@ -31,7 +32,8 @@ async def test_an_interrupted_run_is_gone_on_with_by_running_again(world: World)
     world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n')
     process = world.start("run", "spec-42", SMALL_SPECIFICATION)
     eventually(world.prompts)
-    process.interrupt()
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
     assert world.agents() == ()
     async with world.open() as project:
         shown = await project.show("spec-42")
@@ -94,7 +96,8 @@ async def test_what_an_agent_does_until_it_has_ended_is_recorded(world: World) -
     world.configure(ALLOW)
     process = world.start("tell", ADDRESS, "[[rehearse: execute sh -c 'echo > effects; sleep 9']]")
     eventually((world.project / "effects").exists)
-    process.interrupt()
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
     assert world.agents() == ()
     assert results(world) == [("failed", "cancelled, and the command was ended")]
 
@@ -109,19 +112,10 @@ async def test_an_agent_that_does_not_hear_the_cancel_is_waited_for_and_its_call
     for pid in world.agents():
         if pid != process.pid:
             process_signal(pid, signal.SIGSTOP)
-    process.interrupt()
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
     assert [status for status, _ in results(world)] == ["unknown"]
     world.check_histories()
-
-
-def act_later(world: World, **told: Any) -> None:
-    """Let the session hold a call that its agent made after its caller had gone."""
-    (session,) = world.session_files()
-    call = {"sessionUpdate": "tool_call", "toolCallId": "late", "kind": "execute", **told}
-    end = {"sessionUpdate": "tool_call_update", "toolCallId": "late", "status": "completed"}
-    for update in ({**call, "status": "pending"}, end):
-        entry = {"entry": "update", "update": update}
-        SessionStore(world.sessions).append(session.stem, entry)
 
 
 async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_before_the_next(
@@ -131,25 +125,31 @@ async def test_what_only_the_agents_session_has_of_a_cancelled_turn_is_read_befo
     prompt = "[[rehearse: slow 2 60000]]"
     process = world.start("tell", ADDRESS, prompt)
     eventually(lambda: any("chunk 1" in each.read_text() for each in world.session_files()))
-    process.interrupt()
-    act_later(world, title="Run date")
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
     (session,) = world.session_files()
-    update = {"entry": "update", "update": text_chunk("and this", message_id="late")}
-    SessionStore(world.sessions).append(session.stem, update)
+    store = SessionStore(world.sessions)
+    call = {"sessionUpdate": "tool_call", "toolCallId": "late", "title": "Run git push"}
+    call |= {"kind": "execute", "status": "pending", "rawInput": {"command": "git push"}}
+    end = {"sessionUpdate": "tool_call_update", "toolCallId": "late", "status": "completed"}
+    said = text_chunk("and this", message_id="late")
+    for update in (call, end, said):
+        store.append(session.stem, {"entry": "update", "update": update})
     async with world.open() as project:
-        result = await project.tell(ADDRESS, "[[rehearse: say on]]", REHEARSAL)
+        result = await project.tell(ADDRESS, "[[rehearse: execute git push]]", REHEARSAL)
+        (effect,) = await project.effects_held("spec-42")
     assert (result.decision, result.reasons) == ("resume", ("interrupted", "unchanged"))
+    assert (result.parked.reason, str(effect.effect.state)) == ("held_back", "done")
     told = [message.text for message in world.messages(ADDRESS)]
-    assert [told[0], told[-1]] == [prompt, result.reply]
-    assert [status for status, _ in results(world)] == ["completed"]
-    assert "and this" in "".join(told[1:-2])
-    assert "- Run date: done" in world.prompts()[-1], "what was done goes along"
+    assert told[0] == prompt
+    assert ("completed", "") in results(world)
+    assert "and this" in "".join(told)
+    assert "- Run git push: done" in world.prompts()[-1], "what was done goes along"
     world.check_histories()
 
 
 async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
     """Two calls must never be in one store at once, not even after the task was cancelled."""
-    import asyncio
     import threading
 
     system = System()
@@ -176,9 +176,37 @@ async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
     assert ended == ["slow", "next"]
 
 
-async def test_a_second_cancel_ends_an_agent_that_does_not_hear_the_first_at_once() -> None:
-    import asyncio
+async def test_a_reply_that_waits_for_a_suspended_process_ends_the_turn_that_is_cancelled(world):
+    options = upthread.TellOptions(agent="rehearsal", key="step 1")
+    async with world.open() as project:
+        text = "[[rehearse: slow 5 100]]"
+        task = asyncio.ensure_future(project.tell(ADDRESS, text, options))
+        await anyio.to_thread.run_sync(eventually, world.prompts)
+        # Blocks the loop as a stop does: nothing is read until the agent is done.
+        eventually(lambda: world.log("reply"))
+        task.cancel()
+        await asyncio.wait([task])
+        view = await project.role(ADDRESS)
+    assert view.last_turn.stopped_by == ("ok", "")
 
+
+async def test_cancelled_before_its_end_is_committed_a_turn_has_its_reply(world, monkeypatch):
+    conclude, given_up = Driver._conclude, anyio.CancelScope()
+
+    async def conclude_cancelled(driver, live, answer):
+        given_up.cancel()
+        return await conclude(driver, live, answer)
+
+    monkeypatch.setattr(Driver, "_conclude", conclude_cancelled)
+    async with world.open() as project:
+        with given_up:
+            await project.tell(ADDRESS, "[[rehearse: tokens 7 5]]", REHEARSAL)
+        view = await project.role(ADDRESS)
+        spent = await project.spent(view.conversation)
+    assert (view.last_turn.ended.outcome, spent.count) == (Outcome.OK, 12)
+
+
+async def test_a_second_cancel_ends_an_agent_that_does_not_hear_the_first_at_once() -> None:
     async def is_deaf() -> None:
         await asyncio.sleep(0)
 
@@ -223,35 +251,10 @@ async def test_a_run_whose_first_prompt_was_never_stored_comes_to_its_end(world:
     hang = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: hang]]"}
     process = world.start("run", "spec-42", SMALL_SPECIFICATION, environment=hang)
     eventually(world.prompts)
-    process.interrupt()
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
     forget_prompts(world)
     async with world.open() as project:
         view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
     assert view.status == "done"
     assert len(world.prompts()) <= 3
-
-
-async def test_what_a_cancelled_agent_says_until_it_stops_is_recorded(world: World) -> None:
-    world.configure(ALLOW)
-    process = world.start("tell", ADDRESS, "[[rehearse: execute sleep 60]]")
-    eventually(lambda: world.log("permission"))
-    await anyio.sleep(0.3)
-    process.interrupt()
-    parts = [part for message in world.messages(ADDRESS) for part in message.parts]
-    (result,) = [part for part in parts if isinstance(part, ToolResultPart)]
-    assert (result.status, result.text) == ("failed", "cancelled, and the command was ended")
-
-
-async def test_what_a_cancelled_agent_did_later_is_read_from_its_store_before_the_next_prompt(
-    world: World,
-) -> None:
-    process = world.start("tell", ADDRESS, "[[rehearse: slow 3 5]] [[rehearse: hang]]")
-    eventually(lambda: any("chunk 3 of" in f.read_text() for f in world.session_files()))
-    process.interrupt()
-    act_later(world, title="git push", rawInput={"command": "git push"})
-    async with world.open() as project:
-        result = await project.tell(ADDRESS, "[[rehearse: execute git push]]", REHEARSAL)
-        (effect,) = await project.effects_held("spec-42")
-    assert (result.decision, result.parked.reason) == ("resume", "held_back")
-    assert (effect.effect.call_id, str(effect.effect.state)) == ("late", "done")
-    world.check_histories()

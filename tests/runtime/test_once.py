@@ -14,7 +14,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import World, eventually
 
 import upthread
-from upthread.errors import LeaseHeldError, NotFoundError, UsageError
+from upthread.errors import FencedError, LeaseHeldError, NotFoundError, UsageError
 
 pytestmark = pytest.mark.anyio
 
@@ -130,12 +130,18 @@ async def test_an_action_that_raises_has_failed_and_may_be_tried_again(world: Wo
         assert await project.once("release", Action(returns="ok")) == "ok"
 
 
-async def test_a_cancelled_action_has_an_unknown_outcome(world: World) -> None:
+async def test_a_cancelled_action_and_one_that_was_taken_over_have_an_unknown_outcome(world):
+    """Whoever can find out what became of it settles it."""
     async with world.open() as project:
         with anyio.move_on_after(0.05):
             await project.once("release", anyio.sleep_forever)
-        with pytest.raises(UsageError, match="unknown"):
-            await project.once("release", Action())
+        with pytest.raises(FencedError):
+            await project.once("deploy", Action(returns=FencedError("taken over")))
+        for key in ("release", "deploy"):
+            with pytest.raises(UsageError, match="unknown"):
+                await project.once(key, Action())
+            assert await project.once(key, Action(), recover=Action(returns="seen")) == "seen"
+            assert await project.once(key, Action()) == "seen"
 
 
 async def test_a_receipt_comes_back_as_json_the_first_time_too(world: World) -> None:

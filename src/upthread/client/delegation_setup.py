@@ -235,6 +235,7 @@ class Preparing:
                 self._permissions, tree=options.working_directory, limits=role.limits
             ),
             options=chosen,
+            is_handed_back=bool(chosen.key),
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
             injection=self._settings.injection(agent),
@@ -274,6 +275,7 @@ class Preparing:
             fences=step.fences,
             run_id=step.run_id,
             condition=condition,
+            is_handed_back=chosen.is_handed_back,
             at_intent=step.at_intent,
             at_end=step.at_end,
             is_tree_judged=self._is_tree_judged(step),

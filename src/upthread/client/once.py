@@ -13,13 +13,14 @@ from functools import partial
 from typing import Final
 
 import anyio
+from msgspec import structs
 
 from upthread.client.parts import ProjectParts
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue
-from upthread.errors import NotFoundError, UsageError
+from upthread.errors import FencedError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases
 from upthread.store.base import Once
 
@@ -37,7 +38,9 @@ class DoOnce:
         self._leases = leases
         self._project_id = parts.project_id
 
-    async def __call__(self, key: str, action: Action) -> JsonValue:
+    async def __call__(
+        self, key: str, action: Action, *, recover: Action | None = None
+    ) -> JsonValue:
         """Do the action if it was never done under this key; returns its receipt, JSON.
 
         It goes by the key alone: another action under the same key is not done.
@@ -46,12 +49,16 @@ class DoOnce:
         outcome: from then on UsageError, until `confirm` or `forget`. Raises LeaseHeldError while
         somebody living is at it, and UsageError for a receipt that is no JSON: that action counts
         as done, without a receipt.
+
+        With `recover`, a living caller is waited for. An unknown outcome is settled by the receipt
+        that `recover` returns, and stays unknown if `recover` raises.
         """
         _check(key)
         stands = await self._stands(key)
         if stands is not None and stands.state == "done":
             return stands.receipt  # no lease: nothing is left to be done
-        async with self._leases.held(self._lease(key)) as fence:
+        lease = structs.replace(self._lease(key), wait_s=None if recover else 0.0)
+        async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
             if stands is None or stands.state == "failed":
                 return await self._attempt(key, action, fence)
@@ -59,7 +66,9 @@ class DoOnce:
                 return stands.receipt
             # An intent without an end, and its lease was free:
             # whoever began it is dead, or was cancelled.
-            raise _unknown(stands)
+            if recover is None:
+                raise _unknown(stands)
+            return await self._done(key, stands.attempt_id, await recover())
 
     async def confirm(self, key: str, receipt: JsonValue) -> None:
         """Settle an unknown outcome: you have seen that it was done. The receipt is yours to give.
@@ -83,10 +92,15 @@ class DoOnce:
         await self._record(key, attempt_id, "intent", fences=(fence,))
         try:
             returned = await action()
-        # Not what cancels or ends the process: then nobody knows how far it got.
+        # Not what cancels or ends the process, or loses a lease: nobody knows how far it got.
+        except FencedError:
+            raise
         except Exception:
             await self._record(key, attempt_id, "failed")
             raise
+        return await self._done(key, attempt_id, returned)
+
+    async def _done(self, key: str, attempt_id: str, returned: JsonValue) -> JsonValue:
         try:
             receipt = _as_json(key, returned)
         except UsageError:

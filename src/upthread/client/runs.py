@@ -17,9 +17,8 @@ from upthread.core.runs.pipeline import RunView
 from upthread.errors import UsageError
 from upthread.runtime.options import RunOptions
 from upthread.runtime.record.workstream_views import Overview
-from upthread.runtime.runs.live_run import Answer, RunRequest, StepRequest, Transition
+from upthread.runtime.runs.live_run import Answer, RunRequest, Transition
 from upthread.runtime.runs.runs import Runs
-from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import SILENT, Notice
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
@@ -74,14 +73,10 @@ class PipelineRuns:
         A turn that is cancelled meanwhile is left for another worker to go on with.
         """
         # The tree is waited for here: a job that came back for it would ask each second.
-        chosen = RunOptions(on_event=on_event, is_waiting=True)
+        chosen = RunOptions(on_event=on_event, is_waiting=True, is_handed_back=True)
         request = await self._request(workstream, chosen)
-
-        def prepare_step(step: StepRequest) -> TellRequest:
-            return structs.replace(request.prepare_step(step), is_handed_back=True)
-
-        handed = structs.replace(request, prepare_step=prepare_step, wait_s=LEASE_WAIT_S)
-        return await self._runs.advance(handed, transition)
+        waiting = structs.replace(request, wait_s=LEASE_WAIT_S)
+        return await self._runs.advance(waiting, transition)
 
     async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
         """Park a run that this worker cannot advance; see Runs.park."""

@@ -159,7 +159,8 @@ class TurnIntended(Struct, frozen=True, kw_only=True):
     """The turn was decided and its prompt recorded, before anything was sent.
 
     `prompt_seq` is the message that holds the user's text. `condition` is the digest `resume_if`
-    compares next time, None for a role without one.
+    compares next time, None for a role without one. `key` is the step of a durable engine that the
+    turn is of, empty for any other turn.
     """
 
     decision: str
@@ -167,6 +168,7 @@ class TurnIntended(Struct, frozen=True, kw_only=True):
     prompt_seq: int
     inputs: JsonValue = None
     condition: str | None = None
+    key: str = ""
 
 
 class SessionAttached(Struct, frozen=True, kw_only=True):

@@ -26,17 +26,15 @@ from agent_framework._workflows._checkpoint_encoding import (
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.errors import ConflictError, UpthreadError, UsageError
+from upthread.errors import UpthreadError, UsageError
 from upthread.integrations.folds import Folds
 from upthread.integrations.json_delta import applied, changed
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
+from upthread.integrations.on_record import SPEAKERS, OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"
 HISTORY: Final = "agent-framework"
-
-SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 
 
 class Snapshots:
@@ -71,20 +69,6 @@ class Snapshots:
                 entries.append(entry)
                 left.apply(Entry(seq=0, value=entry.value, recorded_at_ms=0))
         return entries
-
-
-def append_snapshot(
-    folds: Folds[Snapshots], log: EntryLog, snapshot_id: str, snapshot: JsonValue
-) -> None:
-    """Append a snapshot as its difference to the one that is the newest in this moment."""
-    while True:
-        followed = folds.of(log)
-        entry = followed.fold.entry(snapshot_id, snapshot)
-        try:
-            log.append((entry,), after=followed.seen)
-        except ConflictError:
-            continue
-        return
 
 
 def _warned(checkpoint: WorkflowCheckpoint, error: Exception) -> None:
@@ -125,7 +109,8 @@ class UpthreadCheckpointStorage(OnRecord):
             encoded = encode_checkpoint_value(checkpoint.to_dict())
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
-            await settled(append_snapshot, self._folds, log, checkpoint.checkpoint_id, encoded)
+            snapshot_id = checkpoint.checkpoint_id
+            await settled(self._folds.append, log, lambda fold: fold.entry(snapshot_id, encoded))
         except (WorkflowCheckpointException, UpthreadError) as error:
             self._on_failure(checkpoint, error)
             if isinstance(error, WorkflowCheckpointException):
@@ -142,16 +127,16 @@ class UpthreadCheckpointStorage(OnRecord):
 
     async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
         """Return copies of a workflow's checkpoints, in the order they were saved."""
-        found = await asyncio.to_thread(self._of_workflow, workflow_name)
+        found = await self._of_workflow(workflow_name)
         return [self._decoded(each) for each in found.values()]
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
         """Return the ids of a workflow's checkpoints, in the order they were saved."""
-        return list(await asyncio.to_thread(self._of_workflow, workflow_name))
+        return list(await self._of_workflow(workflow_name))
 
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
         """Return a copy of the checkpoint that was saved last, None without one."""
-        found = await asyncio.to_thread(self._of_workflow, workflow_name)
+        found = await self._of_workflow(workflow_name)
         return self._decoded(found[next(reversed(found))]) if found else None
 
     async def delete(self, checkpoint_id: str) -> bool:
@@ -161,7 +146,7 @@ class UpthreadCheckpointStorage(OnRecord):
             found = self._find(checkpoint_id)
             if found is None:
                 return False
-            found[0].rewrite(lambda entries: _folded(entries).without(checkpoint_id))
+            found[0].rewrite(lambda entries: self._folds.folded(entries).without(checkpoint_id))
             return True
 
         return await settled(erase)
@@ -174,9 +159,9 @@ class UpthreadCheckpointStorage(OnRecord):
                     return known.log, snapshots[checkpoint_id]
         return None
 
-    def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:
-        with self._record.lock:
-            return dict(self._folds.of(self._log(workflow_name)).fold.by_id)
+    async def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:
+        log = self._log(workflow_name)
+        return await self._look(lambda: dict(self._folds.of(log).fold.by_id))
 
     def _log(self, workflow_name: str) -> EntryLog:
         return self._record.log(CHECKPOINTS, workflow_name)
@@ -243,13 +228,6 @@ class UpthreadHistoryProvider(OnRecord, HistoryProvider):
                 hint="run the agent with a session: agent.run(…, session=agent.create_session())",
             )
         return self._record.log(HISTORY, session_id or "", address=self._address)
-
-
-def _folded(entries: Sequence[Entry]) -> Snapshots:
-    snapshots = Snapshots()
-    for entry in entries:
-        snapshots.apply(entry)
-    return snapshots
 
 
 def _messages(log: EntryLog) -> Iterator[Message]:

@@ -6,46 +6,29 @@ as a class is made from it.
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Any, Final, cast
 
 from agent_framework import AgentSession, SessionStore
 
-from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue
-from upthread.integrations.agent_framework import Snapshots, append_snapshot
-from upthread.integrations.folds import Folds
+from upthread.integrations.agent_framework import Snapshots
+from upthread.integrations.folds import Folding
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import EntryLog
 
 SESSIONS: Final = "agent-framework-session"
 
 
-class UpthreadSessionStore(OnRecord, SessionStore):
+class UpthreadSessionStore(Folding[Snapshots], SessionStore):
     """Whole sessions by an id of the caller's. Each `set` is kept; `get` returns the newest."""
 
-    def __init__(
-        self,
-        directory: str | Path = ".",
-        *,
-        database: str | None = None,
-        record: FrameworkRecord | None = None,
-    ) -> None:
-        super().__init__()
-        self._open(directory, database, record)
-        self._folds = Folds(self._record, Snapshots)
+    _kind = Snapshots
 
     async def get(self, session_id: str) -> AgentSession | None:
         """Return a copy of a session, None without one. ValueError for an id that is none."""
         self.validate_session_id(session_id)
-
-        def look() -> JsonValue:
-            with self._record.lock:
-                return self._folds.of(self._log(session_id)).fold.by_id.get(session_id)
-
-        found = await asyncio.to_thread(look)
+        log = self._log(session_id)
+        found = await self._look(lambda: self._folds.of(log).fold.by_id.get(session_id))
         return AgentSession.from_dict(cast("dict[str, Any]", found)) if found else None
 
     async def set(self, session_id: str, session: AgentSession) -> None:
@@ -53,7 +36,7 @@ class UpthreadSessionStore(OnRecord, SessionStore):
         self.validate_session_id(session_id)
         snapshot = cast("JsonValue", session.to_dict())
         log = self._log(session_id)
-        await settled(append_snapshot, self._folds, log, session_id, snapshot)
+        await settled(self._folds.append, log, lambda fold: fold.entry(session_id, snapshot))
 
     async def delete(self, session_id: str) -> None:
         """Erase a session. ValueError for an id that is none."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
 from claude_agent_sdk import fold_session_summary
@@ -26,16 +25,13 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.errors import ConflictError
-from upthread.integrations.folds import Folds
+from upthread.integrations.folds import Folding
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
+from upthread.integrations.on_record import SPEAKERS
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "claude-agent-sdk"
-SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 
 
 class Transcript:
@@ -61,22 +57,14 @@ class Transcript:
         self.uuids.update(each["uuid"] for each in batch if "uuid" in each)
 
 
-class UpthreadSessionStore(OnRecord, SessionStore):
+class UpthreadSessionStore(Folding[Transcript], SessionStore):
     """Transcripts in the record of the project that `directory` belongs to.
 
     `record` is one that is open already, and stays open. A batch that comes again adds nothing to
     entries with a `uuid`; one without is appended again, as the SDK has it.
     """
 
-    def __init__(
-        self,
-        directory: str | Path = ".",
-        *,
-        database: str | None = None,
-        record: FrameworkRecord | None = None,
-    ) -> None:
-        self._open(directory, database, record)
-        self._folds = Folds(self._record, Transcript)
+    _kind = Transcript
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append a batch: all that is new of it, in one synced commit."""
@@ -84,53 +72,32 @@ class UpthreadSessionStore(OnRecord, SessionStore):
             await settled(self._append, key, entries)
 
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
-        log = self._log(key)
-        while True:
-            followed = self._folds.of(log)
-            transcript = followed.fold
+        def batch(transcript: Transcript) -> NewEntry | None:
             new = list(_new(entries, transcript.uuids))
             if not new:
-                return
+                return None
             # Never back, whatever the clock does: it tells the SDK which session is the newest.
             mtime_ms = max(time.time_ns() // 1_000_000, transcript.mtime_ms + 1)
+            summary = fold_session_summary(transcript.summary, key, new)
             value: dict[str, object] = {
                 "key": dict(key),
                 "mtime": mtime_ms,
                 "entries": new,
-                "summary": self._summary(key, transcript, new, mtime_ms),
+                "summary": None if key.get("subpath") else {**summary, "mtime": mtime_ms},
             }
             text, speaker = _said(new)
-            entry = NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
-            try:
-                log.append((entry,), after=followed.seen)
-            except ConflictError:
-                continue  # another process was first: some of it may be there by now
-            return
+            return NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
 
-    def _summary(
-        self,
-        key: SessionKey,
-        transcript: Transcript,
-        new: list[SessionStoreEntry],
-        mtime_ms: int,
-    ) -> SessionSummaryEntry | None:
-        if key.get("subpath"):
-            return None
-        folded = fold_session_summary(transcript.summary, key, new)
-        return {**folded, "mtime": mtime_ms}
+        self._folds.append(self._log(key), batch)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return a transcript, deep-equal to what was appended; None for one that never was."""
-
-        def look() -> list[SessionStoreEntry] | None:
-            with self._record.lock:
-                return list(self._folds.of(self._log(key)).fold.entries) or None
-
-        return await asyncio.to_thread(look)
+        log = self._log(key)
+        return await self._look(lambda: list(self._folds.of(log).fold.entries)) or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the main transcripts of a project, with when each was last appended to."""
-        found = await asyncio.to_thread(lambda: list(self._transcripts(project_key)))
+        found = await self._found(project_key)
         return [
             {"session_id": key["session_id"], "mtime": each.mtime_ms}
             for key, each in found
@@ -139,7 +106,7 @@ class UpthreadSessionStore(OnRecord, SessionStore):
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return what the SDK folded of each main transcript of a project."""
-        found = await asyncio.to_thread(lambda: list(self._transcripts(project_key)))
+        found = await self._found(project_key)
         return [each.summary for _, each in found if each.summary is not None]
 
     async def delete(self, key: SessionKey) -> None:
@@ -147,17 +114,15 @@ class UpthreadSessionStore(OnRecord, SessionStore):
 
         def erase() -> None:
             for known, _ in list(self._transcripts(key["project_key"])):
-                is_meant = known.get("subpath", "") == key.get("subpath", "")
-                if known["session_id"] == key["session_id"] and (
-                    is_meant or not key.get("subpath")
-                ):
+                is_meant = key.get("subpath") in {None, "", known.get("subpath")}
+                if is_meant and known["session_id"] == key["session_id"]:
                     self._log(known).rewrite(lambda _: ())
 
         await settled(erase)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the sub-agents of a session, by their subpaths."""
-        found = await asyncio.to_thread(lambda: list(self._transcripts(key["project_key"])))
+        found = await self._found(key["project_key"])
         return [
             subpath
             for known, _ in found
@@ -168,14 +133,12 @@ class UpthreadSessionStore(OnRecord, SessionStore):
         names = (key["project_key"], key["session_id"], key.get("subpath"))
         return self._record.log(FRAMEWORK, "/".join(filter(None, names)))
 
+    async def _found(self, project_key: str) -> list[tuple[SessionKey, Transcript]]:
+        return await asyncio.to_thread(lambda: list(self._transcripts(project_key)))
+
     def _transcripts(self, project_key: str) -> Iterator[tuple[SessionKey, Transcript]]:
         """Yield a project's transcripts by their newest batch alone: their entries are not read."""
-        for known in self._record.threads(FRAMEWORK):
-            with self._record.lock:
-                newest = list(known.log.entries(newest=1))
-            transcript = Transcript()
-            for entry in newest:
-                transcript.apply(entry)
+        for transcript in self._folds.of_newest(FRAMEWORK):
             key = transcript.key
             if key is not None and key["project_key"] == project_key:
                 yield key, transcript

@@ -1,20 +1,25 @@
 """Telling once, for durable engines that run a step again until it has a result.
 
-A step that tells a role is not done twice: the first attempt's reply is its receipt. An attempt
-that was cut off or cancelled is gone on with, in the same session; one whose reply came, and whose
-receipt did not, is recognised by its prompt. What a person has to decide is an error that is not
-tried again.
+A step that tells a role is not done twice: the first attempt's reply is its receipt. Its turn holds
+the step's key. The next attempt finds the turn by that, however the one before was stopped, and
+continues it in the same session. An attempt that still works is waited for. What a person has to
+decide is an error that is not tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import Final, TypedDict, cast
+from typing import Final, NamedTuple, TypedDict, cast
+
+from msgspec import structs
 
 from upthread.client.project import Project
+from upthread.core.events import TurnIntended
 from upthread.core.names import shown
-from upthread.core.types import JsonValue, Message, Outcome, Speaker
+from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.turns.prompt import without_fresh
+from upthread.core.turns.turn import TurnView, fold
+from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
 from upthread.errors import NotFoundError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.turns.progress import TurnResult
@@ -59,87 +64,122 @@ async def tell_once(
     """Tell a role once under a key, and return its reply; again under the same key, the same one.
 
     Raises NotToldError for a turn that failed or was parked, RefusedError for one that must not be,
-    UsageError where nobody can know whether it was told, and where another address or text was told
-    under this key.
+    and UsageError where another address or text was told under this key.
     """
+    chosen = structs.replace(options or TellOptions(), key=key)
 
     async def tell() -> JsonValue:
-        return cast("JsonValue", _told(address, text, await up.tell(address, text, options)))
+        return cast("JsonValue", _told(address, text, await up.tell(address, text, chosen)))
 
-    try:
-        told = cast("Told", await up.once(key, tell))
-    except UsageError as error:
-        found = await _gone_on_with(up, address, text, options)
-        if found is None:
-            raise error from None
-        told = found
-        await up.once.confirm(key, cast("JsonValue", told))
+    async def recover() -> JsonValue:
+        # The process that was taken over may still hold the conversation, until it is stale.
+        waiting = structs.replace(chosen, when_busy="wait")
+        return cast("JsonValue", await _recovered(up, address, text, waiting))
+
+    told = cast("Told", await up.once(key, tell, recover=recover))
     # A receipt of an earlier version has no digest.
     if told["address"] != address or told.get("text_sha256") not in {None, _sha256(text)}:
-        raise UsageError(
-            f"under the key {shown(key)} something else was told, to {told['address']}",
-            hint="give each step of each run a key of its own",
-            key=key,
-        )
+        raise _told_otherwise(key, told["address"])
     return told
 
 
-async def _gone_on_with(
-    up: Project, address: str, text: str, options: TellOptions | None
-) -> Told | None:
-    """Return what became of an attempt that was cut off; None where no turn is known to be its."""
+class _Attempt(NamedTuple):
+    """The newest turn of a step, and what was said in it."""
+
+    turn_id: TurnId
+    view: TurnView
+    said: tuple[Message, ...]
+
+
+async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> Told:
+    """Return the reply to an attempt that was interrupted, and continue it where it has none."""
+    while True:
+        found = await _attempt(up, address, options.key)
+        if found is not None:
+            prompt = found.said[0].text
+            if prompt and not has_placeholder(prompt) and prompt != without_fresh(text):
+                raise _told_otherwise(options.key, address)
+            if found.view.parked:
+                raise _not_told(address, *found.view.stopped_by, is_parked=True)
+            if found.view.ended and found.view.ended.outcome is Outcome.OK:
+                return _told_before(address, text, found)
+        # A turn is recorded before anything is sent: without one, no agent has the prompt.
+        if found is None or found.view.ended or not found.view.sends:
+            return _told(address, text, await up.tell(address, text, options))
+        try:
+            return _told(address, text, await up.go_on(address, options))
+        except UsageError:
+            # The process that was taken over may have ended the turn meanwhile.
+            if await _attempt(up, address, options.key) == found:
+                raise
+
+
+async def _attempt(up: Project, address: str, key: str) -> _Attempt | None:
     try:
-        view, said = await up.role(address), await up.conversation(address)
+        said = await up.conversation(address)
     except NotFoundError:
         return None
-    prompts = [each for each in said if each.speaker is Speaker.USER and each.text]
-    if view.last_turn is None or not prompts or prompts[-1].text != text:
-        return None
-    if view.last_turn.ended is None:
-        return _told(address, text, await up.go_on(address, options))
-    # A worker that is told to stop cancels its turn: the next attempt is told what that had done.
-    if view.last_turn.ended.outcome in {Outcome.CANCELLED, Outcome.PROCESS_DIED}:
-        return _told(address, text, await up.tell(address, text, options))
-    if view.last_turn.ended.outcome is not Outcome.OK:
-        return None
-    intended = view.last_turn.intended
-    return {
-        "address": address,
-        "text_sha256": _sha256(text),
-        "conversation_id": view.conversation.conversation_id,
-        "turn_id": view.last_turn_id or "",
-        "decision": intended.decision if intended else "",
-        "reasons": list(intended.reasons) if intended else [],
-        "outcome": str(Outcome.OK),
-        "reply": _reply(said, prompts[-1]),
-    }
 
+    def find() -> _Attempt | None:
+        for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
+            view = fold(up.store.turn_events(turn_id))
+            if view.intended and view.intended.key == key:
+                own = tuple(message for message in said if message.turn_id == turn_id)
+                return _Attempt(turn_id, view, own)
+        return None
 
-def _reply(said: Sequence[Message], prompt: Message) -> str:
-    after = (each for each in said if each.seq > prompt.seq)
-    return "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
+    return await up.read(find)
 
 
 def _told(address: str, text: str, result: TurnResult) -> Told:
-    if result.parked is not None or result.outcome is not Outcome.OK:
-        waits = result.parked is not None
-        raise NotToldError(
-            f"{address} {'waits for a person' if waits else f'ended as {result.outcome}'}"
-            + (f": {result.detail}" if result.detail else ""),
-            hint=f"look: upthread show {address}",
-            is_retried=not waits and result.outcome in RETRIED,
-            outcome=str(result.outcome),
-        )
+    is_parked = result.parked is not None
+    if is_parked or result.outcome is not Outcome.OK:
+        raise _not_told(address, str(result.outcome), result.detail, is_parked=is_parked)
+    ids = result.conversation.conversation_id, result.turn_id
+    return _receipt((address, text), ids, result, result.reply)
+
+
+def _told_before(address: str, text: str, found: _Attempt) -> Told:
+    intended = found.view.intended
+    assert intended is not None
+    last_prompt = max(each.seq for each in found.said if each.speaker is Speaker.USER)
+    after = (each for each in found.said if each.seq > last_prompt)
+    reply = "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
+    ids = found.said[0].conversation_id, found.turn_id
+    return _receipt((address, text), ids, intended, reply)
+
+
+def _receipt(
+    asked: tuple[str, str], ids: tuple[str, str], decided: TurnIntended | TurnResult, reply: str
+) -> Told:
     return {
-        "address": address,
-        "text_sha256": _sha256(text),
-        "conversation_id": result.conversation.conversation_id,
-        "turn_id": result.turn_id,
-        "decision": result.decision,
-        "reasons": list(result.reasons),
-        "outcome": str(result.outcome),
-        "reply": result.reply,
+        "address": asked[0],
+        "text_sha256": _sha256(asked[1]),
+        "conversation_id": ids[0],
+        "turn_id": ids[1],
+        "decision": decided.decision,
+        "reasons": list(decided.reasons),
+        "outcome": str(Outcome.OK),
+        "reply": reply,
     }
+
+
+def _not_told(address: str, outcome: str, detail: str, *, is_parked: bool) -> NotToldError:
+    return NotToldError(
+        f"{address} {'waits for a person' if is_parked else f'ended as {outcome}'}"
+        + (f": {detail}" if detail else ""),
+        hint=f"look: upthread show {address}",
+        is_retried=not is_parked and outcome in RETRIED,
+        outcome=outcome,
+    )
+
+
+def _told_otherwise(key: str, address: str) -> UsageError:
+    return UsageError(
+        f"under the key {shown(key)} something else was told, to {address}",
+        hint="give each step of each run a key of its own",
+        key=key,
+    )
 
 
 def _sha256(text: str) -> str:

@@ -32,6 +32,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, UsageError
 from upthread.integrations.folds import Folds, Followed
+from upthread.integrations.json_delta import copied
 from upthread.integrations.known_outcome import settled
 from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import (
@@ -123,13 +124,9 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
             at = platform_time.get_time()
             value = {"created": list(place), "at": at, "state": deltas["session"]}
             entry = NewEntry(value=cast("JsonValue", value))
+            new = Append(log=log, entries=(entry,), after=followed.seen)
             try:
-                append_together(
-                    (
-                        Append(log=log, entries=(entry,), after=followed.seen),
-                        *self._shared(place, deltas),
-                    )
-                )
+                append_together((new, *self._shared(place, deltas)))
             except ConflictError:
                 continue
             return self._session(self._folds.of(log), None)
@@ -145,25 +142,21 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         """Return a session with its events in the order of their appends, None where none is."""
 
         def look() -> Session | None:
-            with self._record.lock:
-                followed = self._folds.of(self._log(app_name, user_id, (session_id or "").strip()))
-                return self._session(followed, config) if followed.fold.is_there else None
+            followed = self._folds.of(self._log(app_name, user_id, (session_id or "").strip()))
+            return self._session(followed, config) if followed.fold.is_there else None
 
-        return await asyncio.to_thread(look)
+        return await self._look(look)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """Return sessions without their events, the one updated last as the last."""
-
-        def look() -> ListSessionsResponse:
-            with self._record.lock:
-                none = GetSessionConfig(num_recent_events=0)
-                found = [self._session(each, none) for each in self._all(app_name, user_id)]
-            found.sort(key=lambda each: (each.last_update_time, each.user_id, each.id))
-            return ListSessionsResponse(sessions=found)
-
-        return await asyncio.to_thread(look)
+        none = GetSessionConfig(num_recent_events=0)
+        found = await self._look(
+            lambda: [self._session(each, none) for each in self._all(app_name, user_id)]
+        )
+        found.sort(key=lambda each: (each.last_update_time, each.user_id, each.id))
+        return ListSessionsResponse(sessions=found)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Erase a session: what was in it is gone from the record. The user's state stays."""
@@ -172,13 +165,9 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return what a user's sessions share, without the prefix."""
-
-        def look() -> dict[str, Any]:
-            with self._record.lock:
-                shared = self._folds.of(self._shared_log(app_name, user_id)).fold
-                return cast("dict[str, Any]", _copied(shared.state))
-
-        return await asyncio.to_thread(look)
+        log = self._shared_log(app_name, user_id)
+        state: dict[str, Any] = await self._look(lambda: copied(self._folds.of(log).fold.state))
+        return state
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append an event, with what it changes. StaleSessionError where the session has moved on.
@@ -210,13 +199,9 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
             entry = NewEntry(
                 value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
             )
+            new = Append(log=log, entries=(entry,), after=followed.seen)
             try:
-                appended = append_together(
-                    (
-                        Append(log=log, entries=(entry,), after=followed.seen),
-                        *self._shared(place, deltas),
-                    )
-                )
+                appended = append_together((new, *self._shared(place, deltas)))
             except ConflictError:
                 continue
             session.last_update_time = event.timestamp
@@ -240,15 +225,11 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
     # --- below: logs, and what they come to ------------------------------------------------------
 
     def _log(self, app_name: str, user_id: str, session_id: str) -> EntryLog:
-        # As JSON would be: no name of one user can be read as another's with a session of his.
-        names = "/".join(
-            each.replace("%", "%25").replace("/", "%2F") for each in (app_name, user_id)
-        )
-        return self._record.log(FRAMEWORK, f"{names}/{session_id}")
+        return self._record.log(FRAMEWORK, f"{_names(app_name, user_id)}/{session_id}")
 
     def _shared_log(self, app_name: str, user_id: str | None) -> EntryLog:
-        names = _names(app_name) if user_id is None else _names(app_name, user_id)
-        return self._record.log(FRAMEWORK, f"{SHARED} {names}")
+        owners = (app_name,) if user_id is None else (app_name, user_id)
+        return self._record.log(FRAMEWORK, f"{SHARED} {_names(*owners)}")
 
     def _shared(
         self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]
@@ -282,7 +263,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
             id=stored.session_id,
             app_name=stored.app_name,
             user_id=stored.user_id,
-            state=_copied({**stored.state, **shared}),
+            state=copied({**stored.state, **shared}),
             events=[Event.model_validate(each) for each in _wanted(stored.events, config)],
             last_update_time=stored.last_update_time,
         )
@@ -321,12 +302,6 @@ def _names(*names: str) -> str:
 
 def _marker(generation: int, seq: int) -> str:
     return f"{generation}:{seq}"
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(each) for name, each in value.items()}
-    return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
 def _said(event: Event) -> str:

@@ -81,3 +81,10 @@ def _is_same(one: JsonValue, other: JsonValue) -> bool:
             _is_same(value, members[name]) for name, value in one.items()
         )
     return one == other
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of a JSON value, which its caller may change."""
+    if isinstance(value, dict):
+        return {name: copied(each) for name, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value

@@ -27,7 +27,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from upthread.client.framework_record import FrameworkRecord
-from upthread.core.types import JsonValue, Speaker
+from upthread.core.lazy_dataclass import replace
+from upthread.core.types import Speaker
 from upthread.errors import UsageError
 from upthread.integrations.checkpoint_log import (
     CheckpointThread,
@@ -174,7 +175,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         thread = self._thread(thread_id)
         texts, speaker = self._said(thread, namespace, stored, values)
         entry = thread.put_entry(namespace, saved, stored)
-        self._append(thread_id, NewEntry(value=entry, text=texts, speaker=speaker))
+        self._log(thread_id).append((NewEntry(value=entry, text=texts, speaker=speaker),))
         return _config(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -199,7 +200,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         )
         if saved:
             entry = CheckpointThread.writes_entry(namespace, checkpoint_id, saved)
-            self._append(thread_id, NewEntry(value=entry))
+            self._log(thread_id).append((NewEntry(value=entry),))
 
     def delete_thread(self, thread_id: str) -> None:
         """Erase a thread: what was in it is gone from the record, not only out of sight."""
@@ -210,7 +211,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         runs = set(run_ids)
         for known in self._record.threads(FRAMEWORK) if runs else ():
             thread = self._folded(known.log)
-            if any(self._run_of(each) in runs for each in _all(thread)):
+            if self._of_runs(thread, runs):
                 self._rewrite(known.log, lambda now: _keys(now) - self._of_runs(now, runs))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -228,11 +229,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                 hint="copy to a thread of another name, or delete this one first",
                 thread_id=target_thread_id,
             )
-        entries = source.kept(_keys(source))
-        for entry in entries:
-            cast("dict[str, JsonValue]", entry).update(
-                {"thread": target_thread_id} if "put" in cast("dict[str, Any]", entry) else {}
-            )
+        entries = replace(source, thread_id=target_thread_id).kept(_keys(source))
         target.append([NewEntry(value=each) for each in entries], after=target.last())
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -322,16 +319,11 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     def _folded(self, log: EntryLog) -> CheckpointThread:
         return self._folds.of(log).fold
 
-    def _append(self, thread_id: str, entry: NewEntry) -> None:
-        self._log(thread_id).append((entry,))
-
     def _rewrite(
         self, log: EntryLog, keep: Callable[[CheckpointThread], set[tuple[str, str]]]
     ) -> None:
         def kept(entries: Sequence[Entry]) -> Sequence[NewEntry]:
-            thread = CheckpointThread()
-            for entry in entries:
-                thread.apply(entry)
+            thread = self._folds.folded(entries)
             return [NewEntry(value=each) for each in thread.kept(keep(thread))]
 
         log.rewrite(kept)
@@ -342,18 +334,15 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         kept: set[tuple[str, str]] = set()
         for namespace in thread.checkpoints:
             saved = thread.latest(namespace)
-            if saved is not None:
-                kept.add((namespace, saved.checkpoint_id))
-                kept |= {
-                    (namespace, each.checkpoint_id)
-                    for each in self._rebuilt_from(thread, namespace, saved)
-                }
+            needed = self._rebuilt_from(thread, namespace, saved) if saved else ()
+            kept |= {(namespace, each.checkpoint_id) for each in needed}
         return kept
 
     def _rebuilt_from(
         self, thread: CheckpointThread, namespace: str, saved: SavedCheckpoint
     ) -> Iterator[SavedCheckpoint]:
-        """Yield the ancestors that the DeltaChannels of a checkpoint are rebuilt from."""
+        """Yield a checkpoint, and the ancestors that its DeltaChannels are rebuilt from."""
+        yield saved
         counters = self.serde.loads_typed(saved.metadata).get(DELTA_COUNTERS) or {}
         missing = {each for each in counters if not _has(thread, namespace, saved, each)}
         for ancestor in thread.ancestors(namespace, saved.checkpoint_id) if missing else ():
@@ -362,15 +351,12 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             if not missing:
                 return
 
-    def _run_of(self, saved: SavedCheckpoint) -> object:
-        return self.serde.loads_typed(saved.metadata).get("run_id")
-
     def _of_runs(self, thread: CheckpointThread, runs: set[str]) -> set[tuple[str, str]]:
         return {
             (namespace, each.checkpoint_id)
             for namespace, checkpoints in thread.checkpoints.items()
             for each in checkpoints.values()
-            if self._run_of(each) in runs
+            if self.serde.loads_typed(each.metadata).get("run_id") in runs
         }
 
     # --- below: values ---------------------------------------------------------------------------
@@ -442,11 +428,6 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
 def _has(thread: CheckpointThread, namespace: str, saved: SavedCheckpoint, channel: str) -> bool:
     version = saved.versions.get(channel)
     return version is not None and thread.blobs.get((namespace, channel, version)) is not None
-
-
-def _all(thread: CheckpointThread) -> Iterator[SavedCheckpoint]:
-    for checkpoints in thread.checkpoints.values():
-        yield from checkpoints.values()
 
 
 def _keys(thread: CheckpointThread) -> set[tuple[str, str]]:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Final, Self, TypeVar
 
 from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import Speaker
+
+SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+"""Who speaks under which name of the frameworks; under any other it is a tool."""
+
+Value = TypeVar("Value")
 
 
 class OnRecord:
@@ -19,6 +27,15 @@ class OnRecord:
     ) -> None:
         self._record = record or FrameworkRecord(directory, database=database)
         self._is_own = record is None
+
+    async def _look(self, look: Callable[[], Value]) -> Value:
+        """Return what a blocking look at the record returns, while nobody here writes to it."""
+
+        def locked() -> Value:
+            with self._record.lock:
+                return look()
+
+        return await asyncio.to_thread(locked)
 
     def close(self) -> None:
         """Close the record, unless it was given."""

@@ -10,7 +10,6 @@ Written for openai-agents 0.24.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -24,14 +23,13 @@ from agents.memory.session_settings import (
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.errors import ConflictError
 from upthread.integrations.folds import Folds
+from upthread.integrations.json_delta import copied
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
+from upthread.integrations.on_record import SPEAKERS, OnRecord
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
 FRAMEWORK: Final = "openai-agents"
-SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 
 
 class ItemLog:
@@ -63,11 +61,8 @@ class ItemLog:
 
     def newest(self) -> tuple[int, TResponseInputItem] | None:
         """Return the newest item that this framework added with its number, None without one."""
-        for at in range(len(self.own) - 1, -1, -1):
-            seq = self.own[at]
-            if seq is not None:
-                return seq, self.items[at]
-        return None
+        newest_first = zip(reversed(self.own), reversed(self.items), strict=True)
+        return next(((seq, item) for seq, item in newest_first if seq is not None), None)
 
 
 class UpthreadSession(OnRecord):
@@ -101,15 +96,13 @@ class UpthreadSession(OnRecord):
     ) -> list[TResponseInputItem]:
         """Return the history, oldest first; with `limit` the newest so many, all below 0."""
         wanted = resolve_session_limit(limit, self.session_settings)
-        return await asyncio.to_thread(self._items, wanted)
+        return await self._look(lambda: self._items(wanted))
 
     def _items(self, limit: int | None) -> list[TResponseInputItem]:
-        with self._record.lock:
-            items = self._folds.of(self._log).fold.items
-            first = 0 if limit is None or limit < 0 else max(0, len(items) - limit)
-            kept = items[first:]
+        items = self._folds.of(self._log).fold.items
+        first = 0 if limit is None or limit < 0 else max(0, len(items) - limit)
         # Of the caller's own, as after a read: what it changes in them changes no history.
-        return [_copied(each) for each in kept]
+        return [copied(each) for each in items[first:]]
 
     async def add_items(
         self,
@@ -130,17 +123,15 @@ class UpthreadSession(OnRecord):
         return await settled(self._pop)
 
     def _pop(self) -> TResponseInputItem | None:
-        while True:
-            followed = self._folds.of(self._log)
-            newest = followed.fold.newest()
-            if newest is None:
-                return None
-            seq, item = newest
-            try:
-                self._log.append((NewEntry(value={"popped": seq}),), after=followed.seen)
-            except ConflictError:
-                continue  # somebody added or took one back: another one is the newest now
-            return _copied(item)
+        newest: tuple[int, TResponseInputItem] | None = None
+
+        def popped(items: ItemLog) -> NewEntry | None:
+            nonlocal newest
+            newest = items.newest()
+            return NewEntry(value={"popped": newest[0]}) if newest else None
+
+        self._folds.append(self._log, popped)
+        return copied(newest[1]) if newest else None
 
     async def clear_session(
         self,
@@ -168,13 +159,3 @@ def _said(content: object) -> str:
     parts = cast("list[object]", content)
     texts = [cast("dict[str, Any]", each).get("text") for each in parts if isinstance(each, dict)]
     return "\n\n".join(each for each in texts if isinstance(each, str) and each)
-
-
-def _copied(item: TResponseInputItem) -> TResponseInputItem:
-    return cast("TResponseInputItem", _deep(cast("JsonValue", item)))
-
-
-def _deep(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _deep(each) for name, each in value.items()}
-    return [_deep(each) for each in value] if isinstance(value, list) else value

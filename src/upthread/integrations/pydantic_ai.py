@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
+from itertools import chain
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
@@ -23,12 +23,10 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai.usage import RunUsage
 
-from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.errors import ConflictError, StoreError
-from upthread.integrations.folds import Folds
+from upthread.errors import StoreError
+from upthread.integrations.folds import Folding
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "pydantic-ai"
@@ -67,7 +65,7 @@ class SavedConversation:
         return found[::-1]
 
 
-class UpthreadConversationStore(OnRecord, ConversationStore):
+class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
     """Conversations in the record of the project that `directory` belongs to.
 
     A fork takes the history it shares with it, so deleting the conversation it came from leaves it
@@ -75,24 +73,12 @@ class UpthreadConversationStore(OnRecord, ConversationStore):
     already, and stays open.
     """
 
-    def __init__(
-        self,
-        directory: str | Path = ".",
-        *,
-        database: str | None = None,
-        record: FrameworkRecord | None = None,
-    ) -> None:
-        self._open(directory, database, record)
-        self._folds = Folds(self._record, SavedConversation)
+    _kind = SavedConversation
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return a conversation's record, None where the store does not have it."""
-
-        def look() -> ConversationRecord | None:
-            with self._record.lock:
-                return _record(self._folds.of(self._log(conversation_id)).fold.record)
-
-        return await asyncio.to_thread(look)
+        log = self._log(conversation_id)
+        return await self._look(lambda: _record(self._folds.of(log).fold.record))
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -100,18 +86,11 @@ class UpthreadConversationStore(OnRecord, ConversationStore):
         """Return the records, the one saved last first; with `scope` those of it alone."""
 
         def look() -> list[ConversationRecord]:
-            found: list[ConversationRecord] = []
-            for known in self._record.threads(FRAMEWORK):
-                # The newest save says it all: no message of the conversation is read.
-                saved = SavedConversation()
-                for entry in known.log.entries(newest=1):
-                    saved.apply(entry)
-                record = _record(saved.record)
-                if record is not None and scope in {None, record.scope}:
-                    found.append(record)
-            return sorted(found, key=lambda each: each.updated_at, reverse=True)[:limit]
+            saved = (_record(each.record) for each in self._folds.of_newest(FRAMEWORK))
+            return [each for each in saved if each and scope in {None, each.scope}]
 
-        return await asyncio.to_thread(look)
+        found = await asyncio.to_thread(look)
+        return sorted(found, key=lambda each: each.updated_at, reverse=True)[:limit]
 
     async def write_record(
         self,
@@ -132,21 +111,16 @@ class UpthreadConversationStore(OnRecord, ConversationStore):
         log = self._log(record.conversation_id)
         new = [_told(each) for each in new_entries]
         text = "\n\n".join(filter(None, (_said(each.message) for each in new_entries)))
-        while True:
-            followed = self._folds.of(log)
-            saved = followed.fold
+
+        def save(saved: SavedConversation) -> NewEntry:
             if saved.revision != expected_revision:
                 raise ConversationConflict(record.conversation_id)
             entries = self._with_shared(record, saved, new)
             value = {"record": _told_record(record), "entries": entries}
-            entry = NewEntry(
-                value=cast("JsonValue", value), text=text, speaker=_speaker(new_entries)
-            )
-            try:
-                log.append((entry,), after=followed.seen)
-            except ConflictError:
-                continue  # somebody wrote: the next look says whether it was this record
-            return
+            speaker = _speaker(new_entries)
+            return NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
+
+        self._folds.append(log, save)
 
     def _with_shared(
         self, record: ConversationRecord, saved: SavedConversation, new: list[dict[str, Any]]
@@ -170,10 +144,7 @@ class UpthreadConversationStore(OnRecord, ConversationStore):
         """Erase a conversation, its entries with it."""
 
         def erased(entries: Sequence[Entry]) -> Sequence[NewEntry]:
-            saved = SavedConversation()
-            for entry in entries:
-                saved.apply(entry)
-            if saved.revision != expected_revision:
+            if self._folds.folded(entries).revision != expected_revision:
                 raise ConversationConflict(conversation_id)
             return ()
 
@@ -200,11 +171,9 @@ class UpthreadConversationStore(OnRecord, ConversationStore):
             return []
         with self._record.lock:
             # Nearly always the one whose record was read just before.
-            for saved in self._folds.known():
-                if head_id in saved.entries:
-                    return [_entry(each) for each in saved.history(head_id, limit)]
-            for known in self._record.threads(FRAMEWORK):
-                saved = self._folds.of(known.log).fold
+            threads = self._record.threads(FRAMEWORK)
+            read = (self._folds.of(each.log).fold for each in threads)
+            for saved in chain(self._folds.known(), read):
                 if head_id in saved.entries:
                     return [_entry(each) for each in saved.history(head_id, limit)]
         raise LookupError(head_id)
@@ -253,18 +222,13 @@ def _record(told: dict[str, Any] | None) -> ConversationRecord | None:
             f"{told['format_version']}, and {FORMAT_VERSION} is what this knows",
             hint="a newer Pydantic AI wrote it: bring upthread up to date as well",
         )
-    return ConversationRecord(
-        conversation_id=told["conversation_id"],
-        head_id=told["head_id"],
-        usage=USAGE.validate_python(told["usage"]),
-        deferred_tool_requests=DEFERRED.validate_python(told["deferred_tool_requests"]),
-        scope=told["scope"],
-        forked_from=told["forked_from"],
-        forked_at=told["forked_at"],
-        branches=list(told["branches"]),
-        revision=told["revision"],
-        updated_at=datetime.fromisoformat(told["updated_at"]),
-    )
+    made = {
+        "usage": USAGE.validate_python(told["usage"]),
+        "deferred_tool_requests": DEFERRED.validate_python(told["deferred_tool_requests"]),
+        "branches": list(told["branches"]),
+        "updated_at": datetime.fromisoformat(told["updated_at"]),
+    }
+    return ConversationRecord(**{**told, **made})
 
 
 def _said(message: ModelMessage) -> str:

@@ -7,7 +7,6 @@ has to decide is an ApplicationError that Temporal does not try again. Written f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +18,13 @@ from upthread.client.project_opener import open_project
 from upthread.errors import UpthreadError
 from upthread.integrations.durable_tell import Told, is_final, tell_once
 from upthread.runtime.options import TellOptions
+from upthread.tasks import task_group
+
+HEARTBEATS: Final = 4
+"""How many are sent within the activity's heartbeat timeout."""
 
 HEARTBEAT_S: Final = 5.0
+"""How often an activity without such a timeout sends one."""
 
 
 @dataclass
@@ -41,35 +45,23 @@ async def upthread_tell(tell: Tell) -> Told:
     # A workflow's id may be used again, and another run's reply is not this one's.
     run = info.workflow_run_id or info.activity_run_id or ""
     key = f"temporal:{info.namespace}:{info.workflow_id}:{run}:{info.activity_id}"
+    options = TellOptions(agent=tell.agent, when_busy="wait")
+    limit = info.heartbeat_timeout
+    every_s = limit.total_seconds() / HEARTBEATS if limit else HEARTBEAT_S
     try:
-        async with open_project(tell.directory, database=tell.database) as up:
-            options = TellOptions(agent=tell.agent, when_busy="wait")
-            return await _heartbeating(
-                lambda: tell_once(up, key, tell.address, tell.text, options), tell.address
-            )
+        async with task_group() as tasks:
+            tasks.start_soon(_heartbeats, tell.address, every_s)
+            async with open_project(tell.directory, database=tell.database) as up:
+                told = await tell_once(up, key, tell.address, tell.text, options)
+            tasks.cancel_scope.cancel()
     except UpthreadError as error:
         raise ApplicationError(
             str(error), type=type(error).__name__, non_retryable=is_final(error)
         ) from error
+    return told
 
 
-async def _heartbeating(work: Callable[[], Awaitable[Told]], address: str) -> Told:
-    """Do the work and say that it goes on. Its error is raised as it is, and in no group."""
-    results: list[Told] = []
-    failed: list[UpthreadError] = []
-
-    async def heartbeats() -> None:
-        while True:
-            activity.heartbeat(address)
-            await anyio.sleep(HEARTBEAT_S)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(heartbeats)
-        try:
-            results.append(await work())
-        except UpthreadError as error:
-            failed.append(error)
-        group.cancel_scope.cancel()
-    if failed:
-        raise failed[0]
-    return results[0]
+async def _heartbeats(address: str, every_s: float) -> None:
+    while True:
+        activity.heartbeat(address)
+        await anyio.sleep(every_s)

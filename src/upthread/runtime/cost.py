@@ -292,7 +292,9 @@ class Account:
         self._in_flight = None
 
     def note(self, result: PromptResult, *, prompt_characters: int, reply_characters: int) -> None:
-        """Add what a prompt took, as its agent told it."""
+        """Add what a prompt took, as its agent told it: once for each prompt."""
+        if self._is_noted:
+            return
         reported = Reported(
             read=result.tokens_in, written=result.tokens_out, held=result.tokens_used
         )

@@ -20,7 +20,9 @@ class TellOptions(Struct, frozen=True, kw_only=True):
 
     A turn that would pass `tokens_max`, counted over all of the conversation, is refused. With
     `is_waiting` a limit of the agent is waited out, as long as it takes, where the agent said until
-    when; `when_busy` says what becomes of a turn that has to wait for another one.
+    when; `when_busy` says what becomes of a turn that has to wait for another one. A turn
+    with a `key` is found by it, and is left open when it is cancelled: the next attempt continues
+    the turn.
     """
 
     agent: str | None = None
@@ -29,12 +31,14 @@ class TellOptions(Struct, frozen=True, kw_only=True):
     is_waiting: bool = False
     tokens_max: int | None = None
     listener: Listener | None = None
+    key: str = ""
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
     """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
 
-    `steps_max` stops after so many steps; None runs to the end. `is_worktree` gives the workstream
+    `steps_max` stops after so many steps; None runs to the end. With `is_handed_back` a turn that
+    is cancelled is left open, and another process continues it. `is_worktree` gives the workstream
     a working tree of its own, on a branch of its own; it is worked on there from then on.
     """
 
@@ -44,6 +48,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     steps_max: int | None = None
     tokens_max: int | None = None
     is_waiting: bool = False
+    is_handed_back: bool = False
     is_worktree: bool = False
     listener: Listener | None = None
     on_event: Callable[[RunEvent], None] = field(default=lambda _: None)

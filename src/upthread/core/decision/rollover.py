@@ -1,8 +1,8 @@
 """Rollover: what each outcome means for the upstream session and the turn. One table.
 
 The upstream id is a transient handle. Only a positive word that it is gone closes its link; a rate
-limit, a crash or a time-out leaves the session as it is. Whatever happens, one prompt is recovered
-at most once.
+limit, a crash or a time-out leaves the session as it is. After a failure of its agent a prompt is
+recovered at most once.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from upthread.core.decision.price import Tokens
 from upthread.core.events import TurnEnded, TurnEvent
 from upthread.core.turns import turn as turns
 from upthread.core.turns.spent_tokens import NOTHING_SPENT, added, spent_on_turn
-from upthread.core.turns.turn import SENDS_MAX, TurnView
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Outcome, TurnId
 
 FAILED_KEPT_MAX: Final = 64
@@ -79,4 +79,4 @@ def ended_well(view: TurnView) -> bool:
     ended = view.ended
     is_well = ended is not None and ended.outcome is Outcome.OK and not ended.calls_open
     # Sent twice, it lost its agent or its session in between: what it did until then counts too.
-    return is_well and view.sends < SENDS_MAX
+    return is_well and not view.was_sent_again

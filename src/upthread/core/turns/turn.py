@@ -7,9 +7,10 @@ holder would have done next, with one exception: a prompt may have left (SENT). 
 own history decides (core/turns/recognition.py): reply complete → adopt it; prompt there, reply
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
 A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one; so
-does a person who lets another agent go on with it. A prompt leaves at most SENDS_MAX times in all;
-once somebody has told a parked turn to go on, once more. A turn whose prompt has not left is parked
-only where its session and a new one were refused; otherwise it ends, and nothing has happened.
+does a person who lets another agent go on with it. An agent's own failure is answered by one more
+prompt at most; a turn whose process was ended, for example by each of several deploys, is continued
+until SENDS_MAX prompts have left. A turn whose prompt has not left is parked only where its session
+and a new one were refused; otherwise it ends, and nothing has happened.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from upthread.core.events import (
 )
 from upthread.core.types import Outcome
 
-SENDS_MAX: Final = 2
-"""The prompt itself and at most one more: sent again, or a continuation."""
+SENDS_MAX: Final = 10
+"""The prompt itself, and after each interruption the same or a continuation."""
 
 
 HELD_BACK: Final = "held_back"
@@ -166,9 +167,14 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     @property
     def may_send(self) -> bool:
-        """Whether the prompt may leave once more."""
-        # Bounded: a prompt that ends its agent each time would else be sent for ever.
+        """Whether the prompt or a continuation may leave after an interruption."""
+        # Bounded, because a prompt may end the process that sends it, for example out of memory.
         return self.sends < SENDS_MAX
+
+    @property
+    def was_sent_again(self) -> bool:
+        """Whether more than one prompt left. Then a failure of the agent's ends or parks it."""
+        return self.sends > 1
 
     @property
     def is_over(self) -> bool:
@@ -249,8 +255,8 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
                 view, attached=event, is_prompted=view.is_prompted and bool(same)
             )
         case RecoveryStarted() if parked is not None:
-            # A person's word is worth one more, however often it left before.
-            sends = min(view.sends, SENDS_MAX - 1)
+            # After a person's word it may leave as after the first send.
+            sends = min(view.sends, 1)
             # A prompt that never left is in no history.
             state = following if view.sent else TurnState.INTENDED
             return structs.replace(

@@ -47,6 +47,12 @@ NOTHING_TO_REPLAY: Final = "nothing_to_replay"
 DRAIN_S: Final = 5.0
 """How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
 
+GRACE_S: Final = 2.0
+"""How long a turn that another process will continue may take to come to its own end first.
+
+A process that was suspended is cancelled when it wakes, and finds its agent's reply waiting.
+"""
+
 
 class _Beforehand(NamedTuple):
     """What is read before a prompt leaves: all that is asked while its reply comes.
@@ -137,7 +143,8 @@ class Sender:
         try:
             async with task_group() as tasks:
                 tasks.start_soon(recording.keep_flushing)
-                await heard_out(ask, lambda: connection.cancel(session))
+                grace_s = GRACE_S if live.request.is_handed_back else 0.0
+                await heard_out(ask, lambda: connection.cancel(session), grace_s=grace_s)
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             # The agent came to its own end before the cancel reached it: that is how it ended.
@@ -171,7 +178,7 @@ class Sender:
 
 def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
     # Sent for the first time, a turn has done nothing yet that it could do again.
-    is_again = live.log.view.sends > 1
+    is_again = live.log.view.was_sent_again
     own = effects_of_turn(store, live) if is_again else ()
     return _Beforehand(
         children=recorded_children(store, live.conversation),
@@ -249,11 +256,15 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
 
 
 async def heard_out(
-    prompt: Callable[[], Awaitable[None]], cancel: Callable[[], Awaitable[None]]
+    prompt: Callable[[], Awaitable[None]],
+    cancel: Callable[[], Awaitable[None]],
+    *,
+    grace_s: float = 0.0,
 ) -> None:
     """Prompt; for a caller that is cancelled, cancel the prompt and take what the agent still says.
 
-    DRAIN_S at most: then the agent is ended, and what it says after that is in its store alone.
+    After `grace_s`, and for DRAIN_S at most: then the agent is ended, and what it says after that
+    is in its store alone.
     """
     kept, is_over = anyio.CancelScope(shield=True), anyio.Event()
 
@@ -270,6 +281,8 @@ async def heard_out(
             await is_over.wait()
         except anyio.get_cancelled_exc_class():
             try:
+                with anyio.move_on_after(grace_s, shield=True):
+                    await is_over.wait()
                 with anyio.move_on_after(DRAIN_S, shield=True):
                     await cancel()
                     await is_over.wait()

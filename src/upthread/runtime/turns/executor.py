@@ -86,7 +86,7 @@ class Driver:
     async def cancel(self, live: LiveTurn) -> None:
         """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
         # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
-        if live.request.is_handed_back:
+        if live.request.is_handed_back and live.answer is None:
             return
         await self._end_cancelled(live)
         result = result_of(live)
@@ -279,7 +279,7 @@ class Driver:
     async def _move(self, live: LiveTurn) -> None:
         """Decide again for the agent that a person named; the old link ends when a new one opens.
 
-        A prompt that left twice is not sent a third time anywhere.
+        A prompt that left SENDS_MAX times is not sent again anywhere.
         """
         if live.log.view.may_send:
             await live.log.commit(decided_again(live))
@@ -314,13 +314,15 @@ class Driver:
         if live.is_refused_again(result.outcome, result.detail):
             await self._replace_refused(live, result.detail, writes=answer.writes)
             return False
-        recovery = recovery_of(result.outcome, may_send=live.log.view.may_send)
+        recovery = recovery_of(result.outcome, may_send=not live.log.view.was_sent_again)
         if recovery in SENDS_AGAIN and await live.read(
             lambda store: self._parks_in_doubt(store, live, result, answer)
         ):
             return False
         match recovery:
             case Recovery.NONE:
+                # A caller that is cancelled before the commit begins has its answer all the same.
+                live.answer = answer if result.outcome is Outcome.OK else None
                 await live.read(lambda _: self._end_answered(live, result, answer))
             case Recovery.ROLL_OVER | Recovery.RELAY:
                 await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)

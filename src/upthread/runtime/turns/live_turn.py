@@ -103,8 +103,9 @@ class LiveTurn:
     def has_worked(self) -> bool:
         """Whether the turn may have made a call."""
         # What a process before this one saw of the turn is not in its recorder.
-        is_sent_again = self.log.view.sends > 1
-        return is_sent_again or (self.recorder is not None and self.recorder.has_worked)
+        return self.log.view.was_sent_again or (
+            self.recorder is not None and self.recorder.has_worked
+        )
 
     # --- its session ----------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ class Recoverer:
         ):
             return None
         if found.recognition is Recognition.ABSENT:
-            # Counted before it leaves: a crash now must not make a third send possible.
+            # Counted before it leaves: a prompt that ends this process is not sent for ever.
             await live.log.commit(known, sent)
             return await self._sender.stream(live, connection, message.sent_text)
         text = await live.read(lambda store: self._continued(store, live, message, found))

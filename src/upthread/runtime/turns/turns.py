@@ -292,6 +292,7 @@ class Turns:
             prompt_seq=prompt_seq,
             inputs=decision.inputs,
             condition=request.condition,
+            key=request.options.key,
         )
         now_ms = self._system.now_ms()
         writes = (
