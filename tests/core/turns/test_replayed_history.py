@@ -30,6 +30,7 @@ from upthread.core.turns.replayed_history import (
     UNKNOWN_PROMPTS,
     Lacked,
     attended_calls,
+    gone_turns,
     has_prompt,
     is_finished,
     joined,
@@ -137,6 +138,29 @@ def test_a_prompt_that_was_sent_with_its_context_is_the_same() -> None:
 def test_what_nobody_answered_is_no_turn() -> None:
     history = [*session("plan it"), asked("<command-name>/status</command-name>")]
     assert of(history, record("plan it")) == NOTHING_LACKED
+
+
+@given(held=PROMPTS, gone=PROMPTS)
+def test_turns_that_a_session_lost_at_its_end_are_told_newest_first(
+    held: list[str], gone: list[str]
+) -> None:
+    said_in = [
+        stored(TextPart(text=text), speaker=speaker, session=OWN, turn=f"trn_{number}")
+        for number, prompt in enumerate([*held, *gone])
+        for speaker, text in ((Speaker.USER, prompt), (Speaker.ASSISTANT, f"done {number}"))
+    ]
+    history = [e for n, text in enumerate(held) for e in (asked(text), said(f"done {n}"))]
+    wanted = [f"trn_{len(held) + number}" for number in reversed(range(len(gone)))]
+    assert list(gone_turns(history, said_in, OWN)) == wanted
+    assert list(gone_turns(history, said_in, EARLIER)) == [], "another session's are not compared"
+
+
+def test_a_turn_of_which_not_all_was_kept_is_known_by_its_prompt() -> None:
+    erased = ErasedPart(kind="text", digest=b"", size_bytes=1)
+    recorded = [*record("plan it")[:1], recorded_as(erased)]
+    assert list(gone_turns(session("plan it"), recorded, OWN)) == []
+    assert list(gone_turns(session("another"), recorded, OWN)) == ["trn_1"]
+    assert Lacked(gone="turn 1").as_inputs["turns_gone"] == "turn 1"
 
 
 def test_what_the_agent_began_by_itself_within_a_turn_on_record_is_not_lacking() -> None:
