@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
+from upthread.core.redaction.notation import Check
 from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
     RULES,
     SECRET_NAME,
     STRONG_NAME,
-    Check,
     Rule,
 )
 from upthread.core.redaction.values import is_real, looks_random

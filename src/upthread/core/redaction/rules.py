@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import FAMILY, MIXED_WORD, random_words
-from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD
+from upthread.core.redaction.contexts import CONTEXTS, WORDS
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
-from upthread.core.redaction.printed import PRINTED
+from upthread.core.redaction.notation import Check
 from upthread.core.redaction.tables import SECRET_COLUMN, column_secrets
 from upthread.core.redaction.values import anything, is_no_example
 from upthread.errors import ConfigError
@@ -231,7 +231,6 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
 # --- all rules ------------------------------------------------------------------------------------
 
 
-Check: TypeAlias = Callable[[bytes], bool]
 Find: TypeAlias = Callable[[bytes], Iterator[tuple[int, int]]]
 
 _FAMILY: Final = regex(r"[a-z0-9-]{1,40}")
@@ -270,10 +269,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *(Rule(family=family, pattern=painted(form), check=is_no_example) for family, form in FORMS),
     Rule(family="private-key", pattern=KEY_BLOCK, check=anything, find=key_blocks),
     Rule(family="private-key", pattern=KEY_BODY, check=anything, find=key_middles),
-    *(
-        Rule(family=family, pattern=painted(form), check=check)
-        for family, form, check in (*CONTEXTS, *PRINTED)
-    ),
+    *(Rule(family=family, pattern=painted(form), check=check) for family, form, check in CONTEXTS),
     Rule(family="named-secret", pattern=SECRET_COLUMN, check=anything, find=column_secrets),
     Rule(family=FAMILY, pattern=MIXED_WORD, check=anything, find=random_words),
 )
@@ -296,8 +292,8 @@ def rules_of(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
     )
 
 
-SECRET_NAME: Final = rf"(?i)(?:^|.*[^a-z]|.*[a-z]){WORD}$"
+SECRET_NAME: Final = rf"(?i)(?:^|.*[^a-z]|.*[a-z]){WORDS['WORD']}$"
 """A member's name in JSON whose value is a secret when it looks random."""
 
-STRONG_NAME: Final = rf"(?i)(?:^|.*[_.-]){STRONG_WORD}$"
+STRONG_NAME: Final = rf"(?i)(?:^|.*[_.-]){WORDS['STRONG_WORD']}$"
 """A member's name in JSON whose value is a secret unless it is a template or a dummy."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.contexts import WORD
+from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.values import is_assigned, looks_random
 
 LINE_BYTES_MAX: Final = 4096
 
-_NAME: Final = rf"(?i)[\w. -]*(?:{WORD}|(?:\b|_)(?:pass|pin))"
+_NAME: Final = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin))"
 SECRET_COLUMN: Final = rf"{_NAME}[\"' ]*[,;|\t]|[,;|\t][\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
 """An expression of RE2 that every text with such a column matches, so other texts are skipped."""
 

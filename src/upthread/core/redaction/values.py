@@ -162,3 +162,21 @@ def entropy_bits(value: bytes) -> float:
     return -sum(
         count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
     )
+
+
+CHECKS: Final = {
+    check.__name__: check
+    for check in (
+        anything,
+        is_a_pair,
+        is_assigned,
+        is_broken,
+        is_chosen,
+        is_given,
+        is_no_example,
+        is_real,
+        is_set,
+        looks_random,
+    )
+}
+"""The checks by the names that rules have for them."""
