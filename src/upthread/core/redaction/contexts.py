@@ -45,7 +45,8 @@ FLAG = -(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token
         |(?:api|access|secret|auth|private|account|master|encryption)-?key)
 SHORT_FLAGS = \b(?:mysql\w*|mariadb[\w-]*|mongo\w*|ldap\w+|sqlcmd|bcp
         |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip
-        |plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+|ssh-keygen|(?:vsce|ovsx) publish)
+        |plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+
+        |ssh-keygen|(?:vsce|ovsx) publish)
 
 # --- addresses and headers ----------------------------------------------------------------------
 

@@ -42,15 +42,17 @@ class Expression:
                 f"{pattern!r} is not an expression of RE2: {_words(error)}",
                 hint="see https://github.com/google/re2/wiki/Syntax",
             ) from error
-        # The first group where there is one: the context beside a secret is to stay.
-        self._group = min(self._compiled.groups, 1)
+        self._groups = range(1, self._compiled.groups + 1)
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where it matches, left to right: its first group where it has one."""
+        """Yield where it matches, left to right: the first group that took part, else the whole.
+
+        The context beside a secret is to stay, so rules have groups, one for each notation.
+        """
         for match in self._compiled.finditer(text):
-            span = match.span(self._group)
-            # A group that took no part in the match is at -1.
-            yield span if span[0] >= 0 else match.span()
+            yield next(
+                (span for span in map(match.span, self._groups) if span[0] >= 0), match.span()
+            )
 
     def is_whole(self, text: bytes) -> bool:
         """Return whether it matches the whole text."""
