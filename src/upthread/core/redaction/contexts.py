@@ -25,10 +25,12 @@ STRONG = (?:{STRONG_WORD}|(?:\b|_)pass)
 NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
 QUOTE = (?:\\*["'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])
 TEXT = \\*["']
-IS = [ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD])[ \t]{0,8}
+IS = [ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD]) *(?:[&!]\w+ +)?
 END = (?:[\s;&"'`\\<|)\]]|%26|%22|\^@|$)
-BARE = [^\s"'`\\(){}\[\]<>,;&|$%*][^\s"'`\\(){}\[\]<>,;&|]{5,63}
+BARE = [^\s"'`\\(){}\[\]<>,;&|$%*][^\s"'`\\(){}\[\]<>,;&|]{5,}
 GIVEN = [^\s"'`\\|&;()<>\[\]{}$,-][^\s"'`\\|&;()<>\[\]{},]{3,}
+ARGUMENT = (?:{QUOTE}?({GIVEN})|'([^'\n]{4,})'|"([^"\n]{4,})")
+UUID = [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 
 # To the next member of an object: on the line, or on the next one behind whatever gutter.
 NEXT = (?: *,? *|,? *(?:\r?\n|\\+n)(?:[^\n]*[^\nA-Za-z0-9])?)
@@ -44,7 +46,7 @@ ENVIRONMENT = \b(?:[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTI
 FLAG = -(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token
         |(?:api|access|secret|auth|private|account|master|encryption)-?key)
 SHORT_FLAGS = \b(?:mysql\w*|mariadb[\w-]*|mongo\w*|ldap\w+|sqlcmd|bcp
-        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip
+        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip|snmp\w+
         |plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+
         |ssh-keygen|(?:vsce|ovsx) publish)
 
@@ -64,11 +66,13 @@ url-password, looks_random:
     (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
 
 url-password, is_assigned:
+    # A map of Postfix
+    sasl_passwd[^\n]*\r?\n(?:[^\n]*[^\w\n])?[\w.-]+@[\w.-]+:({GIVEN})
     # `DOMAIN\user:VALUE`
     \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
     # The third argument: `connect("db", "user", "VALUE")`
-    (?i)(?:connect|connection|PDO|mysqli|__construct)\([^;]{0,300}?,\s*{TEXT}[^\n"']*{TEXT}
-        ,\s*{TEXT}([^\n"'\\]{4,}){TEXT}
+    (?i)(?:connect|connection|PDO|mysqli|__construct)\([^()]{0,300}?,\s*{TEXT}[^\n"']*{TEXT},\s*
+        (?:{TEXT}([^\n"'\\]{4,}){TEXT}|q{1,2}\{([^\n{}]{4,})\})
 
 authorization, looks_random:
     (?i)\bauthorization["'\\]* *[:=,] *["'\\]*(?:[a-z][a-z0-9-]{0,16} +)?([A-Za-z0-9._~+/=-]{8,})
@@ -103,16 +107,18 @@ flag-secret, is_set:
     (?i)assword[^\n]*\r?\n[^\n]*\bsend +(?:-- +)?{TEXT}([^\n"]{4,}?)\\+[rn]
 
 flag-secret, is_assigned:
-    (?i){FLAG}(?: +{QUOTE}?|{QUOTE}{NEXT}{QUOTE})({GIVEN})
-    {SHORT_FLAGS}\b[^\n|;&]* (?:-p|-w|-P|-pw|-a|-N) +{QUOTE}?({GIVEN})
+    {SHORT_FLAGS}\b[^\n|;&]* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{QUOTE}?({GIVEN})
+    -pw +{ARGUMENT}
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
     (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
 
 flag-secret, is_given:
+    (?i){FLAG}(?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
-    # A session of redis-cli
+    # A session of redis-cli, and the protocol of Redis
+    \bAUTH(?:\s|\\r\\n)+\$[0-9]+(?:\s|\\r\\n)+({GIVEN})
     [>\n] *AUTH +(?:[\w.-]+ +)?({BARE}){END}
     \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
 
@@ -126,6 +132,9 @@ flag-secret, is_real:
         (?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)|(?:sudo +)?chpasswd)
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
     \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
+
+    # A session of FTP or POP
+    \bUSER [^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*\bPASS +(\S{4,})
 
 flag-secret, is_chosen:
     \bpass +show [^\n]*\r?\n({GIVEN})
@@ -153,6 +162,10 @@ env-secret, is_set:
     {ENVIRONMENT}=["']([^\n"'\\{}<>]{6,})["']
     {ENVIRONMENT}=\\+["']([^\n"'\\{}<>]{6,})\\+["']
 
+env-secret, is_assigned:
+    # A default: `env_var('DB_PW', 'VALUE')`
+    (?:{ENVIRONMENT}|\b[A-Z_]+_PW){QUOTE}\s*,\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+
 env-secret, looks_random:
     _KEY{QUOTE}\] *= *{TEXT}([^\s"'\\]{16,}){TEXT}
 
@@ -168,6 +181,7 @@ named-secret, looks_random:
     (?i)(?:^|[\n\x20])[\w.-]*(?:{WORD}|pass)[\w.-]* {2,}({BARE}) *(?:[\r\n]|$)
     (?i){WORD}{QUOTE}? *[|\t] *([^\s|]{16,})
     (?i)\b(?:unseal|recovery|root|master|backup) +(?:key|token|code)s? *[0-9]* *: *([^\s"'\\]{16,})
+    (?i){WORD}(?:_?id)?{QUOTE}?(?:{IS}|\s+){QUOTE}?({UUID}){END}
     # A file of Apple's
     (?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?
         <string>([^<\s]{12,})
@@ -206,7 +220,11 @@ named-secret, is_assigned:
     \bchpasswd:[^\n]*\n(?:[^\n]*\n){0,2}? *[\w-]+:({GIVEN})
     (?i)\b(?:(?:wpa[_-])?psk *[:=]|wpa-psk ) *({BARE}){END}
     # XML and HTML
-    (?i)(?:{WORD}|pass){QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s&]{6,}) *(?:</|&lt;/)
+    (?i)(?:{WORD}|pass)[\w-]{0,16}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
+    # A registry of Windows, a passphrase of a wireless network there, and one of strongSwan
+    (?i){WORD}{QUOTE}? +REG_\w+ +({BARE})
+    (?i)\bKey Content +: *(\S{6,})
+    : *(?:PSK|XAUTH|EAP|NTLM) +"([^"\n]{6,})"
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*(?:{WORD}|pass){QUOTE}[^<>\n]* value={QUOTE}
         ([^"'<>\s\\&]{6,})
     # Prompts and sentences
@@ -246,6 +264,7 @@ sql-password, is_set:
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
 
 sql-password, is_real:
+    (?i)\b(?:create|alter)\b[^\n;]* password +(?:{TEXT}([^\n"'`\\]{4,}){TEXT}|\$\w*\$([^$\n]{4,})\$)
     (?i)\b(?:create|alter|grant|set)\b[^\n;]* identified[^\n;]* (?:by|as) +{TEXT}
         ([^\n"'`\\]{4,}){TEXT}
 
@@ -253,11 +272,13 @@ sql-password, is_assigned:
     (?i)\bpassword *[ \t(] *{TEXT}([^\s"'`\\]{4,}){TEXT}
     (?i)\bidentified +by +([^\s"'`;]{6,})
 
-pgpass-password, is_assigned:
+pgpass-password, is_real:
     (?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:([^\s:"'\\,()]{6,})
         (?:[\s"'\\<\]]|$)
 
 device-secret, is_given:
+    \bkey +[0-9] +({GIVEN})
+    \br[ow]community6? +({GIVEN})
     (?i)\b(?:password|secret) +[0-9] +({GIVEN})
     \bsnmp-server +community +(\S{6,})
     \b(?:tacacs|radius)-server [^\n]*?key +(?:[0-9] +)?(\S{6,})
