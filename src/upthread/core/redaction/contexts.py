@@ -21,11 +21,16 @@ WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|authtok|
         |client|hmac|shared)[\x20_.-]?key(?:-data)?)
 STRONG_WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort
         |contrase(?:n|\xc3\xb1)a|senha|mot de passe|wachtwoord)
-STRONG = (?:{STRONG_WORD}|(?:\b|_)pass)
+PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|ldap|key|store|sudo|become|remote)pass
+STRONG = (?:{STRONG_WORD}|{PASS})
+PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
+        |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db)(?:pwd|pw))
 NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
 QUOTE = (?:\\*["'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])
 TEXT = \\*["']
 IS = [ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD]) *(?:[&!]\w+ +)?
+LINE = (?:\r?\n|(?:\\+r)?\\+n)
+GUTTER = [^\w\n]{0,24}
 END = (?:[\s;&"'`\\<|)\]]|%26|%22|\^@|$)
 BARE = [^\s"'`\\(){}\[\]<>,;&|$%*][^\s"'`\\(){}\[\]<>,;&|]{5,}
 GIVEN = [^\s"'`\\|&;()<>\[\]{}$,-][^\s"'`\\|&;()<>\[\]{},]{3,}
@@ -45,29 +50,40 @@ ENVIRONMENT = \b(?:[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTI
         |[A-Z]_KEY|_SALT)[A-Z0-9_]*|[A-Z0-9_]*(?:PASS|_PAT)|[A-Z0-9_]*[A-Z0-9]_PWD)
 FLAG = -(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token
         |(?:api|access|secret|auth|private|account|master|encryption)-?key)
-SHORT_FLAGS = \b(?:mysql\w*|mariadb[\w-]*|mongo\w*|ldap\w+|sqlcmd|bcp
-        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip|snmp\w+
-        |plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+
-        |ssh-keygen|(?:vsce|ovsx) publish)
+SHORT_FLAGS = \b(?:mongo\w*|ldap\w+|sqlcmd|bcp
+        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip|rar
+        |unrar|snmp\w+|plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx
+        |mosquitto_\w+|ssh-keygen|(?:vsce|ovsx) publish|psexec\w*|ipmitool|twine upload|isql|rdesktop
+        |altool|notarytool|useradd|usermod|wget|svn|mount|evil-winrm|impacket-\w+|crackmapexec|bw|isql
+        |add-generic-password|(?:gem|nuget|cargo|vault|npm) (?:push|login))
 
 # --- addresses and headers ----------------------------------------------------------------------
 
 url-password, is_real:
     [a-z0-9]://[^\s/:@"'<>`]*:([^\s/@"'<>`]+)@[A-Za-z0-9\[]
     \bjdbc:oracle:\w+:[^\s/:@"'<>`]+/([^\s/@"'<>`]+)@
+    # Any characters but a port
     # The DSN of Go: `app:VALUE@tcp(mysql:3306)/billing`
     \b[\w.-]+:([^\s@:"'`/]{6,})@(?:tcp|unix)\(
 
 url-password, looks_random:
+    # A password with characters that belong encoded
+    [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:][\w.:-]+
     # In a query
     (?i)[?&](?:amp;)?(?:[\w.-]{0,32}(?:{WORD}|pass|auth|sig|signature|key|code|appid)|[tkcs])
         =([^\s"'&<>\\;)#]{8,})
-    # `user@host:VALUE`
+    # A map of Postfix, and `user@host:VALUE`
+    sasl_passwd[^\n]*{LINE}(?:[^\n]*[^\w\n])?[\w.-]+@[\w.-]+:({GIVEN})
     (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
+
+url-password, is_set:
+    # Connection strings and queries
+    (?i)[?&;"'](?:[\w.]*password|pwd)=([^\s&;"'<>\\]{4,})[&;"'\s]
+    (?i)\b(?:data source|server|host|dsn|driver|uid|user(?:name| id)?)=[^\n]*;\s*(?:password|pwd) *=
+        *(?:([^\s;"'\\{}<>]{4,})|"([^"\n]{4,})")
 
 url-password, is_assigned:
     # A map of Postfix
-    sasl_passwd[^\n]*\r?\n(?:[^\n]*[^\w\n])?[\w.-]+@[\w.-]+:({GIVEN})
     # `DOMAIN\user:VALUE`
     \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
     # The third argument: `connect("db", "user", "VALUE")`
@@ -94,6 +110,8 @@ cookie, looks_random:
     \bcurl [^\n|;]*(?:-b|--cookie)[\x20=]{QUOTE}?[\w.-]+{COOKIE}
     (?i)\b(?:jsessionid|phpsessid|asp\.net_sessionid|connect\.sid|laravel_session|_?session_?id
         |sessionid)=([^\s;,"'&\\<>]{16,})
+    # A pair: `"name": "connect.sid", "value": "VALUE"`
+    (?i)\bname{QUOTE}? *[:=] *{QUOTE}?{SESSION}{QUOTE}{NEXT}{QUOTE}?value{QUOTE}? *[:=] *{QUOTE}([^\s"'\\]{16,})
     # A file of curl's
     \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
 
@@ -101,46 +119,74 @@ cookie, looks_random:
 
 flag-secret, is_set:
     (?i){FLAG}={QUOTE}?({GIVEN})
+    [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)
+        (?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
+    {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
+    -pw +{ARGUMENT}
     \brabbitmqctl\b[^\n|;&]* (?:add_user|change_password|authenticate_user) +[^\s-]\S* +
         {QUOTE}?({GIVEN})
     # A script of expect
     (?i)assword[^\n]*\r?\n[^\n]*\bsend +(?:-- +)?{TEXT}([^\n"]{4,}?)\\+[rn]
 
 flag-secret, is_assigned:
-    {SHORT_FLAGS}\b[^\n|;&]* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{QUOTE}?({GIVEN})
-    -pw +{ARGUMENT}
+    \b(?:mysql\w*|mariadb[\w-]*)\b[^\n|;&]* -p +{QUOTE}?({GIVEN})
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
     (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
 
 flag-secret, is_given:
     (?i){FLAG}(?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
+    # Printed by a command that names it
+    (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie)[^\n]*\n
+        {GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
+    (?i){WORD}(?: ID)? *\[[^\]\n]*\]: *({BARE})
+    \b(?:echo|printf) +(?:-n +)?{QUOTE}?([A-Za-z0-9+/]{8,}={0,2}){QUOTE}? *\| *base64 +(?:-d|-D|--decode)
     # A session of redis-cli, and the protocol of Redis
     \bAUTH(?:\s|\\r\\n)+\$[0-9]+(?:\s|\\r\\n)+({GIVEN})
     [>\n] *AUTH +(?:[\w.-]+ +)?({BARE}){END}
     \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
 
 flag-secret, is_real:
+    (?i)[ /](?:p|pass|password|pw|rp|pwd)[:=]{QUOTE}?([^\s"'`\\|&;()<>\[\]{}$,/]{6,}){QUOTE}?(?: +/|{LINE}|$)
+    \bgh secret set +\S+[^\n]* (?:-b|--body)[\x20=]*{ARGUMENT}
+    \b(?:secretsmanager|put-parameter|keyvault secret|secret set|set-secret|secrets versions)\b[^\n]*
+        --?(?:secret-string|value|secret)[\x20=]+{ARGUMENT}
+    \b(?:user-secrets set|config:set|secrets set|env set) +"?[\w:.-]+"?[\x20=]+{ARGUMENT}
+    \bnmcli\b[^\n]* password +{ARGUMENT}
+    \bwpa_passphrase +(?:"[^"\n]*"|\S+) +{ARGUMENT}
+    \bmosquitto_passwd\b[^\n]* -b +\S+ +\S+ +{ARGUMENT}
+    \b(?:bw unlock|vault login|cargo login|mysqladmin [^\n]*password|bw login +\S+@\S+) +{ARGUMENT}
+    \b(?:mc alias set|mc config host add) +\S+ +\S+ +\S+ +{ARGUMENT}
+    \b(?:ldappasswd|ldapmodify)\b[^\n]* -s +{ARGUMENT}
+    \bopenssl enc\b[^\n]* -k +{ARGUMENT}
+    \b(?:xfreerdp|rdesktop|cmdkey|schtasks|wmic)\b[^\n]* /(?:p|pass|password|rp):? *{ARGUMENT}
+    \b(?:rman|impdp|expdp|sqlldr|exp|imp)\b[^\n]*[\x20=]\w+/({GIVEN})@
+    \bhttps? (?:[^\n]* )?(?:-a|--auth)[\x20=]\S+?:({GIVEN})
     \b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t"']-p{QUOTE}?({GIVEN})
     \bsshpass +-p *{QUOTE}?({GIVEN})
     \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
-    \becho +(?:-n +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}){QUOTE}? *\| *
+    \b(?:echo|printf) +(?:-n +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}){QUOTE}? *\| *
         (?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)|(?:sudo +)?chpasswd)
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
     \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
 
     # A session of FTP or POP
     \bUSER [^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*\bPASS +(\S{4,})
+    \bPASS +(\S{4,})[^\n]*\n(?:[^\n]*\n)?[^\n]*(?:\b230 |\+OK)
 
 flag-secret, is_chosen:
     \bpass +show [^\n]*\r?\n({GIVEN})
 
 flag-secret, looks_random:
     \bvault +[^\n|;&]* [\w.-]+={QUOTE}?({GIVEN})
+
+cookie, anything:
+    (?i)\berlang\.cookie[^\n]*{LINE}{GUTTER}([A-Z]{20})\b
+    -setcookie +(\w{6,})
 
 flag-secret, anything:
     \boathtool\b[^\n|;]* ([A-Z2-7]{16,})
@@ -159,12 +205,13 @@ env-secret, is_real:
     \b(?:ENV|setx|setenv|set -g?x) +{ENVIRONMENT} +{QUOTE}?({BARE}){END}
 
 env-secret, is_set:
+    "{ENVIRONMENT}=([^\n"'\\{}<>]{6,})"
     {ENVIRONMENT}=["']([^\n"'\\{}<>]{6,})["']
     {ENVIRONMENT}=\\+["']([^\n"'\\{}<>]{6,})\\+["']
 
 env-secret, is_assigned:
     # A default: `env_var('DB_PW', 'VALUE')`
-    (?:{ENVIRONMENT}|\b[A-Z_]+_PW){QUOTE}\s*,\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+    \({TEXT}(?:{ENVIRONMENT}|\b[A-Z_]+_PW){QUOTE}\s*,\s*{TEXT}([^\s"'\\]{6,}){TEXT}
 
 env-secret, looks_random:
     _KEY{QUOTE}\] *= *{TEXT}([^\s"'\\]{16,}){TEXT}
@@ -174,6 +221,8 @@ env-secret, looks_random:
 named-secret, looks_random:
     (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?\]?{IS}{QUOTE}([^\s"'`\\]{8,}?){QUOTE}
     (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
+    # Encoded, changed, and of one member
+    (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
     # On the next line
     (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?{IS}\r?\n *{QUOTE}([^\s"'`\\]{8,}?){QUOTE}
     # In a table: `| SecretAccessKey | VALUE |`
@@ -199,15 +248,18 @@ named-secret, looks_random:
 named-secret, is_chosen:
     (?i){STRONG}{NUMBERED}{QUOTE}?\]?{IS}{QUOTE}([^\s"'`\\/(){}]{6,64}?){QUOTE}
     # `auth=("user", "VALUE")`
-    (?:\bauth{QUOTE}? *[:=] *|BasicAuth)[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}
-        ([^\s"'\\{}<>]{6,64}){TEXT} *[)\]]
+    \.[Ll]ogin(?:Async)?[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
+    # `creds: bob / VALUE`, `log in with bob:VALUE`
+    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:|/)
+        ([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
     # A list of users of Redis
     \buser +\S+ +on\b[^\n]*? >(\S{6,})
     (?s)random_password.{0,600}?"result{TEXT}: *{TEXT}([^"\n\\]{8,}){TEXT}
 
 named-secret, is_assigned:
+    (?i){WORD}{NUMBERED}{QUOTE}?\]?{IS}{QUOTE}?({BARE}){END}
     (?i){STRONG}{NUMBERED}{QUOTE}?\]?{IS}({BARE}){END}
-    (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}]{6,64}?){QUOTE}
+    (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
     (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
     # A default: `password || "VALUE"`
     (?i){WORD}[\w\]"')]{0,16}\s*(?:\|\||\?\?|\bor\b|:-)\s*{TEXT}([^\s"'\\/(){}]{8,64}){TEXT}
@@ -215,15 +267,26 @@ named-secret, is_assigned:
     (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{WORD}|pass|[-_]key){QUOTE}?{NEXT}
         {QUOTE}?value{QUOTE}? *[:=] *{QUOTE}?({BARE}){END}
     (?i)password[^\n]*\n[^\n:]{0,40}value: *({BARE}){END}
+    (?i){WORD}\w{0,8}{QUOTE}{IS}\{[^{}:]{0,60}{QUOTE}(?:value|default|stringValue|secretValue|plain\w*|S)
+        {QUOTE} *: *{QUOTE}([^\s"'\\]{6,}){QUOTE}
+    (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
+    # A function around it: `String::from("VALUE")`
+    (?i){STRONG}{QUOTE}?\]?{IS}[\w:.]+\({TEXT}([^\s"'\\/]{6,64}){TEXT}
+    # R, Lua, Perl and Clojure; Gradle; Go's `%+v`
+    (?i){STRONG}{QUOTE}?\]? *(?:<-|=>?) *(?:\[\[|q[qw]?[{(])([^\s\]}"')]{6,64})(?:\]\]|[})])
+    (?i){STRONG} *<- *{TEXT}([^\s"'\\]{6,64}){TEXT}
+    # Below a heading
+    (?i)(?:^|\n){GUTTER}(?:{WORD}|pass) *:? *\r?\n(?:{GUTTER}[-=]{3,} *\r?\n)?{GUTTER}({BARE}) *(?:\r?\n|$)
+    # An array: `"passwords": ["VALUE"`
+    (?i){WORD}s?{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
     # A block of YAML
-    (?i){STRONG}{NUMBERED}{QUOTE}? *: *[|>][+-]? *(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|<br>){LAST_WORD}
+    (?i){WORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|<br>){LAST_WORD}
     \bchpasswd:[^\n]*\n(?:[^\n]*\n){0,2}? *[\w-]+:({GIVEN})
     (?i)\b(?:(?:wpa[_-])?psk *[:=]|wpa-psk ) *({BARE}){END}
     # XML and HTML
     (?i)(?:{WORD}|pass)[\w-]{0,16}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
-    # A registry of Windows, a passphrase of a wireless network there, and one of strongSwan
+    # A registry of Windows, and secrets of strongSwan
     (?i){WORD}{QUOTE}? +REG_\w+ +({BARE})
-    (?i)\bKey Content +: *(\S{6,})
     : *(?:PSK|XAUTH|EAP|NTLM) +"([^"\n]{6,})"
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*(?:{WORD}|pass){QUOTE}[^<>\n]* value={QUOTE}
         ([^"'<>\s\\&]{6,})
@@ -233,16 +296,53 @@ named-secret, is_assigned:
     (?i)\b(?:pw|passwor[dt])(?:[ \t:]*[*`"']+|[^\n:]{0,30}? is (?:now )?)({BARE})
 
 named-secret, is_set:
+    (?i){PASSWORD}{NUMBERED}{QUOTE}?\]?{IS}{QUOTE}([a-z_.-]{6,64}){QUOTE}
+    (?i){STRONG}{NUMBERED}='([^'\s]{6,64})'
+    (?i){PASSWORD}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
+    (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}([^"'<>\s\\&]{6,})
+    (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
+    (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"|[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +
+        ((?-i:[^\s"'`,;(){}\[\]<>:.A-Z][^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
+    (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
+    (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
+    # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
+    (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}([^\s"'\\/]{6,64}){TEXT}
+    (?i){PASSWORD} *(?:<-|\|\||\?\?|\?=) *{TEXT}([^\s"'\\]{6,64}){TEXT}
+    (?i){PASSWORD} *\?= *({BARE}){END}
+    (?i)(?:password|passwd|passphrase|pwd),? +"([^"\s]{6,64})"
+    (?i){PASSWORD}s{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+    (?i){PASSWORD}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
+    # Arguments of a login
+    (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|authenticate)[(\[] *{TEXT}
+        [^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
+    # A block of YAML with one word
+    (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}|$)
+    # Nothing but small letters: `password: correct-horse` on a line of its own, in a sentence
+    (?i){PASSWORD}{NUMBERED}{IS}((?-i:[a-z]{6,}(?:-[a-z]+)*|[a-z]+(?:-[a-z]+)+)[0-9]?) *(?:{LINE}|$)
+    (?i){PASSWORD}\b[^\n=(){}\[\];<>|\\]{0,40}(?: is| ist| est| es| lautet|:) +(?:`([\w-]{6,})`|"([\w-]{6,})"
+        |((?-i:[a-z]{3,}(?:-[a-z]{3,})+)))
     (?i)\b(?:wpa[_-])?psk{QUOTE}? *[:=] *{TEXT}([^\n"'\\{}<>]{8,63}){TEXT}
     ConvertTo-SecureString\b[^\n]{0,40}?{TEXT}([^"'\n]{6,}){TEXT}
-    #define +\w*PASS(?:WORD)? +"([^"\s]{0,63}[0-9][^"\s]{0,63})"
+    #define +\w*(?:PASSWORD|PASSWD) +"([^"\s]{4,64})"
+    #define +\w*PASS +"([^"\s]{0,63}[0-9][^"\s]{0,63})"
 
 named-secret, is_real:
     \b(?:requirepass|masterauth|bindpw|rootpw) +{QUOTE}?({BARE})
     (?i)\bpwd=\{([^{}\n]{6,})\}
-    # An app's password, for example `abcd efgh ijkl mnop` of Google and `abcd-efgh-…` of Apple
-    (?i){WORD}(?:{QUOTE}?\]?{IS}{TEXT}|=)((?-i:[a-z]{4}(?:\x20[a-z]{4}){3}))(?:{TEXT}|[\r\n])
-    (?i){WORD}{QUOTE}?(?:{IS}| +){QUOTE}?((?-i:[a-z]{4}(?:-[a-z]{4}){3})){END}
+    # Lists of users: pgbouncer, ppp, FreeRADIUS, Redis, Dovecot
+    (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)|"[\w.@-]+" +"([^"\s]{6,})" *(?:{LINE}|$))
+    \b(?:Cleartext-Password|User-Password) *:= *"([^"\n]{4,})"
+    \bACL SETUSER\b[^\n]* >(\S{4,})
+    \{PLAIN\}([^\s:"']{4,})
+    (?i)\b(?:secret|userPassword|rootpw|passwd|remotepass) +"([^"\n]{6,})";
+    # A wireless network of Windows
+    (?i)\bKey Content +: *(\S{6,})
+    # Several words: `password = "four words and 2022"`
+    (?i)\b{PASSWORD}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}){TEXT}
+    # A word in a login: `user=bob password=VALUE`
+    (?i)\b(?:user(?:name)?|login)[\x20=:]+\S+[\s,;&]+(?:password|passwd|pwd|pass)(?: *[:=] *|=)
+        ((?-i:[a-z][\w!#%^*@&?$+~-]{5,}))(?:{END}|,)
+    (?i)[\s"'][\w.-]*{PASSWORD}=((?-i:[a-z][\w-]{5,}))(?:["'\s]|$)
 
 named-secret, is_broken:
     # Cut over two lines
@@ -252,15 +352,37 @@ named-secret, is_broken:
 named-secret, is_no_example:
     \bdefine\( *['"][A-Z_]*(?:KEY|SALT|PASSWORD|SECRET)['"] *, *(?:'([^'\n]{6,})'|"[^"\n]{6,}")
 
+named-secret, is_mnemonic:
+    # Words of a seed
+    (?i)\b(?:mnemonic|seed|phrase|wallet|recovery|backup|words)\b[^\n]{0,80}\s*{GUTTER}
+        ((?-i:\b(?:[a-z]{3,8},? +){11,23}[a-z]{3,8}))
+    (?:^|[\n"'`:])\s*((?:[a-z]{3,8} ){11,23}[a-z]{3,8})\s*(?:$|[\n"'`])
+
+named-secret, is_unpronounceable:
+    # An app's password, of Google and Apple
+    \b((?:[a-z]{4}\x20){3}[a-z]{4}|(?:[a-z]{4}-){3}[a-z]{4})\b
+
+named-secret, is_text:
+    # A file or an answer of kubectl's: keys of any name, with base64
+    (?s)\bdata: *\n((?:\s+[\w.-]+: +[A-Za-z0-9+/]{4,}={0,2} *\n)+)[^\n]*(?:\n[^\n]*){0,12}?kind: Secret
+
 named-secret, anything:
-    # Words of a seed or of a pass phrase
-    (?i)\b(?:mnemonic|seed[\x20_-]?(?:phrase|words)?|phrase){QUOTE}?(?:{IS}| +is +)\s*{QUOTE}?
-        ((?:[a-z]{3,8} +){11,23}[a-z]{3,8})
+    # A pass phrase, and numbered words of a seed
+    ((?:\b[0-9]{1,2}[.:)] *[a-z]{3,8}[\s|,]+){11,}[0-9]{1,2}[.:)] *[a-z]{3,8})
+    # Base32 of one-time codes
+    (?i)\b(?:[th]?otp|2fa|mfa|authenticator|setup key|seed)\b[^\n]{0,80}?[^\w]((?-i:[A-Z2-7]{16,64}|(?:[A-Z2-7]{4} ){3,}[A-Z2-7]{4}
+        |(?:[a-z2-7]{4} ){7}[a-z2-7]{4}))\b
+    # Escapes: `b"\x9d\x11…"`, and what a command is given by `printf`
+    (?i)(?:{WORD}|key|salt|seed)[^\n"']{0,40}b?"((?:\\x[0-9a-f]{2}|[^\n"\\]){0,64}(?:\\x[0-9a-f]{2}[^\n"\\]?){4}[^\n"]*)"
+    \b(?:printf|echo)\b[^\n]*?((?:\\x[0-9a-f]{2}){6,})
+    new char\[\] *\{((?: *'[^']{1,2}' *,?){6,})\}
     (?i)(?:pass|key)[\x20_-]?phrase{QUOTE}?{IS}{QUOTE}?((?:[a-z]{3,12}[\x20-]){3,}[a-z]{3,12})
 
 # --- databases, devices and registries ----------------------------------------------------------
 
 sql-password, is_set:
+    (?i)\bset password\b[^\n;]*= *(?:password\()?{TEXT}([^\n"'`\\]{4,}){TEXT}
+    (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
 
 sql-password, is_real:
@@ -275,6 +397,13 @@ sql-password, is_assigned:
 pgpass-password, is_real:
     (?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:([^\s:"'\\,()]{6,})
         (?:[\s"'\\<\]]|$)
+
+device-secret, is_set:
+    (?:^|\n){GUTTER}(?:enable|username \S+(?: privilege [0-9]+)?) +(?:password|secret) +(?:[0-9] +)?
+        ({GIVEN})\s*(?:\n|$)
+    \bset (?:psksecret|passwd|password|secret) +(?:ENC +)?({GIVEN})
+    \boption key +{TEXT}([^'"\n]{8,}){TEXT}
+    \bcachemgr_passwd +({GIVEN})
 
 device-secret, is_given:
     \bkey +[0-9] +({GIVEN})

@@ -14,7 +14,13 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.by_looks import FAMILY, MIXED_WORD, random_words
+from upthread.core.redaction.by_looks import (
+    FAMILY,
+    MIXED_WORD,
+    SPOKEN_LABEL,
+    random_words,
+    spoken_passwords,
+)
 from upthread.core.redaction.contexts import CONTEXTS, WORDS
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
 from upthread.core.redaction.notation import Check
@@ -271,6 +277,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(family="private-key", pattern=KEY_BODY, check=anything, find=key_middles),
     *(Rule(family=family, pattern=painted(form), check=check) for family, form, check in CONTEXTS),
     Rule(family="named-secret", pattern=SECRET_COLUMN, check=anything, find=column_secrets),
+    Rule(family="named-secret", pattern=SPOKEN_LABEL, check=anything, find=spoken_passwords),
     Rule(family=FAMILY, pattern=MIXED_WORD, check=anything, find=random_words),
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import WORDS
-from upthread.core.redaction.values import is_assigned, looks_random
+from upthread.core.redaction.values import is_chosen, is_given
 
 LINE_BYTES_MAX: Final = 4096
 
@@ -21,7 +21,7 @@ SECRET_COLUMN: Final = rf"{_NAME}[\"' ]*[,;|\t]|[,;|\t][\"' ]*{_NAME}[\"' \r|]*(
 
 _SECRET_NAME: Final = regex(_NAME.encode())
 _HEAD: Final = regex(rb"(?m)^[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?$")
-_SEPARATOR: Final = regex(rb"[,;|\t]")
+_SEPARATOR: Final = regex(rb"[,;|\t]| {2,}")
 _QUOTED: Final = regex(rb"\"[^\"]*\"")
 _RULE: Final = regex(rb"[\s|+:=-]*")
 _AROUND: Final = b" \t\r\"'`"
@@ -36,13 +36,14 @@ def column_secrets(content: bytes) -> Iterator[tuple[int, int]]:
         secret = [column for column, name in enumerate(names) if _SECRET_NAME.fullmatch(name)]
         below = head.end() + 1
         # Code such as `password,` at a line's end is no table, because only one cell has a name.
-        while secret and sum(map(bool, names)) > 1 and below < len(content):
+        is_table = sum(map(bool, names)) > 1 and (names[-1] or separator != b",")
+        while secret and is_table and below < len(content):
             line, _, _ = content[below : below + LINE_BYTES_MAX].partition(b"\n")
             cells = _cells(line, separator)
             if len(cells) == len(names):
                 for start, end in (cells[column] for column in secret):
                     value = line[start:end]
-                    if b" " not in value and (is_assigned(value) or looks_random(value)):
+                    if b" " not in value and (is_chosen(value) or is_given(value)):
                         yield below + start, below + end
             elif not _RULE.fullmatch(line):
                 break
