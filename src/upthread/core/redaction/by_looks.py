@@ -62,7 +62,7 @@ LABEL: Final = (
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
 SPOKEN_LABEL: Final = (
-    r"(?i)passwor[dt]|passwd|passphrase|passcode|pwd|\b(?:pw|pass|mdp|pin|psw)\b|mot de passe"
+    r"(?i)passwor[dt]|passwd|passphrase|passcode|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is\b| *[:=])|mot de passe"
     r"|kennwort|contrase|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord|passord|kodeord|adgangskode"
     r"|salasana|has\xc5\x82o|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo|sandi\b|slapta"
     "|пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة"  # noqa: RUF001
@@ -124,8 +124,8 @@ _SPOKEN_WORD: Final = regex(
 )
 _SPOKEN_MIX: Final = regex(rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]")
 _SPOKEN_NAME: Final = regex(
-    rb"(?i)(?-i:[A-Z-]+[0-9]+)|0x.*|[0-9a-f]{32,}|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|.*(?:base|utf|sha|md|aes|rsa|auth|ed|curve"
-    rb"|argon|ipv|http|pkcs|rfc|py|python|uint|int)-?[0-9].*"
+    rb"(?i)(?-i:[A-Z-]+[0-9]+)|0x.*|[0-9a-f]{32,}|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|.*(?:base|utf|sha|md|aes|rsa|auth|ed|curve"
+    rb"|argon|ipv|http|pkcs|rfc|py|python|uint|int)-?[0-9].*|\w+[+]\w+"
 )
 """What a sentence about passwords names: a standard, a version, a number of days."""
 

@@ -24,10 +24,11 @@ STRONG_WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|ken
 PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|ldap|key|store|sudo|become|remote)pass
 STRONG = (?:{STRONG_WORD}|{PASS})
 PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
-        |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db)(?:pwd|pw))
+        |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
 NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
 QUOTE = (?:\\*["'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])
 TEXT = \\*["']
+OPEN = (?:[bfruL@]{0,2}#?{QUOTE})
 IS = [ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD]) *(?:[&!]\w+ +)?
 LINE = (?:\r?\n|(?:\\+r)?\\+n)
 GUTTER = [^\w\n]{0,24}
@@ -55,7 +56,7 @@ SHORT_FLAGS = \b(?:mongo\w*|ldap\w+|sqlcmd|bcp
         |unrar|snmp\w+|plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx
         |mosquitto_\w+|ssh-keygen|(?:vsce|ovsx) publish|psexec\w*|ipmitool|twine upload|isql|rdesktop
         |altool|notarytool|useradd|usermod|wget|svn|mount|evil-winrm|impacket-\w+|crackmapexec|bw|isql
-        |add-generic-password|(?:gem|nuget|cargo|vault|npm) (?:push|login))
+        |add-generic-password|unlock-keychain|(?:gem|nuget|cargo|vault|npm) (?:push|login))
 
 # --- addresses and headers ----------------------------------------------------------------------
 
@@ -123,6 +124,9 @@ flag-secret, is_set:
         (?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
     -pw +{ARGUMENT}
+    \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd)\b[^\n]*<<< *{ARGUMENT}
+    \bsigntool\b[^\n]* /p +{ARGUMENT}
+    (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +{ARGUMENT}
     \brabbitmqctl\b[^\n|;&]* (?:add_user|change_password|authenticate_user) +[^\s-]\S* +
         {QUOTE}?({GIVEN})
     # A script of expect
@@ -219,7 +223,7 @@ env-secret, looks_random:
 # --- configuration and source code --------------------------------------------------------------
 
 named-secret, looks_random:
-    (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?\]?{IS}{QUOTE}([^\s"'`\\]{8,}?){QUOTE}
+    (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?\]?{IS}{OPEN}([^\s"'`\\]{8,}?){QUOTE}
     (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
     # Encoded, changed, and of one member
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -241,12 +245,11 @@ named-secret, looks_random:
     (?i){WORD} *[*_`"']{1,3}([0-9a-f]{32,64})\b
     (?i)credentials\w*\([^)\n]*?{TEXT}([0-9a-f]{40,64}){TEXT}
     (?i)_salt{QUOTE}?{IS}{TEXT}([^\s"'\\]{8,}){TEXT}
-    (?i)\bpre-?shared-?key(?:{IS}| +)({BARE}){END}
     (?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?(?:{IS}| +)
         {QUOTE}?([0-9a-z]{32,}){END}
 
 named-secret, is_chosen:
-    (?i){STRONG}{NUMBERED}{QUOTE}?\]?{IS}{QUOTE}([^\s"'`\\/(){}]{6,64}?){QUOTE}
+    (?i){STRONG}{NUMBERED}{QUOTE}?\]?{IS}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
     # `auth=("user", "VALUE")`
     \.[Ll]ogin(?:Async)?[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # `creds: bob / VALUE`, `log in with bob:VALUE`
@@ -296,7 +299,7 @@ named-secret, is_assigned:
     (?i)\b(?:pw|passwor[dt])(?:[ \t:]*[*`"']+|[^\n:]{0,30}? is (?:now )?)({BARE})
 
 named-secret, is_set:
-    (?i){PASSWORD}{NUMBERED}{QUOTE}?\]?{IS}{QUOTE}([a-z_.-]{6,64}){QUOTE}
+    (?i){PASSWORD}{NUMBERED}{QUOTE}?\]?{IS}{OPEN}([a-z_.-]{6,64}){QUOTE}
     (?i){STRONG}{NUMBERED}='([^'\s]{6,64})'
     (?i){PASSWORD}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}([^"'<>\s\\&]{6,})
@@ -317,6 +320,30 @@ named-secret, is_set:
         [^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # A block of YAML with one word
     (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}|$)
+    # A pair of name and value, a form, a browser under test
+    (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*{PASSWORD}{QUOTE}?{NEXT}{QUOTE}?value{QUOTE}? *[:=] *
+        {QUOTE}?({BARE}){END}
+    (?i){PASSWORD}:? *\n[^\n:\w]{0,40}value: *({BARE}){END}
+    (?i)name="[\w-]*{PASSWORD}"\s*\n\s*\n(\S{4,})
+    \.(?:fill|type|set_?[vV]alue)\([^\n]*?[pP]assw[^\n]*?{TEXT}, *{TEXT}([^\n"'\\]{4,}){TEXT}
+    (?i)passw[^\n]{0,40}?(?:\)\.(?:fill|type|send_?keys|set_?value)\(|{TEXT}, *with: *){TEXT}([^\n"'\\]{4,}){TEXT}
+    (?i)["'](?:password|passwd|pwd|pass)=([^"'\n&]{6,})["']
+    \bParameterKey=\w*(?:Password|Secret|Token|Key),ParameterValue=([^\s,"']{4,})
+    (?i)\b(?:set|chang\w+|reset|updat\w+)\b[^\n]{0,60}?password[^\n"]{0,20}? to (?:{TEXT}([^\n"']{6,}){TEXT}
+        |`([^\n`]{6,})`)
+    (?i)(?:jwt|session|cookie|client|app|shared)[_-]?secret(?:[_-]?key)?{QUOTE}?\]?{IS}{OPEN}([\w -]{6,}){QUOTE}
+    (?i)\bsecret_?key{QUOTE}?\]?{IS}{OPEN}([^"'\n{}]{6,}){QUOTE}
+    # Keys of libraries: `jwt.sign(payload, "VALUE")`
+    (?:jwt\.(?:encode|decode|sign|verify)|createHmac|createCipher\w*)\([^()"'\n]*(?:{TEXT}[^"'\n]*{TEXT})?, *
+        {OPEN}([^\n"'\\]{8,}){TEXT}
+    (?:hmac\.new|HMAC\w*|Fernet|AES\.new)\( *{OPEN}([^\n"'\\]{8,}){TEXT}
+    (?:mysqli|PDO)\( *{TEXT}[^\n"']*{TEXT}, *{TEXT}[^\n"']*{TEXT}, *{TEXT}([^\n"'\\]{4,}){TEXT}
+    # Wireless networks
+    (?i)wifi\w*\.(?:begin|connect)\( *{TEXT}[^\n"']+{TEXT}, *{TEXT}([^\n"']{8,}){TEXT}
+    \bWIFI:[^\n]*?\bP:([^;\n]{8,});
+    \.key='([^'\n]{8,63})'
+    <auth-user-pass>\s*\n[^\n]*\n(\S{4,})
+    (?:store|key)Password +{TEXT}([^\n"'\\]{6,}){TEXT}
     # Nothing but small letters: `password: correct-horse` on a line of its own, in a sentence
     (?i){PASSWORD}{NUMBERED}{IS}((?-i:[a-z]{6,}(?:-[a-z]+)*|[a-z]+(?:-[a-z]+)+)[0-9]?) *(?:{LINE}|$)
     (?i){PASSWORD}\b[^\n=(){}\[\];<>|\\]{0,40}(?: is| ist| est| es| lautet|:) +(?:`([\w-]{6,})`|"([\w-]{6,})"
@@ -338,11 +365,11 @@ named-secret, is_real:
     # A wireless network of Windows
     (?i)\bKey Content +: *(\S{6,})
     # Several words: `password = "four words and 2022"`
-    (?i)\b{PASSWORD}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}){TEXT}
+    (?i){STRONG}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}){TEXT}
     # A word in a login: `user=bob password=VALUE`
     (?i)\b(?:user(?:name)?|login)[\x20=:]+\S+[\s,;&]+(?:password|passwd|pwd|pass)(?: *[:=] *|=)
         ((?-i:[a-z][\w!#%^*@&?$+~-]{5,}))(?:{END}|,)
-    (?i)[\s"'][\w.-]*{PASSWORD}=((?-i:[a-z][\w-]{5,}))(?:["'\s]|$)
+    (?i)(?:^|[\s"'])[\w.-]*{PASSWORD}=((?-i:[a-z][\w-]{5,}))(?:["'\s&]|$)
 
 named-secret, is_broken:
     # Cut over two lines
@@ -381,6 +408,9 @@ named-secret, anything:
 # --- databases, devices and registries ----------------------------------------------------------
 
 sql-password, is_set:
+    (?i)\bpragma (?:re)?key *= *{TEXT}([^\n"']{4,}){TEXT}
+    \bsp_(?:addlogin|password)\b[^\n]*?, *N?'([^'\n]{4,})'
+    \bSECRET +'([^'\n]{6,})'
     (?i)\bset password\b[^\n;]*= *(?:password\()?{TEXT}([^\n"'`\\]{4,}){TEXT}
     (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
@@ -408,6 +438,13 @@ device-secret, is_set:
 device-secret, is_given:
     \bkey +[0-9] +({GIVEN})
     \br[ow]community6? +({GIVEN})
+    \bsnmp\w+ [^\n]*-c +({GIVEN})
+    (?i)\bcommunity *: *({GIVEN})\s*(?:\n|$)
+    (?i)\bpre-?shared-?(?:key|secret)(?:{IS}| +){QUOTE}?({GIVEN})
+    : *PSK +({GIVEN})
+    \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk ascii) +(?:[0-9] +)?({GIVEN})
+    (?i)\b(?:chang\w+|reset|set)\b[^\n]{0,60}?password[^\n"]{0,20}? to ({GIVEN})
+    (?i){PASSWORD} *\| *({BARE}) *(?:\n|$)
     (?i)\b(?:password|secret) +[0-9] +({GIVEN})
     \bsnmp-server +community +(\S{6,})
     \b(?:tacacs|radius)-server [^\n]*?key +(?:[0-9] +)?(\S{6,})
@@ -440,6 +477,13 @@ password-hash, anything:
 
 windows-hash, anything:
     \b([0-9a-f]{32}:[0-9a-f]{32}):::
+
+recovery-code, anything:
+    (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4}-?[0-9]{4}[,;\s]*){3,})
+    (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode|pin)
+        (?: is|:)? *([0-9]{6,8})\b
+    (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}
+        ((?:[A-Z0-9]{4,6}-){3,}[A-Z0-9]{4,6})\b
 
 recovery-code, looks_random:
     (?i)\b(?:recovery|backup)_?codes?\\*" *:\s*\[((?:\s*\\*"[\w-]{8,16}\\*",?)+)\s*\]

@@ -34,6 +34,7 @@ FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("aws-bedrock-key", r"\bABSK[A-Za-z0-9+/]{100,}={0,2}"),
     ("google-api-key", r"\bAIza[0-9A-Za-z_-]{35}"),
     ("google-oauth", r"\bya29\.[0-9A-Za-z_.-]{20,}"),
+    ("google-oauth", r"\b1//0[A-Za-z0-9_-]{30,}"),
     ("google-oauth", r"\bGOCSPX-[A-Za-z0-9_-]{28}"),
     ("azure-key", r"(?i)\b(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})"),
     ("azure-key", r"[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),

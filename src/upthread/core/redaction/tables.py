@@ -16,12 +16,16 @@ from upthread.core.redaction.values import is_chosen, is_given
 LINE_BYTES_MAX: Final = 4096
 
 _NAME: Final = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin))"
-SECRET_COLUMN: Final = rf"{_NAME}[\"' ]*[,;|\t]|[,;|\t][\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
+SECRET_COLUMN: Final = (
+    rf"{_NAME}[\"' ]*(?:[,;|\t]|  )|(?:[,;|\t]|  )[\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
+)
 """An expression of RE2 that every text with such a column matches, so other texts are skipped."""
 
 _SECRET_NAME: Final = regex(_NAME.encode())
 _HEAD: Final = regex(rb"(?m)^[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?$")
-_SEPARATOR: Final = regex(rb"[,;|\t]| {2,}")
+_SEPARATOR: Final = regex(rb"[,;|]")
+_GAP: Final = regex(rb"  ( *)")
+"""Blanks between two columns, as PowerShell and `kubectl get` align them; read as a tab."""
 _QUOTED: Final = regex(rb"\"[^\"]*\"")
 _RULE: Final = regex(rb"[\s|+:=-]*")
 _AROUND: Final = b" \t\r\"'`"
@@ -29,9 +33,10 @@ _AROUND: Final = b" \t\r\"'`"
 
 def column_secrets(content: bytes) -> Iterator[tuple[int, int]]:
     """Yield start and end of every secret in such a column, left to right."""
+    content = _GAP.sub(rb"\t \1", content)
     below = 0
     while (head := _HEAD.search(content, below)) is not None:
-        separator = _SEPARATOR.findall(head.group())[0]
+        separator = next(iter(_SEPARATOR.findall(head.group())), b"\t")
         names = [name.strip(_AROUND) for name in head.group().split(separator)]
         secret = [column for column, name in enumerate(names) if _SECRET_NAME.fullmatch(name)]
         below = head.end() + 1

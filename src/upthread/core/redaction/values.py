@@ -41,7 +41,7 @@ _COMMON_WORD: Final = regex(
 
 _DUMMIES: Final = frozenset(
     b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
-    b"abc123 none null nil true false undefined redacted hidden masked string text default "
+    b"password1 abc123 none null nil true false undefined redacted hidden masked string text default "
     b"optional username options option flag argument parameter value values required prompt input "
     b"number boolean object incomplete different invalid incorrect wrapper asks".split()
 )
