@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 from tests.core.redaction.secrets_of import FAMILIES, IN_CONTEXT
+from tests.core.redaction.test_contexts import texts_in
 from tests.support.secret_corpus import FORMS as SAMPLES
 from tests.support.secret_corpus import sample_of
 from tests.support.secret_corpus.tokens import TOKENS
@@ -19,6 +20,7 @@ from upthread.core.redaction.rules import FORMS, RULES, painted, rules_of
 from upthread.errors import ConfigError
 
 REDACTOR = Redactor(b"k" * 32)
+FORM_TEXTS = [text.replace("«", "").replace("»", "") for text in texts_in("forms.txt")]
 
 
 @pytest.mark.extended
@@ -33,6 +35,15 @@ def test_every_form_is_an_expression_and_named_by_a_family_a_placeholder_can_hol
     for family, pattern in FORMS:
         assert family.replace("-", "").isalnum(), family
         Expression(pattern)
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if rule.needs], ids=lambda rule: rule.family
+)
+def test_a_rule_with_a_need_finds_nothing_in_a_text_without_it(rule):
+    needed, expression = Expression(rule.needs), Expression(rule.pattern)
+    for text in map(str.encode, FORM_TEXTS):
+        assert needed.is_in(text) or not expression.is_in(text), (rule.pattern, text)
 
 
 def test_what_only_begins_like_a_token_stays():

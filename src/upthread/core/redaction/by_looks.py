@@ -62,10 +62,10 @@ LABEL: Final = (
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
 SPOKEN_LABEL: Final = (
-    r"(?i)passwor[dt]|passwd|passphrase|passcode|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is\b| *[:=])|mot de passe"
-    r"|kennwort|contrase|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord|passord|kodeord|adgangskode"
-    r"|salasana|has\xc5\x82o|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo|sandi\b|slapta"
-    "|пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة"  # noqa: RUF001
+    r"(?i)passwor[dt]|passwd|pass(?:phrase|code)|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is| *[:=])"
+    r"|mot de passe|kennwort|contrase|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord|passord"
+    r"|kodeord|adgangskode|salasana|has\xc5\x82o|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo"
+    "|пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة"
     "|密码|密碼|口令|パスワード|暗証|비밀번호|암호|รหัสผ่าน|पासवर्ड"
 )
 """The words for a password in a sentence, in many languages."""
@@ -118,14 +118,15 @@ _ALONE_BELOW_LABEL: Final = regex(
 )
 _SPOKEN_REACH: Final = regex(rb"[^\n=(){}\[\];<>|\\]{0,80}")
 _SPOKEN_WORD: Final = regex(
-    rb"(?:\b(?P<no>v|f[o\xc3]\S?r|at|on|of|to|from|user|host|pour|sur|auf|f\xc3\xbcr|para|en)[ \t]+)?"
+    rb"(?:\b(?P<no>v|f[o\xc3]\S?r|at|on|of|to|from|user|host|pour|sur|auf|para|en)[ \t]+)?"
     rb"(?<![\w/@$.-])((?:[A-Za-z0-9]|[\xc3-\xdb][\x80-\xbf])"
     rb"(?:[\w!#%^*@&?$+.~-]|[\xc3-\xdb][\x80-\xbf])*(?:[\w!#%^&?$+~]|[\xc3-\xdb][\x80-\xbf]))"
 )
 _SPOKEN_MIX: Final = regex(rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]")
 _SPOKEN_NAME: Final = regex(
-    rb"(?i)(?-i:[A-Z-]+[0-9]+)|0x.*|[0-9a-f]{32,}|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|.*(?:base|utf|sha|md|aes|rsa|auth|ed|curve"
-    rb"|argon|ipv|http|pkcs|rfc|py|python|uint|int)-?[0-9].*|\w+[+]\w+"
+    rb"(?i)(?-i:[A-Z-]+[0-9]+)|0x.*|[0-9a-f]{32,}|.*password[0-9]?"
+    rb"|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|.*(?:base|utf|sha|md|aes|rsa|auth|ed|curve|argon"
+    rb"|ipv|http|pkcs|rfc|py|python|uint|int)-?[0-9].*|\w+[+]\w+"
 )
 """What a sentence about passwords names: a standard, a version, a number of days."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from upthread.core.redaction import values
 from upthread.core.redaction.notation import read_table
-from upthread.core.redaction.values import CHECKS
 
 _TABLE: Final = r"""
 # --- words --------------------------------------------------------------------------------------
@@ -25,11 +25,20 @@ PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|ldap|key|store|sudo|bec
 STRONG = (?:{STRONG_WORD}|{PASS})
 PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
         |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
+
+# What a text has that has one of these names.
+LABEL = (?i)passw|passphrase|pwd|pw\b|secret|token|credential|authtok|kennwort|contrase|senha
+        |mot de passe|wachtwoord|(?:\b|[a-z_])pass *[^\w\s]
+        |(?:api|app|access|admin|auth|private|signing|encryption|master|account|service|client|hmac
+        |shared)[\x20_.-]?key|(?-i:[A-Z]_KEY|_SALT|_PAT\b|CREDS)
 NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
 QUOTE = (?:\\*["'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])
 TEXT = \\*["']
+STRING = ([^\n"'\\]{4,}){TEXT}
 OPEN = (?:[bfruL@]{0,2}#?{QUOTE})
 IS = [ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD]) *(?:[&!]\w+ +)?
+SET = {NUMBERED}{QUOTE}?\]?{IS}
+NAMES = {QUOTE}?\]?{IS}
 LINE = (?:\r?\n|(?:\\+r)?\\+n)
 GUTTER = [^\w\n]{0,24}
 END = (?:[\s;&"'`\\<|)\]]|%26|%22|\^@|$)
@@ -52,59 +61,55 @@ ENVIRONMENT = \b(?:[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTI
 FLAG = -(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token
         |(?:api|access|secret|auth|private|account|master|encryption)-?key)
 SHORT_FLAGS = \b(?:mongo\w*|ldap\w+|sqlcmd|bcp
-        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip|rar
+        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip
+        |rar
         |unrar|snmp\w+|plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx
-        |mosquitto_\w+|ssh-keygen|(?:vsce|ovsx) publish|psexec\w*|ipmitool|twine upload|isql|rdesktop
-        |altool|notarytool|useradd|usermod|wget|svn|mount|evil-winrm|impacket-\w+|crackmapexec|bw|isql
+        |mosquitto_\w+|ssh-keygen|(?:vsce|ovsx) publish|psexec\w*|ipmitool|twine upload|isql
+        |rdesktop
+        |altool|notarytool|useradd|usermod|wget|svn|mount|evil-winrm|impacket-\w+|crackmapexec|bw
+        |isql
         |add-generic-password|unlock-keychain|(?:gem|nuget|cargo|vault|npm) (?:push|login))
 
 # --- addresses and headers ----------------------------------------------------------------------
-
 url-password, is_real:
     [a-z0-9]://[^\s/:@"'<>`]*:([^\s/@"'<>`]+)@[A-Za-z0-9\[]
     \bjdbc:oracle:\w+:[^\s/:@"'<>`]+/([^\s/@"'<>`]+)@
     # Any characters but a port
     # The DSN of Go: `app:VALUE@tcp(mysql:3306)/billing`
     \b[\w.-]+:([^\s@:"'`/]{6,})@(?:tcp|unix)\(
-
 url-password, looks_random:
     # A password with characters that belong encoded
-    [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:][\w.:-]+
+    [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:]
+        [\w.:-]+
     # In a query
     (?i)[?&](?:amp;)?(?:[\w.-]{0,32}(?:{WORD}|pass|auth|sig|signature|key|code|appid)|[tkcs])
         =([^\s"'&<>\\;)#]{8,})
     # A map of Postfix, and `user@host:VALUE`
     sasl_passwd[^\n]*{LINE}(?:[^\n]*[^\w\n])?[\w.-]+@[\w.-]+:({GIVEN})
     (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
-
 url-password, is_set:
     # Connection strings and queries
     (?i)[?&;"'](?:[\w.]*password|pwd)=([^\s&;"'<>\\]{4,})[&;"'\s]
     (?i)\b(?:data source|server|host|dsn|driver|uid|user(?:name| id)?)=[^\n]*;\s*(?:password|pwd) *=
         *(?:([^\s;"'\\{}<>]{4,})|"([^"\n]{4,})")
-
 url-password, is_assigned:
     # A map of Postfix
     # `DOMAIN\user:VALUE`
     \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
     # The third argument: `connect("db", "user", "VALUE")`
     (?i)(?:connect|connection|PDO|mysqli|__construct)\([^()]{0,300}?,\s*{TEXT}[^\n"']*{TEXT},\s*
-        (?:{TEXT}([^\n"'\\]{4,}){TEXT}|q{1,2}\{([^\n{}]{4,})\})
-
+        (?:{TEXT}{STRING}|q{1,2}\{([^\n{}]{4,})\})
 authorization, looks_random:
     (?i)\bauthorization["'\\]* *[:=,] *["'\\]*(?:[a-z][a-z0-9-]{0,16} +)?([A-Za-z0-9._~+/=-]{8,})
     (?i)\bbearer +([A-Za-z0-9._~+/-]{16,}=*)
     (?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)["'\\]*{IS}([\w.~+/=-]{8,})
-
 authorization, is_a_pair:
     (?i)\bbasic +([A-Za-z0-9+/]{8,}={0,2})
-
 authorization, anything:
     (?i)\bdigest [^\n]*\bresponse=\\*"([0-9a-f]{32})
     \bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})
     # What answers `Password:` in a dialogue of SMTP
     334 UGFzc3dvcmQ6[^\n]*\n[^\n]*?([A-Za-z0-9+/]{8,}={0,2})(?:\\r\\n.?)?\s*(?:\n|$)
-
 cookie, looks_random:
     {COOKIES}[\w.-]+{COOKIE}
     {COOKIES}(?:[^\n]*?; *)??{SESSION}{COOKIE}
@@ -112,12 +117,12 @@ cookie, looks_random:
     (?i)\b(?:jsessionid|phpsessid|asp\.net_sessionid|connect\.sid|laravel_session|_?session_?id
         |sessionid)=([^\s;,"'&\\<>]{16,})
     # A pair: `"name": "connect.sid", "value": "VALUE"`
-    (?i)\bname{QUOTE}? *[:=] *{QUOTE}?{SESSION}{QUOTE}{NEXT}{QUOTE}?value{QUOTE}? *[:=] *{QUOTE}([^\s"'\\]{16,})
+    (?i)\bname{QUOTE}? *[:=] *{QUOTE}?{SESSION}{QUOTE}{NEXT}{QUOTE}?value{QUOTE}? *[:=] *{QUOTE}(
+        [^\s"'\\]{16,})
     # A file of curl's
     \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
 
 # --- command lines ------------------------------------------------------------------------------
-
 flag-secret, is_set:
     (?i){FLAG}={QUOTE}?({GIVEN})
     [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)
@@ -126,50 +131,47 @@ flag-secret, is_set:
     -pw +{ARGUMENT}
     \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd)\b[^\n]*<<< *{ARGUMENT}
     \bsigntool\b[^\n]* /p +{ARGUMENT}
-    (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +{ARGUMENT}
+    (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +
+        {ARGUMENT}
     \brabbitmqctl\b[^\n|;&]* (?:add_user|change_password|authenticate_user) +[^\s-]\S* +
         {QUOTE}?({GIVEN})
     # A script of expect
     (?i)assword[^\n]*\r?\n[^\n]*\bsend +(?:-- +)?{TEXT}([^\n"]{4,}?)\\+[rn]
-
 flag-secret, is_assigned:
-    \b(?:mysql\w*|mariadb[\w-]*)\b[^\n|;&]* -p +{QUOTE}?({GIVEN})
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
     (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
-
 flag-secret, is_given:
     (?i){FLAG}(?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     # Printed by a command that names it
-    (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie)[^\n]*\n
+    (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie)
+        [^\n]*\n
         {GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
     (?i){WORD}(?: ID)? *\[[^\]\n]*\]: *({BARE})
-    \b(?:echo|printf) +(?:-n +)?{QUOTE}?([A-Za-z0-9+/]{8,}={0,2}){QUOTE}? *\| *base64 +(?:-d|-D|--decode)
+    \b(?:echo|printf) +(?:-n +)?{QUOTE}?([A-Za-z0-9+/]{8,}={0,2}){QUOTE}? *\| *base64 +(?:-d|-D
+        |--decode)
     # A session of redis-cli, and the protocol of Redis
     \bAUTH(?:\s|\\r\\n)+\$[0-9]+(?:\s|\\r\\n)+({GIVEN})
     [>\n] *AUTH +(?:[\w.-]+ +)?({BARE}){END}
     \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
-
 flag-secret, is_real:
-    (?i)[ /](?:p|pass|password|pw|rp|pwd)[:=]{QUOTE}?([^\s"'`\\|&;()<>\[\]{}$,/]{6,}){QUOTE}?(?: +/|{LINE}|$)
+    (?i)[ /](?:p|pass|password|pw|rp|pwd)[:=]{QUOTE}?([^\s"'`\\|&;()<>\[\]{}$,/]{6,}){QUOTE}?(?: +/|
+        {LINE}|$)
     \bgh secret set +\S+[^\n]* (?:-b|--body)[\x20=]*{ARGUMENT}
-    \b(?:secretsmanager|put-parameter|keyvault secret|secret set|set-secret|secrets versions)\b[^\n]*
+    \b(?:secretsmanager|put-parameter|keyvault secret|secret set|set-secret|secrets versions)\b
+        [^\n]*
         --?(?:secret-string|value|secret)[\x20=]+{ARGUMENT}
     \b(?:user-secrets set|config:set|secrets set|env set) +"?[\w:.-]+"?[\x20=]+{ARGUMENT}
     \bnmcli\b[^\n]* password +{ARGUMENT}
     \bwpa_passphrase +(?:"[^"\n]*"|\S+) +{ARGUMENT}
-    \bmosquitto_passwd\b[^\n]* -b +\S+ +\S+ +{ARGUMENT}
     \b(?:bw unlock|vault login|cargo login|mysqladmin [^\n]*password|bw login +\S+@\S+) +{ARGUMENT}
     \b(?:mc alias set|mc config host add) +\S+ +\S+ +\S+ +{ARGUMENT}
-    \b(?:ldappasswd|ldapmodify)\b[^\n]* -s +{ARGUMENT}
     \bopenssl enc\b[^\n]* -k +{ARGUMENT}
     \b(?:xfreerdp|rdesktop|cmdkey|schtasks|wmic)\b[^\n]* /(?:p|pass|password|rp):? *{ARGUMENT}
-    \b(?:rman|impdp|expdp|sqlldr|exp|imp)\b[^\n]*[\x20=]\w+/({GIVEN})@
     \bhttps? (?:[^\n]* )?(?:-a|--auth)[\x20=]\S+?:({GIVEN})
     \b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t"']-p{QUOTE}?({GIVEN})
-    \bsshpass +-p *{QUOTE}?({GIVEN})
     \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
@@ -181,49 +183,38 @@ flag-secret, is_real:
     # A session of FTP or POP
     \bUSER [^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*\bPASS +(\S{4,})
     \bPASS +(\S{4,})[^\n]*\n(?:[^\n]*\n)?[^\n]*(?:\b230 |\+OK)
-
 flag-secret, is_chosen:
     \bpass +show [^\n]*\r?\n({GIVEN})
-
 flag-secret, looks_random:
     \bvault +[^\n|;&]* [\w.-]+={QUOTE}?({GIVEN})
-
 cookie, anything:
     (?i)\berlang\.cookie[^\n]*{LINE}{GUTTER}([A-Z]{20})\b
     -setcookie +(\w{6,})
-
 flag-secret, anything:
     \boathtool\b[^\n|;]* ([A-Z2-7]{16,})
-
 curl-password, is_real:
     \bcurl[ \t"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[\x20=]|["'],\x20?)?\\*["']?[^\s:"'\\]+
         :\\*["']?([^\s"'\\]{3,})
-
 netrc-password, is_real:
     (?i)\blogin +\S+{NEXT}password +([^\s"'\\,]+)
 
 # --- environments -------------------------------------------------------------------------------
-
 env-secret, is_real:
     {ENVIRONMENT}=({BARE}){END}
     \b(?:ENV|setx|setenv|set -g?x) +{ENVIRONMENT} +{QUOTE}?({BARE}){END}
-
 env-secret, is_set:
     "{ENVIRONMENT}=([^\n"'\\{}<>]{6,})"
     {ENVIRONMENT}=["']([^\n"'\\{}<>]{6,})["']
     {ENVIRONMENT}=\\+["']([^\n"'\\{}<>]{6,})\\+["']
-
 env-secret, is_assigned:
     # A default: `env_var('DB_PW', 'VALUE')`
     \({TEXT}(?:{ENVIRONMENT}|\b[A-Z_]+_PW){QUOTE}\s*,\s*{TEXT}([^\s"'\\]{6,}){TEXT}
-
 env-secret, looks_random:
     _KEY{QUOTE}\] *= *{TEXT}([^\s"'\\]{16,}){TEXT}
 
 # --- configuration and source code --------------------------------------------------------------
-
 named-secret, looks_random:
-    (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?\]?{IS}{OPEN}([^\s"'`\\]{8,}?){QUOTE}
+    (?i){WORD}[A-Za-z0-9_]{0,16}{NAMES}{OPEN}([^\s"'`\\]{8,}?){QUOTE}
     (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
     # Encoded, changed, and of one member
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -238,6 +229,8 @@ named-secret, looks_random:
     # A file of Apple's
     (?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?
         <string>([^<\s]{12,})
+    # Base32 of one-time codes, in groups
+    \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
     # Alone on the next line. Not 40 digits, except after a colon: `git log` prints a commit's id
     # below its subject.
     (?i){WORD}[^\n]{0,80}\s*\n\s*([0-9a-f]{32,39}|[0-9a-f]{41,})[ \t\r]*(?:\n|$)
@@ -247,21 +240,20 @@ named-secret, looks_random:
     (?i)_salt{QUOTE}?{IS}{TEXT}([^\s"'\\]{8,}){TEXT}
     (?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?(?:{IS}| +)
         {QUOTE}?([0-9a-z]{32,}){END}
-
 named-secret, is_chosen:
-    (?i){STRONG}{NUMBERED}{QUOTE}?\]?{IS}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
+    (?i){STRONG}{SET}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
     # `auth=("user", "VALUE")`
     \.[Ll]ogin(?:Async)?[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # `creds: bob / VALUE`, `log in with bob:VALUE`
-    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:|/)
+    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
+        |/)
         ([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
     # A list of users of Redis
     \buser +\S+ +on\b[^\n]*? >(\S{6,})
     (?s)random_password.{0,600}?"result{TEXT}: *{TEXT}([^"\n\\]{8,}){TEXT}
-
 named-secret, is_assigned:
-    (?i){WORD}{NUMBERED}{QUOTE}?\]?{IS}{QUOTE}?({BARE}){END}
-    (?i){STRONG}{NUMBERED}{QUOTE}?\]?{IS}({BARE}){END}
+    (?i){WORD}{SET}{QUOTE}?({BARE}){END}
+    (?i){STRONG}{SET}({BARE}){END}
     (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
     (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
     # A default: `password || "VALUE"`
@@ -270,20 +262,21 @@ named-secret, is_assigned:
     (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{WORD}|pass|[-_]key){QUOTE}?{NEXT}
         {QUOTE}?value{QUOTE}? *[:=] *{QUOTE}?({BARE}){END}
     (?i)password[^\n]*\n[^\n:]{0,40}value: *({BARE}){END}
-    (?i){WORD}\w{0,8}{QUOTE}{IS}\{[^{}:]{0,60}{QUOTE}(?:value|default|stringValue|secretValue|plain\w*|S)
+    (?i){WORD}\w{0,8}{QUOTE}{IS}\{[^{}:]{0,60}{QUOTE}(?:value|default|stringValue|secretValue
+        |plain\w*|S)
         {QUOTE} *: *{QUOTE}([^\s"'\\]{6,}){QUOTE}
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
     # A function around it: `String::from("VALUE")`
-    (?i){STRONG}{QUOTE}?\]?{IS}[\w:.]+\({TEXT}([^\s"'\\/]{6,64}){TEXT}
     # R, Lua, Perl and Clojure; Gradle; Go's `%+v`
     (?i){STRONG}{QUOTE}?\]? *(?:<-|=>?) *(?:\[\[|q[qw]?[{(])([^\s\]}"')]{6,64})(?:\]\]|[})])
-    (?i){STRONG} *<- *{TEXT}([^\s"'\\]{6,64}){TEXT}
     # Below a heading
-    (?i)(?:^|\n){GUTTER}(?:{WORD}|pass) *:? *\r?\n(?:{GUTTER}[-=]{3,} *\r?\n)?{GUTTER}({BARE}) *(?:\r?\n|$)
+    (?i)(?:^|\n){GUTTER}(?:{WORD}|pass) *:? *\r?\n(?:{GUTTER}[-=]{3,} *\r?\n)?{GUTTER}({BARE}) *
+        (?:\r?\n|$)
     # An array: `"passwords": ["VALUE"`
     (?i){WORD}s?{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
     # A block of YAML
-    (?i){WORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|<br>){LAST_WORD}
+    (?i){WORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|<br>)
+        {LAST_WORD}
     \bchpasswd:[^\n]*\n(?:[^\n]*\n){0,2}? *[\w-]+:({GIVEN})
     (?i)\b(?:(?:wpa[_-])?psk *[:=]|wpa-psk ) *({BARE}){END}
     # XML and HTML
@@ -297,19 +290,21 @@ named-secret, is_assigned:
     (?i)\b(?:enter|type|retype|new|current|give|paste)\b[^\n:]{0,60}
         (?:password|passphrase|pin|token|api[\x20_-]?key)[^\n:]{0,60}: *({BARE}){END}
     (?i)\b(?:pw|passwor[dt])(?:[ \t:]*[*`"']+|[^\n:]{0,30}? is (?:now )?)({BARE})
-
 named-secret, is_set:
-    (?i){PASSWORD}{NUMBERED}{QUOTE}?\]?{IS}{OPEN}([a-z_.-]{6,64}){QUOTE}
+    (?i){PASSWORD}{SET}{OPEN}([a-z_.-]{6,64}){QUOTE}
     (?i){STRONG}{NUMBERED}='([^'\s]{6,64})'
     (?i){PASSWORD}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
-    (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}([^"'<>\s\\&]{6,})
+    (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}(
+        [^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
-    (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"|[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +
+    (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"|
+        [^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +
         ((?-i:[^\s"'`,;(){}\[\]<>:.A-Z][^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
     (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
     # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
-    (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}([^\s"'\\/]{6,64}){TEXT}
+    (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}(
+        [^\s"'\\/]{6,64}){TEXT}
     (?i){PASSWORD} *(?:<-|\|\||\?\?|\?=) *{TEXT}([^\s"'\\]{6,64}){TEXT}
     (?i){PASSWORD} *\?= *({BARE}){END}
     (?i)(?:password|passwd|passphrase|pwd),? +"([^"\s]{6,64})"
@@ -319,25 +314,31 @@ named-secret, is_set:
     (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|authenticate)[(\[] *{TEXT}
         [^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # A block of YAML with one word
-    (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}|$)
+    (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}
+        |$)
     # A pair of name and value, a form, a browser under test
-    (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*{PASSWORD}{QUOTE}?{NEXT}{QUOTE}?value{QUOTE}? *[:=] *
+    (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*{PASSWORD}{QUOTE}?{NEXT}{QUOTE}?value{QUOTE}? *
+        [:=] *
         {QUOTE}?({BARE}){END}
     (?i){PASSWORD}:? *\n[^\n:\w]{0,40}value: *({BARE}){END}
     (?i)name="[\w-]*{PASSWORD}"\s*\n\s*\n(\S{4,})
-    \.(?:fill|type|set_?[vV]alue)\([^\n]*?[pP]assw[^\n]*?{TEXT}, *{TEXT}([^\n"'\\]{4,}){TEXT}
-    (?i)passw[^\n]{0,40}?(?:\)\.(?:fill|type|send_?keys|set_?value)\(|{TEXT}, *with: *){TEXT}([^\n"'\\]{4,}){TEXT}
+    \.(?:fill|type|set_?[vV]alue)\([^\n]*?[pP]assw[^\n]*?{TEXT}, *{TEXT}{STRING}
+    (?i)passw[^\n]{0,40}?(?:\)\.(?:fill|type|send_?keys|set_?value)\(|{TEXT}, *with: *){TEXT}
+        {STRING}
     (?i)["'](?:password|passwd|pwd|pass)=([^"'\n&]{6,})["']
     \bParameterKey=\w*(?:Password|Secret|Token|Key),ParameterValue=([^\s,"']{4,})
-    (?i)\b(?:set|chang\w+|reset|updat\w+)\b[^\n]{0,60}?password[^\n"]{0,20}? to (?:{TEXT}([^\n"']{6,}){TEXT}
+    (?i)\b(?:set|chang\w+|reset|updat\w+)\b[^\n]{0,60}?password[^\n"]{0,20}? to (?:{TEXT}(
+        [^\n"']{6,}){TEXT}
         |`([^\n`]{6,})`)
-    (?i)(?:jwt|session|cookie|client|app|shared)[_-]?secret(?:[_-]?key)?{QUOTE}?\]?{IS}{OPEN}([\w -]{6,}){QUOTE}
-    (?i)\bsecret_?key{QUOTE}?\]?{IS}{OPEN}([^"'\n{}]{6,}){QUOTE}
+    (?i)(?:jwt|session|cookie|client|app|shared)[_-]?secret(?:[_-]?key)?{NAMES}{OPEN}([\w -]{6,})
+        {QUOTE}
+    (?i)\bsecret_?key{NAMES}{OPEN}([^"'\n{}]{6,}){QUOTE}
     # Keys of libraries: `jwt.sign(payload, "VALUE")`
-    (?:jwt\.(?:encode|decode|sign|verify)|createHmac|createCipher\w*)\([^()"'\n]*(?:{TEXT}[^"'\n]*{TEXT})?, *
+    (?:jwt\.(?:encode|decode|sign|verify)|createHmac|createCipher\w*)\([^()"'\n]*(?:{TEXT}[^"'\n]*
+        {TEXT})?, *
         {OPEN}([^\n"'\\]{8,}){TEXT}
     (?:hmac\.new|HMAC\w*|Fernet|AES\.new)\( *{OPEN}([^\n"'\\]{8,}){TEXT}
-    (?:mysqli|PDO)\( *{TEXT}[^\n"']*{TEXT}, *{TEXT}[^\n"']*{TEXT}, *{TEXT}([^\n"'\\]{4,}){TEXT}
+    (?:mysqli|PDO)\( *{TEXT}[^\n"']*{TEXT}, *{TEXT}[^\n"']*{TEXT}, *{TEXT}{STRING}
     # Wireless networks
     (?i)wifi\w*\.(?:begin|connect)\( *{TEXT}[^\n"']+{TEXT}, *{TEXT}([^\n"']{8,}){TEXT}
     \bWIFI:[^\n]*?\bP:([^;\n]{8,});
@@ -346,18 +347,19 @@ named-secret, is_set:
     (?:store|key)Password +{TEXT}([^\n"'\\]{6,}){TEXT}
     # Nothing but small letters: `password: correct-horse` on a line of its own, in a sentence
     (?i){PASSWORD}{NUMBERED}{IS}((?-i:[a-z]{6,}(?:-[a-z]+)*|[a-z]+(?:-[a-z]+)+)[0-9]?) *(?:{LINE}|$)
-    (?i){PASSWORD}\b[^\n=(){}\[\];<>|\\]{0,40}(?: is| ist| est| es| lautet|:) +(?:`([\w-]{6,})`|"([\w-]{6,})"
+    (?i){PASSWORD}\b[^\n=(){}\[\];<>|\\]{0,40}(?: is| ist| est| es| lautet|:) +(?:`([\w-]{6,})`|"(
+        [\w-]{6,})"
         |((?-i:[a-z]{3,}(?:-[a-z]{3,})+)))
     (?i)\b(?:wpa[_-])?psk{QUOTE}? *[:=] *{TEXT}([^\n"'\\{}<>]{8,63}){TEXT}
     ConvertTo-SecureString\b[^\n]{0,40}?{TEXT}([^"'\n]{6,}){TEXT}
     #define +\w*(?:PASSWORD|PASSWD) +"([^"\s]{4,64})"
     #define +\w*PASS +"([^"\s]{0,63}[0-9][^"\s]{0,63})"
-
 named-secret, is_real:
     \b(?:requirepass|masterauth|bindpw|rootpw) +{QUOTE}?({BARE})
     (?i)\bpwd=\{([^{}\n]{6,})\}
     # Lists of users: pgbouncer, ppp, FreeRADIUS, Redis, Dovecot
-    (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)|"[\w.@-]+" +"([^"\s]{6,})" *(?:{LINE}|$))
+    (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)|"[\w.@-]+" +"(
+        [^"\s]{6,})" *(?:{LINE}|$))
     \b(?:Cleartext-Password|User-Password) *:= *"([^"\n]{4,})"
     \bACL SETUSER\b[^\n]* >(\S{4,})
     \{PLAIN\}([^\s:"']{4,})
@@ -370,43 +372,38 @@ named-secret, is_real:
     (?i)\b(?:user(?:name)?|login)[\x20=:]+\S+[\s,;&]+(?:password|passwd|pwd|pass)(?: *[:=] *|=)
         ((?-i:[a-z][\w!#%^*@&?$+~-]{5,}))(?:{END}|,)
     (?i)(?:^|[\s"'])[\w.-]*{PASSWORD}=((?-i:[a-z][\w-]{5,}))(?:["'\s&]|$)
-
 named-secret, is_broken:
     # Cut over two lines
     (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?{IS}{QUOTE}?([A-Za-z0-9+/_~.=-]{12,}\\?\r?\n *
         [A-Za-z0-9+/_~.=-]{8,}){END}
-
 named-secret, is_no_example:
     \bdefine\( *['"][A-Z_]*(?:KEY|SALT|PASSWORD|SECRET)['"] *, *(?:'([^'\n]{6,})'|"[^"\n]{6,}")
-
 named-secret, is_mnemonic:
     # Words of a seed
     (?i)\b(?:mnemonic|seed|phrase|wallet|recovery|backup|words)\b[^\n]{0,80}\s*{GUTTER}
         ((?-i:\b(?:[a-z]{3,8},? +){11,23}[a-z]{3,8}))
     (?:^|[\n"'`:])\s*((?:[a-z]{3,8} ){11,23}[a-z]{3,8})\s*(?:$|[\n"'`])
-
 named-secret, is_unpronounceable:
     # An app's password, of Google and Apple
     \b((?:[a-z]{4}\x20){3}[a-z]{4}|(?:[a-z]{4}-){3}[a-z]{4})\b
-
-named-secret, is_text:
-    # A file or an answer of kubectl's: keys of any name, with base64
-    (?s)\bdata: *\n((?:\s+[\w.-]+: +[A-Za-z0-9+/]{4,}={0,2} *\n)+)[^\n]*(?:\n[^\n]*){0,12}?kind: Secret
-
 named-secret, anything:
+    # A file or an answer of kubectl's: keys of any name, with base64
+    (?s)\bdata: *\n((?:\s+[\w.-]+: +[A-Za-z0-9+/]{4,}={0,2} *\n)+)[^\n]*(?:\n
+        [^\n]*){0,12}?kind: Secret
     # A pass phrase, and numbered words of a seed
     ((?:\b[0-9]{1,2}[.:)] *[a-z]{3,8}[\s|,]+){11,}[0-9]{1,2}[.:)] *[a-z]{3,8})
     # Base32 of one-time codes
-    (?i)\b(?:[th]?otp|2fa|mfa|authenticator|setup key|seed)\b[^\n]{0,80}?[^\w]((?-i:[A-Z2-7]{16,64}|(?:[A-Z2-7]{4} ){3,}[A-Z2-7]{4}
+    (?i)\b(?:[th]?otp|2fa|mfa|authenticator|setup key|seed)\b[^\n]{0,80}?[^\w]((?-i:[A-Z2-7]{16,64}|
+        (?:[A-Z2-7]{4} ){3,}[A-Z2-7]{4}
         |(?:[a-z2-7]{4} ){7}[a-z2-7]{4}))\b
     # Escapes: `b"\x9d\x11…"`, and what a command is given by `printf`
-    (?i)(?:{WORD}|key|salt|seed)[^\n"']{0,40}b?"((?:\\x[0-9a-f]{2}|[^\n"\\]){0,64}(?:\\x[0-9a-f]{2}[^\n"\\]?){4}[^\n"]*)"
+    (?i)(?:{WORD}|key|salt|seed)[^\n"']{0,40}b?"((?:\\x[0-9a-f]{2}|[^\n"\\]){0,64}(?:\\x[0-9a-f]{2}
+        [^\n"\\]?){4}[^\n"]*)"
     \b(?:printf|echo)\b[^\n]*?((?:\\x[0-9a-f]{2}){6,})
     new char\[\] *\{((?: *'[^']{1,2}' *,?){6,})\}
     (?i)(?:pass|key)[\x20_-]?phrase{QUOTE}?{IS}{QUOTE}?((?:[a-z]{3,12}[\x20-]){3,}[a-z]{3,12})
 
 # --- databases, devices and registries ----------------------------------------------------------
-
 sql-password, is_set:
     (?i)\bpragma (?:re)?key *= *{TEXT}([^\n"']{4,}){TEXT}
     \bsp_(?:addlogin|password)\b[^\n]*?, *N?'([^'\n]{4,})'
@@ -414,27 +411,22 @@ sql-password, is_set:
     (?i)\bset password\b[^\n;]*= *(?:password\()?{TEXT}([^\n"'`\\]{4,}){TEXT}
     (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
-
 sql-password, is_real:
     (?i)\b(?:create|alter)\b[^\n;]* password +(?:{TEXT}([^\n"'`\\]{4,}){TEXT}|\$\w*\$([^$\n]{4,})\$)
     (?i)\b(?:create|alter|grant|set)\b[^\n;]* identified[^\n;]* (?:by|as) +{TEXT}
         ([^\n"'`\\]{4,}){TEXT}
-
 sql-password, is_assigned:
     (?i)\bpassword *[ \t(] *{TEXT}([^\s"'`\\]{4,}){TEXT}
     (?i)\bidentified +by +([^\s"'`;]{6,})
-
 pgpass-password, is_real:
     (?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:([^\s:"'\\,()]{6,})
         (?:[\s"'\\<\]]|$)
-
 device-secret, is_set:
     (?:^|\n){GUTTER}(?:enable|username \S+(?: privilege [0-9]+)?) +(?:password|secret) +(?:[0-9] +)?
         ({GIVEN})\s*(?:\n|$)
     \bset (?:psksecret|passwd|password|secret) +(?:ENC +)?({GIVEN})
     \boption key +{TEXT}([^'"\n]{8,}){TEXT}
     \bcachemgr_passwd +({GIVEN})
-
 device-secret, is_given:
     \bkey +[0-9] +({GIVEN})
     \br[ow]community6? +({GIVEN})
@@ -448,43 +440,28 @@ device-secret, is_given:
     (?i)\b(?:password|secret) +[0-9] +({GIVEN})
     \bsnmp-server +community +(\S{6,})
     \b(?:tacacs|radius)-server [^\n]*?key +(?:[0-9] +)?(\S{6,})
-
 registry-auth, is_a_pair:
     \\*"auth\\*" *: *\\*"([A-Za-z0-9+/]{8,}={0,2})
-
 registry-auth, looks_random:
     (?:^|[^A-Za-z0-9])_(?:auth(?:Token)?|password) *= *{QUOTE}?({BARE}){END}
 
 # --- keys, hashes and codes ---------------------------------------------------------------------
-
 private-key, looks_random:
     # Of a JSON web key
     \\*"d\\*" *: *\\*"([A-Za-z0-9_-]{40,})
-
 private-key, anything:
     (?i)(?:key|secret)\w*\[\w*\] *= *\{\s*((?:0x[0-9a-f]{2},\s*){7,}0x[0-9a-f]{2})
     (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
     OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
-
-solana-key, anything:
-    \[((?:[0-9]{1,3},\x20?){63}[0-9]{1,3})\]
-
 bitcoin-key, looks_random:
     \b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b
-
-password-hash, anything:
-    \$(?:apr1|[156y]|2[abxy]|argon2[id]{1,2})\$[./A-Za-z0-9$=,-]{24,}
-
-windows-hash, anything:
-    \b([0-9a-f]{32}:[0-9a-f]{32}):::
-
 recovery-code, anything:
     (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4}-?[0-9]{4}[,;\s]*){3,})
-    (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode|pin)
+    (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
+        |pin)
         (?: is|:)? *([0-9]{6,8})\b
     (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}
         ((?:[A-Z0-9]{4,6}-){3,}[A-Z0-9]{4,6})\b
-
 recovery-code, looks_random:
     (?i)\b(?:recovery|backup)_?codes?\\*" *:\s*\[((?:\s*\\*"[\w-]{8,16}\\*",?)+)\s*\]
     (?i)\b(?:recovery|backup|scratch|emergency)[\x20_-]codes?\b(?:[^\n]{0,120}\n){1,3}?
@@ -493,18 +470,8 @@ recovery-code, looks_random:
 # Passwords by their form, as macOS and people make them
 generated-password, looks_random:
     \b((?:[A-Za-z0-9]{6}-){2}[A-Za-z0-9]{6})\b
-
 chosen-password, looks_random:
     \b((?:[A-Z][a-z]{2,}){2,}[0-9]{2,4}[!?#$%&*])
-
-google-oauth, anything:
-    \b(4/0A[A-Za-z0-9_-]{40,})
-
-jenkins-secret, anything:
-    \{(AQAAABAAAA[A-Za-z0-9+/=]{20,})\}
-
-twilio-token, anything:
-    \bAC[0-9a-f]{32}{TEXT},\s*{TEXT}([0-9a-f]{32}){TEXT}
 """
 
-WORDS, CONTEXTS = read_table(_TABLE, CHECKS)
+WORDS, CONTEXTS = read_table(_TABLE, vars(values))

@@ -56,6 +56,10 @@ class Expression:
                 (span for span in map(match.span, self._groups) if span[0] >= 0), match.span()
             )
 
+    def is_in(self, text: bytes) -> bool:
+        """Return whether it matches somewhere in the text."""
+        return self._compiled.search(text) is not None
+
     def is_whole(self, text: bytes) -> bool:
         """Return whether it matches the whole text."""
         return self._compiled.fullmatch(text) is not None
@@ -64,22 +68,36 @@ class Expression:
 class ExpressionSet:
     """Many expressions, looked for in a few passes. They must be valid."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self._sets: list[tuple[int, re2.Set]] = []
-        first = size = 0
-        for place, pattern in enumerate((*patterns, "")):
-            size += len(pattern)
-            if first < place and (size > SET_CHARACTERS_MAX or place == len(patterns)):
-                self._sets.append((first, _set_of(patterns[first:place])))
-                first, size = place, len(pattern)
+    def __init__(self, patterns: Sequence[str], needs: Sequence[str] = ()) -> None:
+        """`needs` has an expression for each pattern, without which the pattern matches nowhere."""
+        self._needs = {need: Expression(need) for need in ("", *needs)}
+        self._sets: list[tuple[str, list[int], re2.Set]] = []
+        for need in self._needs:
+            places = [at for at in range(len(patterns)) if (needs[at] if needs else "") == need]
+            for some in _split(places, patterns):
+                self._sets.append((need, some, _set_of([patterns[at] for at in some])))
 
     def found_in(self, text: bytes) -> list[int]:
         """Return the places, in the sequence given, of the expressions that match somewhere."""
-        return [
-            first + place
-            for first, expressions in self._sets
-            for place in sorted(expressions.Match(text) or ())
-        ]
+        present = {need for need, needed in self._needs.items() if needed.is_in(text)}
+        return sorted(
+            places[place]
+            for need, places, expressions in self._sets
+            if need in present
+            for place in expressions.Match(text) or ()
+        )
+
+
+def _split(places: Sequence[int], patterns: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the places in runs for one automaton each."""
+    some: list[int] = []
+    for place in places:
+        if some and sum(len(patterns[at]) for at in (*some, place)) > SET_CHARACTERS_MAX:
+            yield some
+            some = []
+        some.append(place)
+    if some:
+        yield some
 
 
 def _set_of(patterns: Sequence[str]) -> re2.Set:

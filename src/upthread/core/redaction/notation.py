@@ -24,16 +24,23 @@ Check: TypeAlias = Callable[[bytes], bool]
 RULE_INDENT: Final = 4
 
 _WORD: Final = regex(r"\{([A-Z_]+)\}")
+_LABELLED: Final = regex(r"(?:^|[^|])\{(?:WORD|STRONG|PASSWORD|FLAG|ENVIRONMENT)\}(?:[^|]|$)")
+"""A rule that no text without such a word can match; other rules have it as an alternative."""
+
 _BLANK: Final = regex(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
 """A blank, or what a blank would be within: an escape or a bracket."""
 
 
 class Context(NamedTuple):
-    """A rule of a table. The first group of the expression is the secret."""
+    """A rule of a table. The first group of the expression that matches is the secret.
+
+    `needs` is an expression that every text with such a secret matches, "" where there is none.
+    """
 
     family: str
     pattern: str
     check: Check
+    needs: str
 
 
 class Table(NamedTuple):
@@ -50,13 +57,21 @@ def read_table(text: str, checks: Mapping[str, Check]) -> Table:
     family = check = ""
     for line in _whole_lines(text):
         if line.startswith(" "):
-            contexts.append(Context(family, _expanded(line.strip(), words), checks[check]))
+            pattern = _expanded(line.strip(), words)
+            needs = words["LABEL"] if _LABELLED.search(line) else ""
+            contexts.append(Context(family, pattern, checks[check], needs))
         elif line.endswith(":"):
             family, _, check = line[:-1].partition(", ")
         else:
             name, _, expression = line.partition(" = ")
             words[name] = _expanded(expression, words)
     return Table(words, tuple(contexts))
+
+
+def read_forms(text: str) -> tuple[tuple[str, str], ...]:
+    """Return family and expression of each line, for example `npm-token npm_[a-z]{36}`."""
+    forms = (line.strip().partition(" ") for line in _whole_lines(text))
+    return tuple((family, pattern) for family, _, pattern in forms)
 
 
 def _whole_lines(text: str) -> list[str]:

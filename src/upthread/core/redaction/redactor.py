@@ -268,7 +268,7 @@ class _Known(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _known(rules: tuple[Rule, ...]) -> _Known:
     return _Known(
-        places=ExpressionSet([rule.pattern for rule in rules]),
+        places=ExpressionSet([rule.pattern for rule in rules], [rule.needs for rule in rules]),
         placeholder=Expression(PLACEHOLDER),
     )
 

@@ -41,9 +41,9 @@ _COMMON_WORD: Final = regex(
 
 _DUMMIES: Final = frozenset(
     b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
-    b"password1 abc123 none null nil true false undefined redacted hidden masked string text default "
-    b"optional username options option flag argument parameter value values required prompt input "
-    b"number boolean object incomplete different invalid incorrect wrapper asks".split()
+    b"password1 abc123 none null nil true false undefined redacted hidden masked string text "
+    b"default optional username options option flag argument parameter value values required "
+    b"prompt input number boolean object incomplete different invalid incorrect wrapper asks".split()
 )
 _TEMPLATE_STARTS: Final = (
     b"$",
@@ -194,24 +194,3 @@ def entropy_bits(value: bytes) -> float:
     return -sum(
         count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
     )
-
-
-CHECKS: Final = {
-    check.__name__: check
-    for check in (
-        anything,
-        is_a_pair,
-        is_assigned,
-        is_broken,
-        is_chosen,
-        is_given,
-        is_mnemonic,
-        is_no_example,
-        is_real,
-        is_set,
-        is_text,
-        is_unpronounceable,
-        looks_random,
-    )
-}
-"""The checks by the names that rules have for them."""
