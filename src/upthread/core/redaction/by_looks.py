@@ -62,7 +62,7 @@ LABEL: Final = (
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
 SPOKEN_LABEL: Final = (
-    r"(?i)passwor[dt]|passwd|pass(?:phrase|code)|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is| *[:=])"
+    r"(?i)passw[od]|pass(?:phrase|code)|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is| *[:=])"
     r"|mot de passe|kennwort|contrase|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord|passord"
     r"|kodeord|adgangskode|salasana|has\xc5\x82o|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo"
     "|пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة"

@@ -43,7 +43,7 @@ _DUMMIES: Final = frozenset(
     b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
     b"password1 abc123 none null nil true false undefined redacted hidden masked string text "
     b"default optional username options option flag argument parameter value values required "
-    b"prompt input number boolean object incomplete different invalid incorrect wrapper asks".split()
+    b"prompt input number boolean object incomplete different invalid incorrect asks".split()
 )
 _TEMPLATE_STARTS: Final = (
     b"$",
