@@ -28,7 +28,7 @@ PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc
 
 # What a text has that has one of these names.
 LABEL = (?i)passw|passphrase|pwd|pw\b|secret|token|credential|authtok|kennwort|contrase|senha
-        |mot de passe|wachtwoord|(?:\b|[a-z_])pass *[^\w\s]
+        |mot de passe|wachtwoord|(?:\b|[a-z_])pass *[^\w\s]|-\w*pass\b
         |(?:api|app|access|admin|auth|private|signing|encryption|master|account|service|client|hmac
         |shared)[\x20_.-]?key|(?-i:[A-Z]_KEY|_SALT|_PAT\b|CREDS)
 NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
