@@ -30,6 +30,7 @@ def test_a_set_tells_which_of_its_expressions_match_somewhere():
     known = ExpressionSet(["a+", "b", "(?i)C"])
     assert known.found_in(b"xx") == []
     assert known.found_in(b"xc aa") == [0, 2]
+    assert ExpressionSet([]).found_in(b"a") == []
     assert ExpressionSet(["a", "b"], ["x", ""]).found_in(b"ab") == [1]
     assert ExpressionSet(["a", "b"], ["x", ""]).found_in(b"abx") == [0, 1]
 
