@@ -72,6 +72,7 @@ FAMILIES: dict[str, Make] = {
     "grafana-token": after("glsa_", ALNUM, 32, "_", of(HEX, 8)),
     "linear-key": after("lin_api_", ALNUM, 40),
     "notion-token": after("ntn_", ALNUM, 46),
+    "slack-webhook": after("https://hooks.slack.com/services/", ALNUM, 44),
     "jwt": jwt,
     "private-key": private_key,
 }
@@ -85,7 +86,6 @@ IN_CONTEXT: dict[str, tuple[str, Make]] = {
     "azure-key": ("DefaultEndpointsProtocol=https;AccountKey={};", of(ALNUM + "+/", 86)),
     "curl-password": ("curl -sS -u deploy:{} https://ci.internal/", of(ALNUM, 16)),
     "netrc-password": ("machine ci.internal login deploy password {}", of(ALNUM, 16)),
-    "slack-webhook": ("https://hooks.slack.com/services/{}", of(ALNUM, 44)),
 }
 """Families that are known by what stands beside them: a form with a place for the secret."""
 

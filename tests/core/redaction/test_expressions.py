@@ -19,7 +19,7 @@ from upthread.errors import ConfigError
 def test_spans_are_of_the_first_group_or_of_the_whole():
     assert list(Expression("a(b)c").spans(b"abc abc")) == [(1, 2), (5, 6)]
     assert list(Expression("ab").spans(b"abab")) == [(0, 2), (2, 4)]
-    assert list(Expression("x(a)?y(b)?").spans(b"xy xay")) == [(0, 2), (4, 5)]
+    assert list(Expression("x(a)?y(b)?").spans(b"xy xay xyb")) == [(0, 2), (4, 5), (9, 10)]
 
 
 def test_a_whole_match_is_of_all_the_text():
@@ -30,7 +30,10 @@ def test_a_whole_match_is_of_all_the_text():
 def test_a_set_tells_which_of_its_expressions_match_somewhere():
     known = ExpressionSet(["a+", "b", "(?i)C"])
     assert known.found_in(b"xx") == []
-    assert sorted(known.found_in(b"xc aa")) == [0, 2]
+    assert known.found_in(b"xc aa") == [0, 2]
+    assert ExpressionSet([]).found_in(b"a") == []
+    assert ExpressionSet(["a", "b"], ["x", ""]).found_in(b"ab") == [1]
+    assert ExpressionSet(["a", "b"], ["x", ""]).found_in(b"abx") == [0, 1]
 
 
 def test_what_would_take_for_ever_elsewhere_takes_no_time():

@@ -1,330 +1,477 @@
-"""Secrets that what stands beside them gives away: the ways in which a value is given a name.
+"""Secrets that the text beside them gives away: a name, an option, a prompt, a header.
 
-One row a way: in a configuration file, on a command line, in SQL, in XML, in a header. A gutter in
-front of a line is no matter: nothing here begins at a line's beginning. Quotes are looked for as
-they are, and as JSON, HTML and URLs write them. The first group of an expression is the secret. A
-word beside a value proves little, code is full of `password = None`: so each row also asks the
-value itself whether somebody could be let in with it.
+The table is in the notation of notation.py. No rule begins at the beginning of a line, because
+tools put gutters there. Quotes are matched as they are, and as JSON, HTML and URLs write them. A
+word beside a value proves little, because code is full of `password = None`, so each rule has a
+check of the value (values.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from upthread.core.redaction.values import (
-    anything,
-    is_a_pair,
-    is_assigned,
-    is_broken,
-    is_chosen,
-    is_given,
-    is_no_example,
-    is_real,
-    is_set,
-    looks_random,
-)
+from upthread.core.redaction import values
+from upthread.core.redaction.notation import read_table
 
-WORD: Final = (
-    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|"
-    r"authtok|passwort|kennwort|senha"
-    r"|(?:api|app|access|admin|auth|private|secret|signing|encryption|master|account|service|client|hmac|shared)"
-    r"[ _.-]?key(?:-data)?)"
-)
-STRONG_WORD: Final = (
-    r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha"
-    r"|mot de passe|wachtwoord)"
-)
+_TABLE: Final = r"""
+# --- words --------------------------------------------------------------------------------------
 
-_STRONG: Final = rf"(?:{STRONG_WORD}|(?:\b|_)pass)"
-_NUMBERED: Final = r"(?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?"
-QUOTE: Final = r"(?:\\*[\"'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])"
-TEXT: Final = r"\\*[\"']"
-IS: Final = r"[ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD])[ \t]{0,8}"
-END: Final = r"(?:[\s;&\"'`\\<|)\]]|%26|%22|\^@|$)"
-BARE: Final = r"[^\s\"'`\\(){}\[\]<>,;&|$%*][^\s\"'`\\(){}\[\]<>,;&|]{5,63}"
-GIVEN: Final = r"[^\s\"'`\\|&;()<>\[\]{}$,-][^\s\"'`\\|&;()<>\[\]{},]{3,}"
-_NEXT: Final = r"(?:[ \t]*,?[ \t]*|,?[ \t]*(?:\r?\n|\\+n)(?:[^\n]*[^\nA-Za-z0-9])?)"
-"""To the next member of an object: on the line, or on the next one behind whatever gutter."""
+WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|authtok|passwort|kennwort
+        |senha|(?:api|app|access|admin|auth|private|secret|signing|encryption|master|account|service
+        |client|hmac|shared)[\x20_.-]?key(?:-data)?)
+STRONG_WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort
+        |contrase(?:n|\xc3\xb1)a|senha|mot de passe|wachtwoord)
+PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|ldap|key|store|sudo|become|remote)pass
+STRONG = (?:{STRONG_WORD}|{PASS})
+PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
+        |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
 
-_COOKIES: Final = rf"(?i)\bcookie(?:{QUOTE}[ \t]*,|{QUOTE}?[ \t]*[:=])[ \t]*\[?{QUOTE}?"
-_SESSION: Final = r"[\w.-]*(?:sess|sid|auth|token|jwt|login|remember|identity)[\w.-]*"
-_COOKIE: Final = r"=([^\s;,\"'\\<>\[\]{}()$|]{16,})"
-_LAST_WORD: Final = rf"(?:(?:[^\n\\]|\\{{1,8}}t)*[ \t])({BARE})[ \t]*(?:[\r\n\\\"'<`]|$)"
-"""What stands last on a line, whatever gutter is before it."""
+# What a text has that has one of these names.
+LABEL = (?i)passw|passphrase|pwd|pw\b|secret|token|credential|authtok|kennwort|contrase|senha
+        |mot de passe|wachtwoord|(?:\b|[a-z_])pass *[^\w\s]|-\w*pass\b
+        |(?:api|app|access|admin|auth|private|signing|encryption|master|account|service|client|hmac
+        |shared)[\x20_.-]?key|(?-i:[A-Z]_KEY|_SALT|_PAT\b|CREDS)
+NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
+QUOTE = (?:\\*["'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])
+TEXT = \\*["']
+STRING = ([^\n"'\\]{4,}){TEXT}
+OPEN = (?:[bfruL@]{0,2}#?{QUOTE})
+IS = [ \t]{0,8}(?:=>|:=|::?|=|%3[aAdD]) *(?:[&!]\w+ +)?
+SET = {NUMBERED}{QUOTE}?\]?{IS}
+NAMES = {QUOTE}?\]?{IS}
+LINE = (?:\r?\n|(?:\\+r)?\\+n)
+GUTTER = [^\w\n]{0,24}
+END = (?:[\s;&"'`\\<|)\]]|%26|%22|\^@|$)
+BARE = [^\s"'`\\(){}\[\]<>,;&|$%*][^\s"'`\\(){}\[\]<>,;&|]{5,}
+GIVEN = [^\s"'`\\|&;()<>\[\]{}$,-][^\s"'`\\|&;()<>\[\]{},]{3,}
+ARGUMENT = (?:{QUOTE}?({GIVEN})|'([^'\n]{4,})'|"([^"\n]{4,})")
+UUID = [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 
-_ENVIRONMENT: Final = (
-    r"\b(?:[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIALS?|CREDS|APIKEY|[A-Z]_KEY"
-    r"|_SALT)[A-Z0-9_]*|[A-Z0-9_]*(?:PASS|_PAT)|[A-Z0-9_]*[A-Z0-9]_PWD)"
-)
-_FLAG: Final = (
-    r"-(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token"
-    r"|(?:api|access|secret|auth|private|account|master|encryption)-?key)"
-)
-_SHORT_FLAGS: Final = (
-    r"\b(?:mysql\w*|mariadb[\w-]*|(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl)[ \t]login"
-    r"|mongo\w*|ldap\w+|sqlcmd|bcp|sshpass|redis-cli|zip|unzip|plink|pscp|puttygen|rabbitmqadmin"
-    r"|lftp|cqlsh|clickhouse-client|influx|mosquitto_\w+|ssh-keygen|(?:vsce|ovsx)[ \t]publish)"
-)
+# To the next member of an object: on the line, or on the next one behind whatever gutter.
+NEXT = (?: *,? *|,? *(?:\r?\n|\\+n)(?:[^\n]*[^\nA-Za-z0-9])?)
 
-CONTEXTS: Final[tuple[tuple[str, str, Callable[[bytes], bool]], ...]] = (
-    # URLs and headers
-    ("url-password", r"[a-z0-9]://[^\s/:@\"'<>`]*:([^\s/@\"'<>`]+)@[A-Za-z0-9\[]", is_real),
-    ("url-password", r"\bjdbc:oracle:\w+:[^\s/:@\"'<>`]+/([^\s/@\"'<>`]+)@", is_real),
-    (
-        "url-password",
-        (
-            rf"(?i)[?&](?:amp;)?"
-            rf"(?:[\w.-]{{0,32}}(?:{WORD}|pass|auth|sig|signature|key|code|appid)|[tkcs])"
-            rf"=([^\s\"'&<>\\;)#]{{8,}})"
-        ),
-        looks_random,
-    ),
-    (
-        "authorization",
-        (
-            r"(?i)\bauthorization[\"'\\]*[ \t]*[:=,][ \t]*[\"'\\]*"
-            r"(?:[a-z][a-z0-9-]{0,16}[ \t]+)?([A-Za-z0-9._~+/=-]{8,})"
-        ),
-        looks_random,
-    ),
-    ("authorization", r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/-]{16,}=*)", looks_random),
-    ("authorization", r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})", is_a_pair),
-    (
-        "authorization",
-        rf"(?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)[\"'\\]*{IS}([\w.~+/=-]{{8,}})",
-        looks_random,
-    ),
-    ("cookie", rf"{_COOKIES}[\w.-]+{_COOKIE}", looks_random),
-    ("cookie", rf"\bcurl[ \t][^\n|;]*(?:-b|--cookie)[ =]{QUOTE}?[\w.-]+{_COOKIE}", looks_random),
-    ("flag-secret", rf"\bvault[ \t]+[^\n|;&]*[ \t][\w.-]+={QUOTE}?({GIVEN})", looks_random),
-    ("cookie", rf"{_COOKIES}(?:[^\n]*?;[ \t]*)??{_SESSION}{_COOKIE}", looks_random),
-    (
-        "cookie",
-        (
-            r"(?i)\b(?:jsessionid|phpsessid|asp\.net_sessionid|connect\.sid|laravel_session"
-            r"|_?session_?id|sessionid)=([^\s;,\"'&\\<>]{16,})"
-        ),
-        looks_random,
-    ),
-    # Command lines
-    (
-        "flag-secret",
-        (
-            r"(?i)\b(?:config|configure|secrets?|env|variable)[ \t]+(?:set|add|put|create)"
-            rf"(?:[ \t]+-\S+)*[ \t]+{QUOTE}?\S*(?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?"
-            rf"[ \t=]+{QUOTE}?({GIVEN})"
-        ),
-        is_given,
-    ),
-    (
-        "named-secret",
-        (
-            r"(?i)\b(?:enter|type|retype|new|current|give|paste)\b"
-            r"[^\n:]{0,60}(?:password|passphrase|pin|token|api[ _-]?key)"
-            rf"[^\n:]{{0,60}}:[ \t]*({BARE}){END}"
-        ),
-        is_assigned,
-    ),
-    (
-        "flag-secret",
-        (
-            r"\brabbitmqctl\b[^\n|;&]*[ \t](?:add_user|change_password|authenticate_user)[ \t]+"
-            rf"[^\s-]\S*[ \t]+{QUOTE}?({GIVEN})"
-        ),
-        is_set,
-    ),
-    (
-        "flag-secret",
-        rf"(?i)\bnet1?(?:\.exe)?[ \t]+user[ \t]+[^\s/]\S*[ \t]+{QUOTE}?({GIVEN})",
-        is_assigned,
-    ),
-    (
-        "curl-password",
-        (
-            r"\bcurl[ \t\"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[ =]|[\"'], ?)?\\*[\"']?"
-            r"[^\s:\"'\\]+:\\*[\"']?([^\s\"'\\]{3,})"
-        ),
-        is_real,
-    ),
-    ("flag-secret", rf"(?i){_FLAG}={QUOTE}?({GIVEN})", is_set),
-    (
-        "flag-secret",
-        rf"(?i){_FLAG}(?:[ \t]+{QUOTE}?|{QUOTE}{_NEXT}{QUOTE})({GIVEN})",
-        is_assigned,
-    ),
-    (
-        "flag-secret",
-        rf"{_SHORT_FLAGS}\b[^\n|;&]*[ \t](?:-p|-w|-P|-pw|-a|-N)[ \t]+{QUOTE}?({GIVEN})",
-        is_assigned,
-    ),
-    (
-        "flag-secret",
-        rf"\b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t\"']-p{QUOTE}?({GIVEN})",
-        is_real,
-    ),
-    ("flag-secret", rf"\bsmbclient\b[^\n|;&]*-U[ \t]*{QUOTE}?[^\s%]+%({GIVEN})", is_real),
-    ("flag-secret", rf"-pass(?:in|out)?[ \t]+{QUOTE}?pass:({GIVEN})", is_real),
-    (
-        "flag-secret",
-        rf"\bhtpasswd[ \t]+-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+(?:\S+[ \t]+)?{QUOTE}?({GIVEN})",
-        is_real,
-    ),
-    ("named-secret", rf"\b(?:requirepass|masterauth|bindpw|rootpw)[ \t]+{QUOTE}?({BARE})", is_real),
-    (
-        "flag-secret",
-        (
-            rf"\becho[ \t]+(?:-n[ \t]+)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}){QUOTE}?[ \t]*\|[ \t]*"
-            r"(?:sudo[ \t]+-S|[^\n|]*--(?:password-stdin|with-token|stdin)|(?:sudo[ \t]+)?chpasswd)"
-        ),
-        is_real,
-    ),
-    ("netrc-password", rf"(?i)\blogin[ \t]+\S+{_NEXT}password[ \t]+([^\s\"'\\,]+)", is_real),
-    # Environments
-    ("env-secret", rf"{_ENVIRONMENT}=({BARE}){END}", is_real),
-    ("env-secret", rf"{_ENVIRONMENT}=[\"']([^\n\"'\\{{}}<>]{{6,}})[\"']", is_set),
-    ("env-secret", rf"{_ENVIRONMENT}=\\+[\"']([^\n\"'\\{{}}<>]{{6,}})\\+[\"']", is_set),
-    (
-        "env-secret",
-        rf"\b(?:ENV|setx|setenv|set -g?x)[ \t]+{_ENVIRONMENT}[ \t]+{QUOTE}?({BARE}){END}",
-        is_real,
-    ),
-    # Configuration and source code
-    (
-        "named-secret",
-        rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{QUOTE}?\]?{IS}{QUOTE}([^\s\"'`\\]{{8,}}?){QUOTE}",
-        looks_random,
-    ),
-    (
-        "named-secret",
-        rf"(?i){_STRONG}{_NUMBERED}{QUOTE}?\]?{IS}{QUOTE}([^\s\"'`\\/(){{}}]{{6,64}}?){QUOTE}",
-        is_chosen,
-    ),
-    (
-        "named-secret",
-        rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{IS}([A-Za-z0-9+/_~.=-]{{16,}})(?:[\s,;&\"'`<\\$\])}}|]|$)",
-        looks_random,
-    ),
-    ("named-secret", rf"(?i){_STRONG}{_NUMBERED}{QUOTE}?\]?{IS}({BARE}){END}", is_assigned),
-    (
-        "named-secret",
-        rf"(?i){_STRONG}{QUOTE}[ \t]*,[ \t]*{QUOTE}([^\s\"'`\\/(){{}}]{{6,64}}?){QUOTE}",
-        is_assigned,
-    ),
-    (
-        "named-secret",
-        (
-            r"\bdefine\([ \t]*['\"][A-Z_]*(?:KEY|SALT|PASSWORD|SECRET)['\"][ \t]*,[ \t]*"
-            r"(?:'([^'\n]{6,})'|\"[^\"\n]{6,}\")"
-        ),
-        is_no_example,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?i)\b(?:name|key){QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w.-]*(?:{WORD}|pass|[-_]key)"
-            rf"{QUOTE}?{_NEXT}{QUOTE}?value{QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?({BARE}){END}"
-        ),
-        is_assigned,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?i){_STRONG}{_NUMBERED}{QUOTE}?[ \t]*:[ \t]*[|>][+-]?[ \t]*"
-            rf"(?:\r?\n|(?:\\{{1,8}}r)?\\{{1,8}}n|<br>){_LAST_WORD}"
-        ),
-        is_assigned,
-    ),
-    (
-        "named-secret",
-        rf"(?i)\b(?:wpa[_-])?psk{QUOTE}?[ \t]*[:=][ \t]*{TEXT}([^\n\"'\\{{}}<>]{{8,63}}){TEXT}",
-        is_set,
-    ),
-    (
-        "named-secret",
-        rf"(?i)\b(?:(?:wpa[_-])?psk[ \t]*[:=]|wpa-psk[ \t])[ \t]*({BARE}){END}",
-        is_assigned,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?:\bauth{QUOTE}?[ \t]*[:=][ \t]*|BasicAuth)[(\[][ \t]*{TEXT}[^\n\"'\\]+{TEXT}"
-            rf"[ \t]*,[ \t]*{TEXT}([^\s\"'\\{{}}<>]{{6,64}}){TEXT}[ \t]*[)\]]"
-        ),
-        is_chosen,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{QUOTE}?{IS}\r?\n[ \t]*{QUOTE}"
-            rf"([^\s\"'`\\]{{8,}}?){QUOTE}"
-        ),
-        looks_random,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?i){WORD}[A-Za-z0-9_]{{0,16}}{QUOTE}?{IS}{QUOTE}?("
-            rf"[A-Za-z0-9+/_~.=-]{{12,}}\\?\r?\n"
-            rf"[ \t]*[A-Za-z0-9+/_~.=-]{{8,}}){END}"
-        ),
-        is_broken,
-    ),
-    # Databases
-    (
-        "sql-password",
-        rf"(?i)\bpassword[ \t]*=[ \t]*N{TEXT}([^\n\"'`\\]{{4,}}){TEXT}",
-        is_set,
-    ),
-    (
-        "sql-password",
-        (
-            rf"(?i)\b(?:create|alter|grant|set)\b[^\n;]*[ \t]identified[^\n;]*[ \t](?:by|as)[ \t]+"
-            rf"{TEXT}([^\n\"'`\\]{{4,}}){TEXT}"
-        ),
-        is_real,
-    ),
-    (
-        "sql-password",
-        rf"(?i)\bpassword[ \t]*[ \t(][ \t]*{TEXT}([^\s\"'`\\]{{4,}}){TEXT}",
-        is_assigned,
-    ),
-    (
-        "pgpass-password",
-        (
-            r"(?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:"
-            r"([^\s:\"'\\,()]{6,})(?:[\s\"'\\<\]]|$)"
-        ),
-        is_assigned,
-    ),
-    (
-        "password-hash",
-        r"\$(?:apr1|[156y]|2[abxy]|argon2[id]{1,2})\$[./A-Za-z0-9$=,-]{24,}",
-        anything,
-    ),
+# The last word on a line, whatever gutter is before it.
+LAST_WORD = (?:(?:[^\n\\]|\\{1,8}t)* )({BARE}) *(?:[\r\n\\"'<`]|$)
+
+COOKIES = (?i)\bcookie(?:{QUOTE} *,|{QUOTE}? *[:=]) *\[?{QUOTE}?
+SESSION = [\w.-]*(?:sess|sid|auth|token|jwt|login|remember|identity)[\w.-]*
+COOKIE = =([^\s;,"'\\<>\[\]{}()$|]{16,})
+ENVIRONMENT = \b(?:[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIALS?|CREDS|APIKEY
+        |[A-Z]_KEY|_SALT)[A-Z0-9_]*|[A-Z0-9_]*(?:PASS|_PAT)|[A-Z0-9_]*[A-Z0-9]_PWD)
+FLAG = -(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token
+        |(?:api|access|secret|auth|private|account|master|encryption)-?key)
+SHORT_FLAGS = \b(?:mongo\w*|ldap\w+|sqlcmd|bcp
+        |(?:docker|podman|nerdctl|helm registry|az|oc|cf|doctl) login|sshpass|redis-cli|zip|unzip
+        |rar
+        |unrar|snmp\w+|plink|pscp|puttygen|rabbitmqadmin|lftp|cqlsh|clickhouse-client|influx
+        |mosquitto_\w+|ssh-keygen|(?:vsce|ovsx) publish|psexec\w*|ipmitool|twine upload|isql
+        |rdesktop
+        |altool|notarytool|useradd|usermod|wget|svn|mount|evil-winrm|impacket-\w+|crackmapexec|bw
+        |isql
+        |add-generic-password|unlock-keychain|(?:gem|nuget|cargo|vault|npm) (?:push|login))
+
+# --- addresses and headers ----------------------------------------------------------------------
+url-password, is_real:
+    [a-z0-9]://[^\s/:@"'<>`]*:([^\s/@"'<>`]+)@[A-Za-z0-9\[]
+    \bjdbc:oracle:\w+:[^\s/:@"'<>`]+/([^\s/@"'<>`]+)@
+    # Any characters but a port
+    # The DSN of Go: `app:VALUE@tcp(mysql:3306)/billing`
+    \b[\w.-]+:([^\s@:"'`/]{6,})@(?:tcp|unix)\(
+url-password, looks_random:
+    # A password with characters that belong encoded
+    [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:]
+        [\w.:-]+
+    # In a query
+    (?i)[?&](?:amp;)?(?:[\w.-]{0,32}(?:{WORD}|pass|auth|sig|signature|key|code|appid)|[tkcs])
+        =([^\s"'&<>\\;)#]{8,})
+    # A map of Postfix, and `user@host:VALUE`
+    sasl_passwd[^\n]*{LINE}(?:[^\n]*[^\w\n])?[\w.-]+@[\w.-]+:({GIVEN})
+    (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
+url-password, is_set:
+    # Connection strings and queries
+    (?i)[?&;"'](?:[\w.]*password|pwd)=([^\s&;"'<>\\]{4,})[&;"'\s]
+    (?i)\b(?:data source|server|host|dsn|driver|uid|user(?:name| id)?)=[^\n]*;\s*(?:password|pwd) *=
+        *(?:([^\s;"'\\{}<>]{4,})|"([^"\n]{4,})")
+url-password, is_assigned:
+    # A map of Postfix
+    # `DOMAIN\user:VALUE`
+    \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
+    # The third argument: `connect("db", "user", "VALUE")`
+    (?i)(?:connect|connection|PDO|mysqli|__construct)\([^()]{0,300}?,\s*{TEXT}[^\n"']*{TEXT},\s*
+        (?:{TEXT}{STRING}|q{1,2}\{([^\n{}]{4,})\})
+authorization, looks_random:
+    (?i)\bauthorization["'\\]* *[:=,] *["'\\]*(?:[a-z][a-z0-9-]{0,16} +)?([A-Za-z0-9._~+/=-]{8,})
+    (?i)\bbearer +([A-Za-z0-9._~+/-]{16,}=*)
+    (?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)["'\\]*{IS}([\w.~+/=-]{8,})
+authorization, is_a_pair:
+    (?i)\bbasic +([A-Za-z0-9+/]{8,}={0,2})
+authorization, anything:
+    (?i)\bdigest [^\n]*\bresponse=\\*"([0-9a-f]{32})
+    \bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})
+    # What answers `Password:` in a dialogue of SMTP
+    334 UGFzc3dvcmQ6[^\n]*\n[^\n]*?([A-Za-z0-9+/]{8,}={0,2})(?:\\r\\n.?)?\s*(?:\n|$)
+cookie, looks_random:
+    {COOKIES}[\w.-]+{COOKIE}
+    {COOKIES}(?:[^\n]*?; *)??{SESSION}{COOKIE}
+    \bcurl [^\n|;]*(?:-b|--cookie)[\x20=]{QUOTE}?[\w.-]+{COOKIE}
+    (?i)\b(?:jsessionid|phpsessid|asp\.net_sessionid|connect\.sid|laravel_session|_?session_?id
+        |sessionid)=([^\s;,"'&\\<>]{16,})
+    # A pair: `"name": "connect.sid", "value": "VALUE"`
+    (?i)\bname{QUOTE}? *[:=] *{QUOTE}?{SESSION}{QUOTE}{NEXT}{QUOTE}?value{QUOTE}? *[:=] *{QUOTE}(
+        [^\s"'\\]{16,})
+    # A file of curl's
+    \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
+
+# --- command lines ------------------------------------------------------------------------------
+flag-secret, is_set:
+    (?i){FLAG}={QUOTE}?({GIVEN})
+    [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)
+        (?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
+    {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
+    -pw +{ARGUMENT}
+    \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd)\b[^\n]*<<< *{ARGUMENT}
+    \bsigntool\b[^\n]* /p +{ARGUMENT}
+    (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +
+        {ARGUMENT}
+    \brabbitmqctl\b[^\n|;&]* (?:add_user|change_password|authenticate_user) +[^\s-]\S* +
+        {QUOTE}?({GIVEN})
+    # A script of expect
+    (?i)assword[^\n]*\r?\n[^\n]*\bsend +(?:-- +)?{TEXT}([^\n"]{4,}?)\\+[rn]
+flag-secret, is_assigned:
+    (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
+    (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
+    (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
+flag-secret, is_given:
+    (?i){FLAG}(?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
+    # Printed by a command that names it
+    (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie)
+        [^\n]*\n
+        {GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
+    (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
+        (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
+    (?i){WORD}(?: ID)? *\[[^\]\n]*\]: *({BARE})
+    \b(?:echo|printf) +(?:-n +)?{QUOTE}?([A-Za-z0-9+/]{8,}={0,2}){QUOTE}? *\| *base64 +(?:-d|-D
+        |--decode)
+    # A session of redis-cli, and the protocol of Redis
+    \bAUTH(?:\s|\\r\\n)+\$[0-9]+(?:\s|\\r\\n)+({GIVEN})
+    [>\n] *AUTH +(?:[\w.-]+ +)?({BARE}){END}
+    \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
+flag-secret, is_real:
+    (?i)[ /](?:p|pass|password|pw|rp|pwd)[:=]{QUOTE}?([^\s"'`\\|&;()<>\[\]{}$,/]{6,}){QUOTE}?(?: +/|
+        {LINE}|$)
+    \bgh secret set +\S+[^\n]* (?:-b|--body)[\x20=]*{ARGUMENT}
+    \b(?:secretsmanager|put-parameter|keyvault secret|secret set|set-secret|secrets versions)\b
+        [^\n]*
+        --?(?:secret-string|value|secret)[\x20=]+{ARGUMENT}
+    \b(?:user-secrets set|config:set|secrets set|env set) +"?[\w:.-]+"?[\x20=]+{ARGUMENT}
+    \bnmcli\b[^\n]* password +{ARGUMENT}
+    \bwpa_passphrase +(?:"[^"\n]*"|\S+) +{ARGUMENT}
+    \b(?:bw unlock|vault login|cargo login|mysqladmin [^\n]*password|bw login +\S+@\S+) +{ARGUMENT}
+    \b(?:mc alias set|mc config host add) +\S+ +\S+ +\S+ +{ARGUMENT}
+    \bopenssl enc\b[^\n]* -k +{ARGUMENT}
+    \b(?:xfreerdp|rdesktop|cmdkey|schtasks|wmic)\b[^\n]* /(?:p|pass|password|rp):? *{ARGUMENT}
+    \bhttps? (?:[^\n]* )?(?:-a|--auth)[\x20=]\S+?:({GIVEN})
+    \b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t"']-p{QUOTE}?({GIVEN})
+    \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
+    -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
+    \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
+    \b(?:echo|printf) +(?:-n +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}){QUOTE}? *\| *
+        (?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)|(?:sudo +)?chpasswd)
+    (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
+    \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
+
+    # A session of FTP or POP
+    \bUSER [^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*\bPASS +(\S{4,})
+    \bPASS +(\S{4,})[^\n]*\n(?:[^\n]*\n)?[^\n]*(?:\b230 |\+OK)
+flag-secret, is_chosen:
+    \bpass +show [^\n]*\r?\n({GIVEN})
+flag-secret, looks_random:
+    \bvault +[^\n|;&]* [\w.-]+={QUOTE}?({GIVEN})
+cookie, anything:
+    (?i)\berlang\.cookie[^\n]*{LINE}{GUTTER}([A-Z]{20})\b
+    -setcookie +(\w{6,})
+flag-secret, anything:
+    \boathtool\b[^\n|;]* ([A-Z2-7]{16,})
+curl-password, is_real:
+    \bcurl[ \t"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[\x20=]|["'],\x20?)?\\*["']?[^\s:"'\\]+
+        :\\*["']?([^\s"'\\]{3,})
+netrc-password, is_real:
+    (?i)\blogin +\S+{NEXT}password +([^\s"'\\,]+)
+
+# --- environments -------------------------------------------------------------------------------
+env-secret, is_real:
+    {ENVIRONMENT}=({BARE}){END}
+    \b(?:ENV|setx|setenv|set -g?x) +{ENVIRONMENT} +{QUOTE}?({BARE}){END}
+env-secret, is_set:
+    "{ENVIRONMENT}=([^\n"'\\{}<>]{6,})"
+    {ENVIRONMENT}=["']([^\n"'\\{}<>]{6,})["']
+    {ENVIRONMENT}=\\+["']([^\n"'\\{}<>]{6,})\\+["']
+env-secret, is_assigned:
+    # A default: `env_var('DB_PW', 'VALUE')`
+    \({TEXT}(?:{ENVIRONMENT}|\b[A-Z_]+_PW){QUOTE}\s*,\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+env-secret, looks_random:
+    _KEY{QUOTE}\] *= *{TEXT}([^\s"'\\]{16,}){TEXT}
+
+# --- configuration and source code --------------------------------------------------------------
+named-secret, looks_random:
+    (?i){WORD}[A-Za-z0-9_]{0,16}{NAMES}{OPEN}([^\s"'`\\]{8,}?){QUOTE}
+    (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
+    # Encoded, changed, and of one member
+    (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
+    # On the next line
+    (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?{IS}\r?\n *{QUOTE}([^\s"'`\\]{8,}?){QUOTE}
+    # In a table: `| SecretAccessKey | VALUE |`
+    (?i)(?:{WORD}|pass)[A-Za-z0-9_]{0,16} *\|+ *`?({BARE})`? *(?:\||$)
+    (?i)(?:^|[\n\x20])[\w.-]*(?:{WORD}|pass)[\w.-]* {2,}({BARE}) *(?:[\r\n]|$)
+    (?i){WORD}{QUOTE}? *[|\t] *([^\s|]{16,})
+    (?i)\b(?:unseal|recovery|root|master|backup) +(?:key|token|code)s? *[0-9]* *: *([^\s"'\\]{16,})
+    (?i){WORD}(?:_?id)?{QUOTE}?(?:{IS}|\s+){QUOTE}?({UUID}){END}
+    # A file of Apple's
+    (?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?
+        <string>([^<\s]{12,})
+    # Base32 of one-time codes, in groups
+    \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
+    # Alone on the next line. Not 40 digits, except after a colon: `git log` prints a commit's id
+    # below its subject.
+    (?i){WORD}[^\n]{0,80}\s*\n\s*([0-9a-f]{32,39}|[0-9a-f]{41,})[ \t\r]*(?:\n|$)
+    (?i){WORD}[^\n]{0,80}: *[|>]?[+-]?[ \t\r]*\n\s*([0-9a-f]{40})[ \t\r]*(?:\n|$)
+    (?i){WORD} *[*_`"']{1,3}([0-9a-f]{32,64})\b
+    (?i)credentials\w*\([^)\n]*?{TEXT}([0-9a-f]{40,64}){TEXT}
+    (?i)_salt{QUOTE}?{IS}{TEXT}([^\s"'\\]{8,}){TEXT}
+    (?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?(?:{IS}| +)
+        {QUOTE}?([0-9a-z]{32,}){END}
+named-secret, is_chosen:
+    (?i){STRONG}{SET}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
+    # `auth=("user", "VALUE")`
+    \.[Ll]ogin(?:Async)?[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
+    # `creds: bob / VALUE`, `log in with bob:VALUE`
+    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
+        |/)
+        ([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
+    # A list of users of Redis
+    \buser +\S+ +on\b[^\n]*? >(\S{6,})
+    (?s)random_password.{0,600}?"result{TEXT}: *{TEXT}([^"\n\\]{8,}){TEXT}
+named-secret, is_assigned:
+    (?i){WORD}{SET}{QUOTE}?({BARE}){END}
+    (?i){STRONG}{SET}({BARE}){END}
+    (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
+    (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
+    # A default: `password || "VALUE"`
+    (?i){WORD}[\w\]"')]{0,16}\s*(?:\|\||\?\?|\bor\b|:-)\s*{TEXT}([^\s"'\\/(){}]{8,64}){TEXT}
+    # `- name: DB_PASSWORD` and `value: VALUE`
+    (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{WORD}|pass|[-_]key){QUOTE}?{NEXT}
+        {QUOTE}?value{QUOTE}? *[:=] *{QUOTE}?({BARE}){END}
+    (?i)password[^\n]*\n[^\n:]{0,40}value: *({BARE}){END}
+    (?i){WORD}\w{0,8}{QUOTE}{IS}\{[^{}:]{0,60}{QUOTE}(?:value|default|stringValue|secretValue
+        |plain\w*|S)
+        {QUOTE} *: *{QUOTE}([^\s"'\\]{6,}){QUOTE}
+    (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
+    # A function around it: `String::from("VALUE")`
+    # R, Lua, Perl and Clojure; Gradle; Go's `%+v`
+    (?i){STRONG}{QUOTE}?\]? *(?:<-|=>?) *(?:\[\[|q[qw]?[{(])([^\s\]}"')]{6,64})(?:\]\]|[})])
+    # Below a heading
+    (?i)(?:^|\n){GUTTER}(?:{WORD}|pass) *:? *\r?\n(?:{GUTTER}[-=]{3,} *\r?\n)?{GUTTER}({BARE}) *
+        (?:\r?\n|$)
+    # An array: `"passwords": ["VALUE"`
+    (?i){WORD}s?{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+    # A block of YAML
+    (?i){WORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|<br>)
+        {LAST_WORD}
+    \bchpasswd:[^\n]*\n(?:[^\n]*\n){0,2}? *[\w-]+:({GIVEN})
+    (?i)\b(?:(?:wpa[_-])?psk *[:=]|wpa-psk ) *({BARE}){END}
     # XML and HTML
-    (
-        "named-secret",
-        (
-            rf"(?i)(?:{WORD}|pass){QUOTE}?(?:[ \t][^<>\n]*)?(?:>|&gt;)"
-            r"[ \t]*([^<>\s&]{6,})[ \t]*(?:</|&lt;/)"
-        ),
-        is_assigned,
-    ),
-    (
-        "named-secret",
-        (
-            rf"(?i)(?:name|key|id|type)={QUOTE}[\w.:-]*(?:{WORD}|pass){QUOTE}[^<>\n]*[ \t]value="
-            rf"{QUOTE}([^\"'<>\s\\&]{{6,}})"
-        ),
-        is_assigned,
-    ),
-    # Registries, and keys as JSON has them
-    ("registry-auth", r"\\*\"auth\\*\"[ \t]*:[ \t]*\\*\"([A-Za-z0-9+/]{8,}={0,2})", is_a_pair),
-    (
-        "registry-auth",
-        rf"(?:^|[^A-Za-z0-9])_(?:auth(?:Token)?|password)[ \t]*=[ \t]*{QUOTE}?({BARE}){END}",
-        looks_random,
-    ),
-    ("private-key", r"\\*\"d\\*\"[ \t]*:[ \t]*\\*\"([A-Za-z0-9_-]{40,})", looks_random),
-)
+    (?i)(?:{WORD}|pass)[\w-]{0,16}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
+    # A registry of Windows, and secrets of strongSwan
+    (?i){WORD}{QUOTE}? +REG_\w+ +({BARE})
+    : *(?:PSK|XAUTH|EAP|NTLM) +"([^"\n]{6,})"
+    (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*(?:{WORD}|pass){QUOTE}[^<>\n]* value={QUOTE}
+        ([^"'<>\s\\&]{6,})
+    # Prompts and sentences
+    (?i)\b(?:enter|type|retype|new|current|give|paste)\b[^\n:]{0,60}
+        (?:password|passphrase|pin|token|api[\x20_-]?key)[^\n:]{0,60}: *({BARE}){END}
+    (?i)\b(?:pw|passwor[dt])(?:[ \t:]*[*`"']+|[^\n:]{0,30}? is (?:now )?)({BARE})
+named-secret, is_set:
+    (?i){PASSWORD}{SET}{OPEN}([a-z_.-]{6,64}){QUOTE}
+    (?i){STRONG}{NUMBERED}='([^'\s]{6,64})'
+    (?i){PASSWORD}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
+    (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}(
+        [^"'<>\s\\&]{6,})
+    (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
+    (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"|
+        [^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +
+        ((?-i:[^\s"'`,;(){}\[\]<>:.A-Z][^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
+    (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
+    (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
+    # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
+    (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}(
+        [^\s"'\\/]{6,64}){TEXT}
+    (?i){PASSWORD} *(?:<-|\|\||\?\?|\?=) *{TEXT}([^\s"'\\]{6,64}){TEXT}
+    (?i){PASSWORD} *\?= *({BARE}){END}
+    (?i)(?:password|passwd|passphrase|pwd),? +"([^"\s]{6,64})"
+    (?i){PASSWORD}s{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+    (?i){PASSWORD}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
+    # Arguments of a login
+    (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|authenticate)[(\[] *{TEXT}
+        [^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
+    # A block of YAML with one word
+    (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}
+        |$)
+    # A pair of name and value, a form, a browser under test
+    (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*{PASSWORD}{QUOTE}?{NEXT}{QUOTE}?value{QUOTE}? *
+        [:=] *
+        {QUOTE}?({BARE}){END}
+    (?i){PASSWORD}:? *\n[^\n:\w]{0,40}value: *({BARE}){END}
+    (?i)name="[\w-]*{PASSWORD}"\s*\n\s*\n(\S{4,})
+    \.(?:fill|type|set_?[vV]alue)\([^\n]*?[pP]assw[^\n]*?{TEXT}, *{TEXT}{STRING}
+    (?i)passw[^\n]{0,40}?(?:\)\.(?:fill|type|send_?keys|set_?value)\(|{TEXT}, *with: *){TEXT}
+        {STRING}
+    (?i)["'](?:password|passwd|pwd|pass)=([^"'\n&]{6,})["']
+    \bParameterKey=\w*(?:Password|Secret|Token|Key),ParameterValue=([^\s,"']{4,})
+    (?i)\b(?:set|chang\w+|reset|updat\w+)\b[^\n]{0,60}?password[^\n"]{0,20}? to (?:{TEXT}(
+        [^\n"']{6,}){TEXT}
+        |`([^\n`]{6,})`)
+    (?i)(?:jwt|session|cookie|client|app|shared)[_-]?secret(?:[_-]?key)?{NAMES}{OPEN}([\w -]{6,})
+        {QUOTE}
+    (?i)\bsecret_?key{NAMES}{OPEN}([^"'\n{}]{6,}){QUOTE}
+    # Keys of libraries: `jwt.sign(payload, "VALUE")`
+    (?:jwt\.(?:encode|decode|sign|verify)|createHmac|createCipher\w*)\([^()"'\n]*(?:{TEXT}[^"'\n]*
+        {TEXT})?, *
+        {OPEN}([^\n"'\\]{8,}){TEXT}
+    (?:hmac\.new|HMAC\w*|Fernet|AES\.new)\( *{OPEN}([^\n"'\\]{8,}){TEXT}
+    (?:mysqli|PDO)\( *{TEXT}[^\n"']*{TEXT}, *{TEXT}[^\n"']*{TEXT}, *{TEXT}{STRING}
+    # Wireless networks
+    (?i)wifi\w*\.(?:begin|connect)\( *{TEXT}[^\n"']+{TEXT}, *{TEXT}([^\n"']{8,}){TEXT}
+    \bWIFI:[^\n]*?\bP:([^;\n]{8,});
+    \.key='([^'\n]{8,63})'
+    <auth-user-pass>\s*\n[^\n]*\n(\S{4,})
+    (?:store|key)Password +{TEXT}([^\n"'\\]{6,}){TEXT}
+    # Nothing but small letters: `password: correct-horse` on a line of its own, in a sentence
+    (?i){PASSWORD}{NUMBERED}{IS}((?-i:[a-z]{6,}(?:-[a-z]+)*|[a-z]+(?:-[a-z]+)+)[0-9]?) *(?:{LINE}|$)
+    (?i){PASSWORD}\b[^\n=(){}\[\];<>|\\]{0,40}(?: is| ist| est| es| lautet|:) +(?:`([\w-]{6,})`|"(
+        [\w-]{6,})"
+        |((?-i:[a-z]{3,}(?:-[a-z]{3,})+)))
+    (?i)\b(?:wpa[_-])?psk{QUOTE}? *[:=] *{TEXT}([^\n"'\\{}<>]{8,63}){TEXT}
+    ConvertTo-SecureString\b[^\n]{0,40}?{TEXT}([^"'\n]{6,}){TEXT}
+    #define +\w*(?:PASSWORD|PASSWD) +"([^"\s]{4,64})"
+    #define +\w*PASS +"([^"\s]{0,63}[0-9][^"\s]{0,63})"
+named-secret, is_real:
+    \b(?:requirepass|masterauth|bindpw|rootpw) +{QUOTE}?({BARE})
+    (?i)\bpwd=\{([^{}\n]{6,})\}
+    # Lists of users: pgbouncer, ppp, FreeRADIUS, Redis, Dovecot
+    (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)|"[\w.@-]+" +"(
+        [^"\s]{6,})" *(?:{LINE}|$))
+    \b(?:Cleartext-Password|User-Password) *:= *"([^"\n]{4,})"
+    \bACL SETUSER\b[^\n]* >(\S{4,})
+    \{PLAIN\}([^\s:"']{4,})
+    (?i)\b(?:secret|userPassword|rootpw|passwd|remotepass) +"([^"\n]{6,})";
+    # A wireless network of Windows
+    (?i)\bKey Content +: *(\S{6,})
+    # Several words: `password = "four words and 2022"`
+    (?i){STRONG}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}){TEXT}
+    # A word in a login: `user=bob password=VALUE`
+    (?i)\b(?:user(?:name)?|login)[\x20=:]+\S+[\s,;&]+(?:password|passwd|pwd|pass)(?: *[:=] *|=)
+        ((?-i:[a-z][\w!#%^*@&?$+~-]{5,}))(?:{END}|,)
+    (?i)(?:^|[\s"'])[\w.-]*{PASSWORD}=((?-i:[a-z][\w-]{5,}))(?:["'\s&]|$)
+named-secret, is_broken:
+    # Cut over two lines
+    (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?{IS}{QUOTE}?([A-Za-z0-9+/_~.=-]{12,}\\?\r?\n *
+        [A-Za-z0-9+/_~.=-]{8,}){END}
+named-secret, is_no_example:
+    \bdefine\( *['"][A-Z_]*(?:KEY|SALT|PASSWORD|SECRET)['"] *, *(?:'([^'\n]{6,})'|"[^"\n]{6,}")
+named-secret, is_mnemonic:
+    # Words of a seed
+    (?i)\b(?:mnemonic|seed|phrase|wallet|recovery|backup|words)\b[^\n]{0,80}\s*{GUTTER}
+        ((?-i:\b(?:[a-z]{3,8},? +){11,23}[a-z]{3,8}))
+    (?:^|[\n"'`:])\s*((?:[a-z]{3,8} ){11,23}[a-z]{3,8})\s*(?:$|[\n"'`])
+named-secret, is_unpronounceable:
+    # An app's password, of Google and Apple
+    \b((?:[a-z]{4}\x20){3}[a-z]{4}|(?:[a-z]{4}-){3}[a-z]{4})\b
+named-secret, anything:
+    # A file or an answer of kubectl's: keys of any name, with base64
+    (?s)\bdata: *\n((?:\s+[\w.-]+: +[A-Za-z0-9+/]{4,}={0,2} *\n)+)[^\n]*(?:\n
+        [^\n]*){0,12}?kind: Secret
+    # A pass phrase, and numbered words of a seed
+    ((?:\b[0-9]{1,2}[.:)] *[a-z]{3,8}[\s|,]+){11,}[0-9]{1,2}[.:)] *[a-z]{3,8})
+    # Base32 of one-time codes
+    (?i)\b(?:[th]?otp|2fa|mfa|authenticator|setup key|seed)\b[^\n]{0,80}?[^\w]((?-i:[A-Z2-7]{16,64}|
+        (?:[A-Z2-7]{4} ){3,}[A-Z2-7]{4}
+        |(?:[a-z2-7]{4} ){7}[a-z2-7]{4}))\b
+    # Escapes: `b"\x9d\x11…"`, and what a command is given by `printf`
+    (?i)(?:{WORD}|key|salt|seed)[^\n"']{0,40}b?"((?:\\x[0-9a-f]{2}|[^\n"\\]){0,64}(?:\\x[0-9a-f]{2}
+        [^\n"\\]?){4}[^\n"]*)"
+    \b(?:printf|echo)\b[^\n]*?((?:\\x[0-9a-f]{2}){6,})
+    new char\[\] *\{((?: *'[^']{1,2}' *,?){6,})\}
+    (?i)(?:pass|key)[\x20_-]?phrase{QUOTE}?{IS}{QUOTE}?((?:[a-z]{3,12}[\x20-]){3,}[a-z]{3,12})
+
+# --- databases, devices and registries ----------------------------------------------------------
+sql-password, is_set:
+    (?i)\bpragma (?:re)?key *= *{TEXT}([^\n"']{4,}){TEXT}
+    \bsp_(?:addlogin|password)\b[^\n]*?, *N?'([^'\n]{4,})'
+    \bSECRET +'([^'\n]{6,})'
+    (?i)\bset password\b[^\n;]*= *(?:password\()?{TEXT}([^\n"'`\\]{4,}){TEXT}
+    (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
+    (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
+sql-password, is_real:
+    (?i)\b(?:create|alter)\b[^\n;]* password +(?:{TEXT}([^\n"'`\\]{4,}){TEXT}|\$\w*\$([^$\n]{4,})\$)
+    (?i)\b(?:create|alter|grant|set)\b[^\n;]* identified[^\n;]* (?:by|as) +{TEXT}
+        ([^\n"'`\\]{4,}){TEXT}
+sql-password, is_assigned:
+    (?i)\bpassword *[ \t(] *{TEXT}([^\s"'`\\]{4,}){TEXT}
+    (?i)\bidentified +by +([^\s"'`;]{6,})
+pgpass-password, is_real:
+    (?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:([^\s:"'\\,()]{6,})
+        (?:[\s"'\\<\]]|$)
+device-secret, is_set:
+    (?:^|\n){GUTTER}(?:enable|username \S+(?: privilege [0-9]+)?) +(?:password|secret) +(?:[0-9] +)?
+        ({GIVEN})\s*(?:\n|$)
+    \bset (?:psksecret|passwd|password|secret) +(?:ENC +)?({GIVEN})
+    \boption key +{TEXT}([^'"\n]{8,}){TEXT}
+    \bcachemgr_passwd +({GIVEN})
+device-secret, is_given:
+    \bkey +[0-9] +({GIVEN})
+    \br[ow]community6? +({GIVEN})
+    \bsnmp\w+ [^\n]*-c +({GIVEN})
+    (?i)\bcommunity *: *({GIVEN})\s*(?:\n|$)
+    (?i)\bpre-?shared-?(?:key|secret)(?:{IS}| +){QUOTE}?({GIVEN})
+    : *PSK +({GIVEN})
+    \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk ascii) +(?:[0-9] +)?({GIVEN})
+    (?i)\b(?:chang\w+|reset|set)\b[^\n]{0,60}?password[^\n"]{0,20}? to ({GIVEN})
+    (?i){PASSWORD} *\| *({BARE}) *(?:\n|$)
+    (?i)\b(?:password|secret) +[0-9] +({GIVEN})
+    \bsnmp-server +community +(\S{6,})
+    \b(?:tacacs|radius)-server [^\n]*?key +(?:[0-9] +)?(\S{6,})
+registry-auth, is_a_pair:
+    \\*"auth\\*" *: *\\*"([A-Za-z0-9+/]{8,}={0,2})
+registry-auth, looks_random:
+    (?:^|[^A-Za-z0-9])_(?:auth(?:Token)?|password) *= *{QUOTE}?({BARE}){END}
+
+# --- keys, hashes and codes ---------------------------------------------------------------------
+private-key, looks_random:
+    # Of a JSON web key
+    \\*"d\\*" *: *\\*"([A-Za-z0-9_-]{40,})
+private-key, anything:
+    (?i)(?:key|secret)\w*\[\w*\] *= *\{\s*((?:0x[0-9a-f]{2},\s*){7,}0x[0-9a-f]{2})
+    (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
+    OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
+bitcoin-key, looks_random:
+    \b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b
+recovery-code, anything:
+    (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4}-?[0-9]{4}[,;\s]*){3,})
+    (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
+        |pin)
+        (?: is|:)? *([0-9]{6,8})\b
+    (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}
+        ((?:[A-Z0-9]{4,6}-){3,}[A-Z0-9]{4,6})\b
+recovery-code, looks_random:
+    (?i)\b(?:recovery|backup)_?codes?\\*" *:\s*\[((?:\s*\\*"[\w-]{8,16}\\*",?)+)\s*\]
+    (?i)\b(?:recovery|backup|scratch|emergency)[\x20_-]codes?\b(?:[^\n]{0,120}\n){1,3}?
+        ((?:[^\n]{0,80}\b(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|[0-9a-f]{16,64})\b[^\n]{0,80}(?:\n|$)){2,})
+
+# Passwords by their form, as macOS and people make them
+generated-password, looks_random:
+    \b((?:[A-Za-z0-9]{6}-){2}[A-Za-z0-9]{6})\b
+chosen-password, looks_random:
+    \b((?:[A-Z][a-z]{2,}){2,}[0-9]{2,4}[!?#$%&*])
+"""
+
+WORDS, CONTEXTS = read_table(_TABLE, vars(values))

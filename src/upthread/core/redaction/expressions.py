@@ -22,9 +22,11 @@ from msgspec import Struct
 
 from upthread.errors import ConfigError
 
-SET_SIZE: Final = 24
-"""Expressions per automaton. Their states multiply, so that one automaton of 259 expressions read
-0.2 to 0.3 MB/s, and eleven of 24 read 1.8."""
+SET_CHARACTERS_MAX: Final = 2200
+"""Characters of the expressions in one automaton, because their states multiply.
+
+On code, fewer and larger automata take longer; on plain text, more and smaller ones do.
+"""
 
 AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""
@@ -42,15 +44,21 @@ class Expression:
                 f"{pattern!r} is not an expression of RE2: {_words(error)}",
                 hint="see https://github.com/google/re2/wiki/Syntax",
             ) from error
-        # The first group where there is one: the context beside a secret is to stay.
-        self._group = min(self._compiled.groups, 1)
+        self._groups = range(1, self._compiled.groups + 1)
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where it matches, left to right: its first group where it has one."""
+        """Yield where it matches, left to right: the first group that took part, else the whole.
+
+        The context beside a secret is to stay, so rules have groups, one for each notation.
+        """
         for match in self._compiled.finditer(text):
-            span = match.span(self._group)
-            # A group that took no part in the match is at -1.
-            yield span if span[0] >= 0 else match.span()
+            yield next(
+                (span for span in map(match.span, self._groups) if span[0] >= 0), match.span()
+            )
+
+    def is_in(self, text: bytes) -> bool:
+        """Return whether it matches somewhere in the text."""
+        return self._compiled.search(text) is not None
 
     def is_whole(self, text: bytes) -> bool:
         """Return whether it matches the whole text."""
@@ -60,19 +68,36 @@ class Expression:
 class ExpressionSet:
     """Many expressions, looked for in a few passes. They must be valid."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self._sets = [
-            (first, _set_of(patterns[first : first + SET_SIZE]))
-            for first in range(0, len(patterns), SET_SIZE)
-        ]
+    def __init__(self, patterns: Sequence[str], needs: Sequence[str] = ()) -> None:
+        """`needs` has an expression for each pattern, without which the pattern matches nowhere."""
+        self._needs = {need: Expression(need) for need in ("", *needs)}
+        self._sets: list[tuple[str, list[int], re2.Set]] = []
+        for need in self._needs:
+            places = [at for at in range(len(patterns)) if (needs[at] if needs else "") == need]
+            for some in _split(places, patterns):
+                self._sets.append((need, some, _set_of([patterns[at] for at in some])))
 
     def found_in(self, text: bytes) -> list[int]:
         """Return the places, in the sequence given, of the expressions that match somewhere."""
-        return [
-            first + place
-            for first, expressions in self._sets
-            for place in sorted(expressions.Match(text) or ())
-        ]
+        present = {need for need, needed in self._needs.items() if needed.is_in(text)}
+        return sorted(
+            places[place]
+            for need, places, expressions in self._sets
+            if need in present
+            for place in expressions.Match(text) or ()
+        )
+
+
+def _split(places: Sequence[int], patterns: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the places in runs for one automaton each."""
+    some: list[int] = []
+    for place in places:
+        if some and sum(len(patterns[at]) for at in (*some, place)) > SET_CHARACTERS_MAX:
+            yield some
+            some = []
+        some.append(place)
+    if some:
+        yield some
 
 
 def _set_of(patterns: Sequence[str]) -> re2.Set:

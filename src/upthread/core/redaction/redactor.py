@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
 from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
+from upthread.core.redaction.notation import Check
 from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
     RULES,
     SECRET_NAME,
     STRONG_NAME,
-    Check,
     Rule,
 )
 from upthread.core.redaction.values import is_real, looks_random
@@ -268,7 +268,7 @@ class _Known(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _known(rules: tuple[Rule, ...]) -> _Known:
     return _Known(
-        places=ExpressionSet([rule.pattern for rule in rules]),
+        places=ExpressionSet([rule.pattern for rule in rules], [rule.needs for rule in rules]),
         placeholder=Expression(PLACEHOLDER),
     )
 

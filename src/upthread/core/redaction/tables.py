@@ -6,22 +6,29 @@ as `password`. The table ends at the first line that has another number of cells
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Final
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.contexts import WORD
-from upthread.core.redaction.values import is_assigned, looks_random
+from upthread.core.redaction.contexts import WORDS
+from upthread.core.redaction.expressions import Expression
+from upthread.core.redaction.values import is_chosen, is_given
 
 LINE_BYTES_MAX: Final = 4096
 
-_NAME: Final = rf"(?i)[\w. -]*(?:{WORD}|(?:\b|_)(?:pass|pin))"
-SECRET_COLUMN: Final = rf"{_NAME}[\"' ]*[,;|\t]|[,;|\t][\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
+_NAME: Final = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin))"
+SECRET_COLUMN: Final = (
+    rf"{_NAME}[\"' ]*(?:[,;|\t]|  )|(?:[,;|\t]|  )[\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
+)
 """An expression of RE2 that every text with such a column matches, so other texts are skipped."""
 
 _SECRET_NAME: Final = regex(_NAME.encode())
-_HEAD: Final = regex(rb"(?m)^[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?$")
-_SEPARATOR: Final = regex(rb"[,;|\t]")
+_HEAD: Final = regex(rb"[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?")
+_SEPARATOR: Final = regex(rb"[,;|]")
+_GAP: Final = regex(rb"  ( *)")
+"""Blanks between two columns, as PowerShell and `kubectl get` align them; read as a tab."""
+
 _QUOTED: Final = regex(rb"\"[^\"]*\"")
 _RULE: Final = regex(rb"[\s|+:=-]*")
 _AROUND: Final = b" \t\r\"'`"
@@ -30,23 +37,38 @@ _AROUND: Final = b" \t\r\"'`"
 def column_secrets(content: bytes) -> Iterator[tuple[int, int]]:
     """Yield start and end of every secret in such a column, left to right."""
     below = 0
-    while (head := _HEAD.search(content, below)) is not None:
-        separator = _SEPARATOR.findall(head.group())[0]
-        names = [name.strip(_AROUND) for name in head.group().split(separator)]
+    for named, _ in _secret_column().spans(content):
+        begin = content.rfind(b"\n", 0, named) + 1
+        head = _line(content, begin)
+        if begin < below or not _HEAD.fullmatch(head):
+            continue
+        separator = next(iter(_SEPARATOR.findall(head)), b"\t")
+        names = [name.strip(_AROUND) for name in head.split(separator)]
         secret = [column for column, name in enumerate(names) if _SECRET_NAME.fullmatch(name)]
-        below = head.end() + 1
+        below = begin + len(head) + 1
         # Code such as `password,` at a line's end is no table, because only one cell has a name.
-        while secret and sum(map(bool, names)) > 1 and below < len(content):
-            line, _, _ = content[below : below + LINE_BYTES_MAX].partition(b"\n")
+        is_table = sum(map(bool, names)) > 1 and (names[-1] or separator != b",")
+        while secret and is_table and below < len(content):
+            line = _line(content, below)
             cells = _cells(line, separator)
             if len(cells) == len(names):
                 for start, end in (cells[column] for column in secret):
                     value = line[start:end]
-                    if b" " not in value and (is_assigned(value) or looks_random(value)):
+                    if b" " not in value and (is_chosen(value) or is_given(value)):
                         yield below + start, below + end
             elif not _RULE.fullmatch(line):
                 break
             below += len(line) + 1
+
+
+@functools.cache
+def _secret_column() -> Expression:
+    return Expression(SECRET_COLUMN)
+
+
+def _line(content: bytes, start: int) -> bytes:
+    line, _, _ = content[start : start + LINE_BYTES_MAX].partition(b"\n")
+    return _GAP.sub(rb"\t \1", line)
 
 
 def _cells(line: bytes, separator: bytes) -> list[tuple[int, int]]:

@@ -17,17 +17,33 @@ from upthread.core.lazy_regex import regex
 RANDOM_BITS_MIN: Final = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
 
+TEXT_BYTES_MIN: Final = 8
 JUDGED_BYTES_MAX: Final = 512
 """How much of a value is looked at to see whether it is random."""
 
-_SMALL_LETTERS: Final = regex(rb"[a-z]{12,64}")
-VOWELS_MAX: Final = 0.2
-"""The largest part of vowels in letters that form no words."""
+_SMALL_LETTERS: Final = regex(rb"[a-z -]{12,64}")
+_RARE_PAIR: Final = regex(
+    rb"(?=a[oq]|b[fgkqvwxz]|c[bjqvwxz]|d[hkqwxz]|f[bghjkmqvwxz]|g[bdjkpqvwxz]|h[bcfghjkpqvwxz]"
+    rb"|i[huwy]|j[^aeious]|k[hjmqrvxz]|l[hjqwxz]|m[fghjqrvwxz]|n[xz]|o[hq]|p[jqvxz]|q[^lrsu]"
+    rb"|r[jqxz]|s[bjrxz]|t[jkqx]|u[hjqwyz]|v[^aceimoy]|w[bcfgjkmpqtuvwxyz]|x[bdfgjknqruvwxz]"
+    rb"|y[dhjkquvxy]|z[^aeiouy])[a-z](?=[a-z])"
+)
+RARE_PAIRS_MIN: Final = 2
+"""In letters that form no words; of 16 random ones, 96 in 100 have two pairs that words lack."""
+
+DISTINCT_MIN: Final = 7
+"""How many letters, or words, differ where all are random."""
+
+_COMMON_WORD: Final = regex(
+    rb"\b(?:the|and|for|with|from|are|was|were|not|but|has|have|had|its|into|than|each|them|their)\b"
+)
+"""A word that a sentence has and the list of BIP 39 lacks."""
 
 _DUMMIES: Final = frozenset(
     b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
-    b"none null nil true false undefined redacted hidden masked string text default required "
-    b"optional username".split()
+    b"password1 abc123 none null nil true false undefined redacted hidden masked string text "
+    b"default optional username options option flag argument parameter value values required "
+    b"prompt input number boolean object incomplete different invalid incorrect asks".split()
 )
 _TEMPLATE_STARTS: Final = (
     b"$",
@@ -57,7 +73,7 @@ _NAMES_ONE: Final = regex(
 _NAME: Final = regex(
     rb"[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
-    rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
+    rb"|[A-Za-z_]\w*(?:(?:\??\.|::|->)[A-Za-z_]\w*)+"
     rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*:|[A-Za-z_.-]+=|\D*[!?]",
     re.DOTALL,
 )
@@ -86,7 +102,7 @@ def is_real(value: bytes) -> bool:
 
 def is_no_example(value: bytes) -> bool:
     """Return whether a value is not one that a vendor prints in its documentation."""
-    return not value.endswith(b"EXAMPLE")
+    return not value.endswith((b"EXAMPLE", b"SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"))
 
 
 def looks_random(value: bytes) -> bool:
@@ -121,13 +137,29 @@ def is_assigned(value: bytes) -> bool:
     number behind, or a path to one.
     """
     is_name = _NAME.fullmatch(value) and (b"/" in value or not _YEAR.search(value))
-    return (is_chosen(value) and not is_name) or is_unpronounceable(value)
+    return (is_chosen(value) and not is_name) or is_unpronounceable(value) or is_text(value)
 
 
 def is_unpronounceable(value: bytes) -> bool:
     """Return whether a value is small letters that form no words, as in an app password."""
-    vowels = len(value) - len(value.translate(None, b"aeiou"))
-    return bool(_SMALL_LETTERS.fullmatch(value)) and vowels <= VOWELS_MAX * len(value)
+    is_small = _SMALL_LETTERS.fullmatch(value) and len(set(value)) >= DISTINCT_MIN
+    return bool(is_small) and len(_RARE_PAIR.findall(value)) >= RARE_PAIRS_MIN
+
+
+def is_text(value: bytes) -> bool:
+    """Return whether a value is the base64 of a text, as kubectl prints passwords."""
+    if len(value) % 4 or len(value) < TEXT_BYTES_MIN:
+        return False
+    try:
+        text = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        return False
+    return text.isascii() and text.decode().strip().isprintable()
+
+
+def is_mnemonic(value: bytes) -> bool:
+    """Return whether words may be those of a wallet: no sentence, and no list of one word."""
+    return not _COMMON_WORD.search(value) and len(set(value.split())) >= DISTINCT_MIN
 
 
 def hides_a_secret(value: bytes) -> bool:
