@@ -114,8 +114,9 @@ class Shell:
 
 
 def only(lines: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """Return the one line of a type."""
-    found = [line for line in lines if line.get("type") == kind]
+    """Return the one line of a type. That an agent is waited for depends on the machine."""
+    told = [line for line in lines if line.get("kind") != "waiting_for_agent"]
+    found = [line for line in told if line.get("type") == kind]
     assert len(found) == 1, lines
     return found[0]
 

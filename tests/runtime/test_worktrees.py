@@ -24,7 +24,11 @@ class Heard:
 
     def __init__(self) -> None:
         self.notices: list[Notice] = []
-        self.listener = Listener(notice=self.notices.append)
+        self.listener = Listener(notice=self._hear)
+
+    def _hear(self, notice: Notice) -> None:
+        if notice.kind != "waiting_for_agent":
+            self.notices.append(notice)
 
     def run(self, **more: bool) -> upthread.RunOptions:
         return upthread.RunOptions(agent="rehearsal", listener=self.listener, **more)
