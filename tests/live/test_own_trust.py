@@ -120,6 +120,25 @@ def test_a_file_that_a_clone_mentions_is_not_sent(name: str, shell: Shell, model
     assert "heron-7" in str([each.body for each in model.model_requests]), "a person may"
 
 
+@EXTENDED
+@pytest.mark.parametrize("link", ["AGENTS.md", "CLAUDE.md", ".claude/skills/x/SKILL.md"])
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_file_that_a_clone_links_to_is_not_sent(name: str, link: str, shell: Shell, model):
+    secret = shell.home / "secret"
+    secret.write_text("---\nname: x\ndescription: heron-7\n---\nheron-7\n")
+    path = shell.project / link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(secret)
+    told = [line.get("kind") for line in shell.lines("tell", ADDRESS, "Do it.")]
+    assert "not_trusted" in told
+    assert "heron-7" not in str([each.body for each in model.model_requests])
+    path.unlink()
+    path.write_text(secret.read_text())
+    shell.lines("trust", "--yes")
+    shell.lines("tell", ADDRESS, "Do it.", "--fresh")
+    assert "heron-7" in str([each.body for each in model.model_requests]), "else it proves nothing"
+
+
 PLUGIN = 'import fs from "fs"; fs.writeFileSync("CANARY", ""); export const x = async () => ({})'
 NAMED = json.dumps({"plugin": ["./x.js"]})
 

@@ -47,7 +47,11 @@ to leave where nobody answers it. A line on a pipe needs no more than to be writ
 
 SETTINGS_BYTES_MAX: Final = 1024 * 1024
 
-_IGNORING: Final = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
+_IGNORING: Final = {
+    "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+    # Also the person's own skills of Claude Code, which OpenCode cannot be given without these.
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
+}
 """Set for every agent, because OpenCode (1.18.33) may be driven over ACP under any name."""
 
 

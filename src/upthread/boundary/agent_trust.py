@@ -24,15 +24,22 @@ from upthread.core.trust import project_settings_item
 def held_by_project(agent: str, place: str, environment: Mapping[str, str]) -> bool:
     """Return whether a directory, or one above it, holds settings for an agent. Blocking.
 
-    Agents also go by those above, except in the person's home and above that.
+    Instructions count if they are a link that leads out of their directory, because they would be
+    sent. Agents also go by what is above, except in the person's home and above that.
     """
     row = AGENTS.get(agent)
     home = os.path.realpath(environment.get("HOME") or "/")
     here = Path(os.path.realpath(place))
     above = itertools.takewhile(lambda each: str(each) != home, here.parents)
     return row is not None and any(
-        os.path.lexists(each / name) for each in (here, *above) for name in row.project_settings
+        os.path.lexists(each / name) if name in row.project_settings else _leads_out(each, name)
+        for each in (here, *above)
+        for name in (*row.project_settings, *row.project_instructions)
     )
+
+
+def _leads_out(place: Path, name: str) -> bool:
+    return not Path(os.path.realpath(place / name)).is_relative_to(place)
 
 
 def trusted_agents(

@@ -201,7 +201,10 @@ _OPENCODE: Final = Agent(
     setup_name="opencode",
     takes_sessions=True,
     from_another_main="goes on in its session",
-    project_settings=(".opencode", "opencode.json", "opencode.jsonc"),
+    project_settings=(
+        *(".opencode", "opencode.json", "opencode.jsonc"),
+        *(".claude/skills", ".agents/skills"),
+    ),
     project_instructions=("AGENTS.md", "CLAUDE.md", "CONTEXT.md"),
     resumed_by=("opencode", "--session"),
     other_majors=(

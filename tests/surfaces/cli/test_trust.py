@@ -308,12 +308,16 @@ def test_no_model_is_asked_and_none_takes_a_consent_back_terminal_or_not(up):
     spread(
         [
             *(("reset", "w/planner", "--yes"), ("use", "w"), ("use", "--clear")),
+            ("restore", "copy", "--yes"),
             *(("setup", "codex", "--yes"), ("setup", "codex", "--remove", "--yes")),
+            *(("encrypt", "--yes"), ("migrate", "--to", "other.db", "--yes")),
         ],
-        first=2,
+        first=4,
     ),
 )
 def test_no_model_ends_a_conversation_or_changes_the_workstream_or_the_set_up(up, verb):
+    up("tell", "other/planner", "[[rehearse: say hi]]", *REHEARSAL)
+    up("backup", "copy")
     up("tell", "w/planner", "[[rehearse: say hi]]", *REHEARSAL)
     before = up("show", "w", "--json").json["roles"]
     refused = up.beside(**up.environment, CLAUDECODE="1")(*verb, code=2)

@@ -23,7 +23,7 @@ from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.chain_repair import LostMessages
 from upthread.store.sqlite.encryption import change_key, has_key
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -60,6 +60,8 @@ def put_back(call: Call, source: str, *, is_yes: bool, is_dry_run: bool) -> int:
     """Put a backup in the place of the database, which is kept aside."""
     settings, file = _settings(call), Path(source)
     # Compared before the question, so that a person sees what the copy lacks while they can say no.
+    if not is_dry_run:
+        require_person("nobody puts a backup in the place of the record", "restore", source)
     if is_dry_run or not is_yes:
         plan = plan_restore(settings, file)
         if not call.output.is_json:
@@ -177,6 +179,7 @@ def _shape(lacking: Lacking) -> dict[str, object]:
 
 def encrypt(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     """Encrypt the database with the key the configuration names, or decrypt it."""
+    require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
     settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
     path = _path_of(settings)
     # A database that has a key already needs that one: a new one in its place would hide the loss.

@@ -18,7 +18,7 @@ from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
 from upthread.store.base import Section
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
@@ -60,6 +60,8 @@ def migrate(call: Call) -> int:
 
 def move(call: Call, asked: Asked, *, is_yes: bool, is_dry_run: bool) -> int:
     """Move the record of this project, or of all, from one database to another."""
+    if not is_dry_run:
+        require_person("nobody moves the record", "migrate", "--help")
     settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
     request = _request(settings, asked)
     plan = plan_move(settings, request)
