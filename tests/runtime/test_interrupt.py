@@ -16,6 +16,7 @@ import upthread
 from upthread.agents.rehearsal.sessions import SessionStore
 from upthread.agents.rehearsal.turn import text_chunk
 from upthread.core.types import Outcome, ToolResultPart
+from upthread.errors import UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns.delivery import DRAIN_S, heard_out
 from upthread.runtime.turns.executor import Driver
@@ -84,6 +85,22 @@ async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(worl
     assert result.outcome == "ok"
     assert result.reply.endswith("here")
     world.check_histories()
+
+
+async def test_a_turn_that_a_signal_ended_is_gone_on_with(world: World) -> None:
+    world.configure(ALLOW)
+    text = "[[rehearse: execute sh -c 'echo > effects']] [[rehearse: if_resumed say done]]"
+    process = world.start("tell", ADDRESS, f"{text} [[rehearse: hang]]")
+    eventually((world.project / "effects").exists)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    async with world.open() as project:
+        result = await project.go_on(ADDRESS, REHEARSAL)
+        assert (result.decision, result.turn_number) == ("resume", 2)
+        assert world.prompts()[-1].count("Your last turn was interrupted") == 1
+        assert "echo > effects" in world.prompts()[-1]
+        with pytest.raises(UsageError, match="the last one has ended"):
+            await project.go_on(ADDRESS, REHEARSAL)
 
 
 def results(world: World) -> list[tuple[str, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from typing import Any
 
 import pytest
 from tests.support.sets import EXTENDED, spread
-from tests.support.world import SAY_REPORT, World
+from tests.support.world import SAY_REPORT, World, eventually
 
 import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
@@ -252,6 +254,19 @@ async def test_no_failure_ends_a_conversation_and_only_a_reset_does(world: World
     assert after.conversation.conversation_id != first.conversation.conversation_id
     assert "hello again" in world.prompts()[-1]
     assert "> hello" not in world.prompts()[-1]
+
+
+async def test_a_turn_that_is_taken_on_in_a_new_session_tells_what_was_replied_before_it(world):
+    await tell(world, "[[rehearse: say KIWI-42]]")
+    hang = "[[rehearse: if_resumed hang]]"
+    victim = world.start("tell", ADDRESS, hang)
+    eventually(lambda: hang in world.prompts()[-1])
+    victim.kill()
+    for pid in world.agents():
+        os.kill(pid, signal.SIGKILL)
+    lose_sessions(world)
+    assert (await go_on(world)).outcome == "ok"
+    assert "> KIWI-42" in world.prompts()[-1]
 
 
 def lose_sessions(world: World) -> None:

@@ -23,7 +23,7 @@ from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
 from upthread.core.trust import Item, ignored_notice
 from upthread.core.turns.effects import Settlement
-from upthread.core.turns.prompt import Task
+from upthread.core.turns.prompt import Task, continuation
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
@@ -77,9 +77,17 @@ class Project(Assembly):
         return await self._waited_out(result, options)
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
-        """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
+        """Go on with an interrupted or parked turn. Raises UsageError when there is none.
+
+        A turn that was stopped and has ended, for example by Ctrl-C, is gone on with in a new one.
+        """
         view = await self.role(address)
-        if view.last_turn is None or view.last_turn.ended is not None:
+        last, stopped = view.last_turn, view.cut_off
+        if last and last.ended and stopped and stopped.prompt and not (options and options.key):
+            # Both have what it was asked. Only a session that heard it is told of an interruption.
+            again = continuation(stopped.prompt, stopped.actions)
+            return await self.tell(address, stopped.prompt if last.was_unheard else again, options)
+        if last is None or last.ended is not None:
             name = view.conversation.key.address
             raise UsageError(
                 f"{name} has no turn to go on with: the last one has ended",

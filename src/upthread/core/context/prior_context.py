@@ -240,12 +240,14 @@ def prior_context(
 
     Messages of tools say nothing here; a text beyond MESSAGE_CHARACTERS_MAX is cut and marked.
     `first` is the conversation's first message, told also where it is older than those.
-    `was_interrupted`: the last reply is half of one, and left out. `cut_off` are the turns that
-    were cut off.
+    `cut_off` are the turns that were cut off. The last reply is left out where it is half of one:
+    it is of such a turn, or the conversation `was_interrupted`.
     """
     spoken = [each for each in messages if each.speaker in _SAID_BY and each.text.strip()]
     told = list(spoken)
-    while was_interrupted and told and told[-1].speaker is Speaker.ASSISTANT:
+    while told and told[-1].speaker is Speaker.ASSISTANT:
+        if not was_interrupted and told[-1].turn_id not in cut_off:
+            break
         told.pop()  # half a reply would prime the model with the interrupted topic
     drafts = [_Draft(each) for each in exchanges_of(told)][-PRIOR_EXCHANGES_MAX:]
     from_seq = drafts[0].seq if drafts else 0
