@@ -22,6 +22,7 @@ from upthread.errors import UsageError
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
+from upthread.runtime.turns.progress import Listener
 
 WORKFLOW = """
 import json, os, sys
@@ -135,6 +136,24 @@ def test_a_step_that_was_stopped_before_it_told_anybody_tells(home):
     looked = {"before": lambda up: up.workstreams()}
     told = told_in(home, "key", "[[rehearse: say hello]]", **looked)
     assert told["reply"].endswith("hello")
+
+
+def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_meanwhile(home):
+    text = "[[rehearse: slow 2 60000]]"
+
+    async def cut_off(up):
+        heard = anyio.CancelScope()
+        listener = Listener(event=lambda *_: heard.cancel())
+        options = TellOptions(agent="rehearsal", key="key", listener=listener)
+        with heard:
+            await up.tell("spec/planner", text, options)
+        await up.tell("spec/planner", "And now?", TellOptions(agent="rehearsal"))
+
+    told = told_in(home, "key", text, before=cut_off)
+    shown = json.loads(home.upthread("audit", "spec", "--json"))
+    assert str(shown).count("Your last turn was interrupted") == 1
+    assert told_in(home, "key", text) == told
+    assert turns(home) == 3
 
 
 def test_another_text_or_address_under_a_key_is_an_error(home):

@@ -17,7 +17,7 @@ from upthread.client.project import Project
 from upthread.core.events import TurnIntended
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
-from upthread.core.turns.prompt import without_fresh
+from upthread.core.turns.prompt import continuation, without_fresh
 from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
 from upthread.errors import NotFoundError, RefusedError, UpthreadError, UsageError
@@ -97,7 +97,8 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         found = await _attempt(up, address, options.key)
         if found is not None:
             prompt = found.said[0].text
-            if prompt and not has_placeholder(prompt) and prompt != without_fresh(text):
+            known = {without_fresh(text), continuation(text, ())}
+            if prompt and not has_placeholder(prompt) and prompt not in known:
                 raise _told_otherwise(options.key, address)
             if found.view.parked:
                 raise _not_told(address, *found.view.stopped_by, is_parked=True)
@@ -105,7 +106,11 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
                 return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt.
         if found is None or found.view.ended or not found.view.sends:
-            return _told(address, text, await up.tell(address, text, options))
+            # Another step may have taken the role meanwhile, which ended the turn; the session has
+            # the prompt all the same.
+            was_heard = found and found.view.was_cut_off and not found.view.was_unheard
+            asked = continuation(text, ()) if was_heard else text
+            return _told(address, text, await up.tell(address, asked, options))
         try:
             return _told(address, text, await up.go_on(address, options))
         except UsageError:

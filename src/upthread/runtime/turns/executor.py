@@ -404,7 +404,7 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
     if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
         return result
     signs = PoisonSigns(
-        was_interrupted=not live.has_last_turn_ended,
+        was_interrupted=live.was_interrupted_before,
         prompt_characters=answer.prompt_characters,
         duration_s=answer.duration_s,
         tokens_in=result.tokens_in,

@@ -178,6 +178,11 @@ class LiveTurn:
         last = self.claim.last[1]
         return last.ended is not None and not last.was_cut_off
 
+    @property
+    def was_interrupted_before(self) -> bool:
+        """Whether another turn before this one was cut off. One that is taken on is no other."""
+        return not self.has_last_turn_ended and self.claim.last_id != self.log.turn_id
+
     def is_refused_again(self, outcome: Outcome, words: str, *, stderr: str = "") -> bool:
         """Whether the agent refuses the session for the same reason as in the last turn (ADR 67).
 

@@ -214,8 +214,7 @@ def prior_of(store: Store, live: LiveTurn) -> PriorContext:
     return prior_in(
         store,
         live.conversation.conversation_id,
-        # A turn that is taken on is the last one itself: what was said before it stands.
-        was_interrupted=not live.has_last_turn_ended and live.claim.last_id != live.log.turn_id,
+        was_interrupted=live.was_interrupted_before,
         before_seq=live.log.intended.prompt_seq,
     )
 
