@@ -149,6 +149,7 @@ async def test_a_turn_that_is_interrupted_again_is_continued_again(world):
     third, recognised = await go_on(world)
     assert (recognised, third.outcome) == (["absent"], "ok")
     assert len(world.prompts()) == 2
+    assert world.prompts()[-1].count("Your last turn was interrupted") == 1
     world.check_histories()
 
 

@@ -183,6 +183,13 @@ def test_time_does_not_matter():
     assert texts_of(prior_context(later_first)) == ["first", "second"]
 
 
+def test_a_prompt_that_was_sent_again_before_anybody_replied_is_told_once():
+    asked = [message(n, USER, "go") for n in (1, 2, 4, 5)]
+    said = [message(3, ASSISTANT, "done"), message(6, USER, "and now")]
+    prior = prior_context(sorted([*asked, *said], key=lambda each: each.seq))
+    assert texts_of(prior) == ["go", "done", "go", "and now"]
+
+
 def test_a_reply_in_many_steps_is_one_reply_and_the_person_stays():
     steps = [f"step {number}" for number in range(1, 25)]
     told = [

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field, structs
@@ -249,7 +249,14 @@ def prior_context(
         if not was_interrupted and told[-1].turn_id not in cut_off:
             break
         told.pop()  # half a reply would prime the model with the interrupted topic
-    drafts = [_Draft(each) for each in exchanges_of(told)][-PRIOR_EXCHANGES_MAX:]
+    exchanges = list(exchanges_of(told))
+    # A prompt that got no reply and was sent again is told once.
+    once = (
+        each
+        for each, after in zip_longest(exchanges, exchanges[1:])
+        if each.reply or not after or _prompt_of(each.prompt) != _prompt_of(after.prompt)
+    )
+    drafts = [_Draft(each) for each in once][-PRIOR_EXCHANGES_MAX:]
     from_seq = drafts[0].seq if drafts else 0
     # The first prompt is the goal: told also where the newest exchanges do not reach back to it.
     is_apart = first is not None and first.speaker is Speaker.USER and first.seq < from_seq

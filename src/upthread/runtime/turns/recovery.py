@@ -87,7 +87,7 @@ class Recoverer:
             # Counted before it leaves: a prompt that ends this process is not sent for ever.
             await live.log.commit(known, sent)
             return await self._sender.stream(live, connection, message.sent_text)
-        text = await live.read(lambda store: self._continued(store, live, message, found))
+        text = await live.read(lambda store: self._continued(store, live, found))
         return await self._sender.stream(live, connection, text)
 
     def _adopt(
@@ -98,11 +98,13 @@ class Recoverer:
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
         live.log.commit_here(known, ended, writes=(*writes, *follow_up))
 
-    def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
+    def _continued(self, store: Store, live: LiveTurn, found: Recognised) -> str:
         """Commit the one continuation, with the actions known of the turn, and return its text."""
         tail = tail_writes(store, live, found, now_ms=self._system.now_ms())
         effects = _known_effects(store, live, found)
-        text = continuation(message.sent_text, effects, was_unattended=found.was_unattended)
+        # Not what left last: continuations of continuations would grow.
+        asked = live.messages.read(live.log.intended.prompt_seq).sent_text
+        text = continuation(asked, effects, was_unattended=found.was_unattended)
         seq = live.messages.next_seq
         parts = (ContextPart(text=text),)
         writes = (*tail, live.messages.user_parts(seq, 0, parts, stamp=live.current_session))
