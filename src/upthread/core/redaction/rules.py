@@ -138,7 +138,8 @@ slack-webhook (?:https?://)?hooks\.slack(?:-gov)?\.com/(?:services|workflows|tri
         [A-Za-z0-9+/]{40,}
 discord-token \b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}
 discord-webhook (?:https?://[\w.]+)?/api/webhooks/\d+/[A-Za-z0-9_-]{60,}
-telegram-token [0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}\b
+# Behind an escape such as `\u00c0` the digits may be the escape's.
+telegram-token \b([0-9]{8,10}:AA[A-Za-z0-9_-]{32,33})\b|[0-9](:AA[A-Za-z0-9_-]{32,33})\b
 twilio-key \bSK[0-9a-f]{32}\b
 sendgrid-key \bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}
 mailgun-key \bkey-[0-9a-f]{32}\b
