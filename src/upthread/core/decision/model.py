@@ -170,7 +170,7 @@ def lacking_in(stored: JsonValue) -> tuple[int, str, str]:
     The first says why the number is not known, the second which turns the session lacked. 0 and
     empty where nothing lacked, or nobody looked.
     """
-    known = stored if isinstance(stored, Mapping) else {}
+    known: Mapping[str, JsonValue] = stored if isinstance(stored, Mapping) else {}
     turns, *texts = (known.get(name) for name in ("turns_lacking", "not_compared", "turns_gone"))
     fault, gone = (text if isinstance(text, str) else "" for text in texts)
     return turns if isinstance(turns, int) else 0, fault, gone
