@@ -137,8 +137,7 @@ async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_re
     assert [each.ended_because for each in chain] == ["corrupted", "unknown", None]
 
 
-@pytest.mark.parametrize("is_mended", [True, False])
-async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world, is_mended) -> None:
+async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: World) -> None:
     options, refusing = configure_refusing(world)
     async with world.open() as project:
         first = await project.tell(ADDRESS, "hello", options)
@@ -148,28 +147,13 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world, is
         said = results[-1].detail
         assert "row 7" in said
         assert "a new session was refused, too: scripted refused session/new: no model" in said
-        assert (await project.go_on(ADDRESS, options)).parked is not None, "as before"
-        refusing.write_text("{}" if is_mended else '{"session/resume": "row 8"}')
-        now = await project.go_on(ADDRESS, options)
-        assert (now.turn_id, now.outcome) == (results[-1].turn_id, "ok")
-        assert now.decision == ("resume" if is_mended else "resume_with_replay")
-        assert (now.upstream_session_id == first.upstream_session_id) is is_mended
-
-
-async def test_a_session_that_is_said_to_be_gone_stays_where_no_other_can_be_made(world: World):
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "hello", options)
-        gone = {"session/resume": "Session not found", "session/new": "no place"}
-        refusing.write_text(json.dumps(gone))
-        parked = await project.tell(ADDRESS, "go on", options)
-        assert parked.parked is not None
-        assert "not found" in parked.detail
-        assert "a new session was refused, too" in parked.detail
-        assert (await project.role(ADDRESS)).link.upstream_session_id == first.upstream_session_id
+        refusing.write_text('{"session/resume": "row 8"}')
+        still = await project.go_on(ADDRESS, options)
+        assert still.parked is not None, "it waits for the person as before"
         refusing.write_text("{}")
-        now = await project.tell(ADDRESS, "and now", options)
-        assert (now.decision, now.upstream_session_id) == ("resume", first.upstream_session_id)
+        now = await project.go_on(ADDRESS, options)
+        assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
+        assert now.upstream_session_id == first.upstream_session_id
 
 
 @pytest.mark.parametrize(("dies_of", "says"), [("", "exited with code 3"), (40, "one history")])

@@ -37,6 +37,7 @@ from upthread.runtime.turns.attach import (
     attach_as_decided,
     closed_in_words,
     decided_again,
+    link_end,
     restore_refused,
 )
 from upthread.runtime.turns.delivery import Sender
@@ -250,20 +251,25 @@ class Driver:
         writes: Sequence[Write] = (),
         is_refused: bool = False,
     ) -> None:
-        """Decide again, knowing that the session is refused, or is said to be gone.
+        """Close the link with its cause and decide again, knowing that the session is gone.
 
-        Its link ends when the agent has made another: else it may still be there, for example when
-        the directory of all sessions is away.
+        A refused session may still be there, so its link stays open for now.
         """
         assert live.inputs is not None
-        link = live.refused_link = live.require_link()
+        link = live.require_link()
         live.inputs = replace(live.inputs, session_lost=outcome)
-        if not is_refused:
+        ends: tuple[Write, ...] = ()
+        if is_refused:
+            live.refused_link = link
+        else:
+            live.link = None
             live.inputs = replace(live.inputs, current_agent=None)
+            ends = (link_end(link, outcome, self._system.now_ms()),)
         failed = AttachFailed(
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
-        await live.log.commit(failed, decided_again(live), writes=writes)
+        # One commit: between two, a crash would leave a turn that resumes a session that is closed.
+        await live.log.commit(failed, decided_again(live), writes=(*writes, *ends))
         live.messages.advance_past(writes)
         if outcome is Outcome.CORRUPTED and detail and not is_refused:
             about = {"session": link.upstream_session_id, "detail": detail}

@@ -189,11 +189,8 @@ class LiveTurn:
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         """
         last, now = self.claim.last[1] if self.claim.last else None, self.log.view
-        if self.link is None or self.refused_link or last is None or last.intended is None:
+        if self.link is None or now.attach_failed or last is None or last.intended is None:
             return False
-        if now.attach_failed:  # parked with it: a person may have mended what a new one needs
-            is_same = is_same_refusal(now.attach_failed.detail, words, stderr=stderr)
-            return now.is_person_asked and outcome is Outcome.UNKNOWN and is_same
         if bool(last.sends) != bool(now.sends):
             return False
         # In a new session it was refused, too: another one would be one for each prompt.
