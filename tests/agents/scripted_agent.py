@@ -14,8 +14,8 @@ import time
 
 WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
 REFUSING = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
-"""A file with what is refused, by method, in which words. Without words the agent dies, and with a
-number it says so many MiB first."""
+"""A file with what is refused, by method, in which words, or with code and words. Without words the
+agent dies, and with a number it says so many MiB first."""
 SESSION = os.environ.get("SCRIPTED_SESSION", "ses_scripted")
 LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
 NAME = os.environ.get("SCRIPTED_NAME", "scripted")
@@ -257,8 +257,8 @@ def handle(message):
         os._exit(3)
     for _ in range(words if isinstance(words, int) else 0):
         say(SESSION, "x" * 2**20)
-    if isinstance(words, str):
-        refuse(message, -32603, words)
+    if isinstance(words, (str, list)):
+        refuse(message, *([-32603, words] if isinstance(words, str) else words))
     elif message.get("method") == "session/prompt":
         threading.Thread(target=prompt, args=(message,), daemon=True).start()
     elif message.get("method") == "session/cancel":

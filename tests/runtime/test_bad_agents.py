@@ -13,6 +13,7 @@ from tests.support.sets import EXTENDED
 from tests.support.world import World, eventually
 
 import upthread
+from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.runtime.turns.progress import Listener, Notice
 from upthread.surfaces.cli.terminal.phrases import failure_in_words
@@ -147,13 +148,65 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: Wo
         said = results[-1].detail
         assert "row 7" in said
         assert "a new session was refused, too: scripted refused session/new: no model" in said
-        refusing.write_text('{"session/resume": "row 8"}')
+        refusing.write_text('{"session/resume": "another chapter"}')
         still = await project.go_on(ADDRESS, options)
         assert still.parked is not None, "it waits for the person as before"
         refusing.write_text("{}")
         now = await project.go_on(ADDRESS, options)
         assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
         assert now.upstream_session_id == first.upstream_session_id
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, changed) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
+        await project.tell(ADDRESS, "go on", options)
+        await project.tell(ADDRESS, "go on", options)
+        still = await project.go_on(ADDRESS, options)
+        assert still.detail.startswith("scripted refused session/resume")
+        assert "a new session was refused, too: scripted refused session/new" in still.detail
+        refusing.write_text(json.dumps({"session/resume": "a page" if changed else "row 8"}))
+        if changed:
+            assert (await project.go_on(ADDRESS, options)).parked, "these words are told first"
+        now = await project.go_on(ADDRESS, options)
+        assert (now.decision, now.turn_id, now.outcome) == (RESUME_WITH_REPLAY, still.turn_id, "ok")
+        assert "KIWI-42" in now.reply
+        (old, new) = (await project.role(ADDRESS)).chain
+    assert (old.upstream_session_id, old.ended_because) == (first.upstream_session_id, "corrupted")
+    assert new.ended_because is None
+
+
+@pytest.mark.parametrize("refusal", [[-32002, "Resource not found"], "no such session: {}"])
+async def test_a_session_that_is_gone_stays_current_until_there_is_another(world, refusal) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        session = first.upstream_session_id
+        words = refusal.format(session) if isinstance(refusal, str) else refusal
+        refusing.write_text(json.dumps({"session/resume": words, "session/new": "disk full"}))
+        parked = await project.tell(ADDRESS, "go on", options)
+        assert parked.parked is not None
+        assert "a new session was refused, too: scripted refused session/new" in parked.detail
+        assert session in parked.detail
+        assert "session/resume" in parked.detail
+        now = await project.why(ADDRESS)
+        assert (now.now.decision, await project.agent_for(ADDRESS)) == ("resume", "scripted")
+        assert (await project.go_on(ADDRESS, options)).parked is not None
+        assert (await project.tell(ADDRESS, "go on", options)).parked is not None
+        refusing.write_text("{}")
+        back = await project.tell(ADDRESS, "and now?", upthread.TellOptions())
+        assert (back.decision, back.upstream_session_id) == ("resume", session)
+        refusing.write_text(json.dumps({"session/resume": words, "session/new": "disk full"}))
+        parked = await project.tell(ADDRESS, "go on", options)
+        refusing.write_text(json.dumps({"session/resume": words}))
+        now = await project.go_on(ADDRESS, options)
+        assert (now.outcome, now.reasons[0], now.turn_id) == ("ok", "missing", parked.turn_id)
+        assert "KIWI-42" in now.reply
+        chain = (await project.role(ADDRESS)).chain
+        assert [each.ended_because for each in chain] == ["missing", None]
 
 
 @pytest.mark.parametrize(("dies_of", "says"), [("", "exited with code 3"), (40, "one history")])

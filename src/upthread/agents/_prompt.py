@@ -30,6 +30,7 @@ from upthread.core.events import (
     UsageReported,
 )
 from upthread.core.quotas import weight
+from upthread.core.runs.stops import NO_ANSWER_WITHIN
 from upthread.core.shell.expected_call import Told
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.tasks import task_group
@@ -187,7 +188,7 @@ class RunningPrompt:
         waited_s = self._limits.cancel_timeout_s
         forced = f"it did not answer the {asked_to} within {waited_s:g} s and was ended"
         if self.is_timed_out:
-            detail = f"no answer within {self._limits.prompt_timeout_s:g} s"
+            detail = f"{NO_ANSWER_WITHIN} {self._limits.prompt_timeout_s:g} s"
             return Outcome.TIMED_OUT, f"{detail}; {forced}" if self.is_forced else detail
         if self.is_forced:
             return Outcome.PROCESS_DIED, forced

@@ -103,7 +103,9 @@ class Preparing:
         `otherwise` is what a run under way has used, for a role that comes for the first time.
         """
         resolved = self._store.resolve(self.key(address))
-        held = resolved.link.agent if resolved and resolved.link else None
+        # After its last session has ended the conversation still goes on with the agent that had it.
+        links = self._store.links(resolved.conversation.conversation_id) if resolved else ()
+        held = links[-1].agent if links else None
         # A person's word, then the role's: a session follows them, and is rolled over if it must.
         known = named or self._settings.role(address.role).agent or held or otherwise
         chosen = known or self._settings.agent or self._only_installed()

@@ -106,7 +106,7 @@ class Whys:
     def inputs_now(self, view: RoleView, agent: str | None = None) -> HandshakeInputs:
         """Return what a prompt that came now would be decided on. Blocking."""
         role = self._settings.role(view.conversation.key.role)
-        current = view.link.agent if view.link else None
+        current = view.chain[-1].agent if view.chain else None
         agent = agent or role.agent or current or self._settings.agent or ""
         role = self._settings.role(role.name, agent)
         known = replace(

@@ -25,6 +25,7 @@ from upthread.core.runs.stops import (
     LIMITS,
     NO_TURN,
     NO_WORDS,
+    NO_ANSWER_WITHIN,
     NOT_ANSWERED,
     NOTHING_SAID,
     REFUSAL,
@@ -89,6 +90,8 @@ def test_the_cure_of_a_wait_at_the_start_names_its_own_setting():
     ]
     assert ["--fresh" in cure for cure in cures] == [False, True]
     assert all("raise start_timeout_s" in cure for cure in cures)
+    forced = f"{NO_ANSWER_WITHIN} 60 s; it {NOT_ANSWERED} the cancel within 5 s and was ended"
+    assert "raise prompt_timeout_s" in stop_in_words(Outcome.TIMED_OUT, forced).cure
 
 
 def test_a_limit_is_what_a_turn_waits_for_by_itself():

@@ -105,6 +105,9 @@ ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
 LOST: Final = frozenset(outcome for outcome, row in ROLLOVER.items() if not row.keeps_session)
 """The outcomes after which a conversation goes on in a new upstream session."""
 
+SPOILT: Final = frozenset({Outcome.POISONED, Outcome.CONTEXT_FULL})
+"""Those of them after which the session is there and of no use: of any other it may come back."""
+
 SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
 """What sends the prompt once more, or a continuation."""
 

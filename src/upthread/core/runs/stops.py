@@ -37,6 +37,9 @@ LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 NOT_ANSWERED: Final = "did not answer"
 """What is said of an agent that was waited for in vain while it started or opened a session."""
 
+NO_ANSWER_WITHIN: Final = "no answer within"
+"""How the detail of a prompt begins that was waited for in vain."""
+
 
 class Stop(Struct, frozen=True, kw_only=True):
     """Why something does not go on by itself, and what a person can do.
@@ -146,7 +149,8 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     if missing is not None:
         return missing
     said, cure = _STOPS.get(reason, (reason.replace("_", " "), ""))
-    if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail:
+    is_of_prompt = detail.startswith(NO_ANSWER_WITHIN)
+    if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail and not is_of_prompt:
         is_of_session = " for session " in detail
         cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
     if reason in _SOURCES_MATTER:

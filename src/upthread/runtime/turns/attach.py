@@ -168,7 +168,7 @@ async def _is_empty(live: LiveTurn, connection: AgentConnection) -> bool:
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
     attached = live.log.view.attached
-    if attached is None or attached.how != "new" or live.is_elsewhere:
+    if attached is None or attached.how != "new" or live.is_elsewhere or live.is_given_up:
         return False
     return attached.upstream_session_id == live.current_session
 

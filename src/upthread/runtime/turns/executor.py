@@ -19,6 +19,7 @@ from upthread.core.decision.rollover import (
     LOST,
     ROLLOVER,
     SENDS_AGAIN,
+    SPOILT,
     PoisonSigns,
     Recovery,
     detectors_with,
@@ -143,7 +144,7 @@ class Driver:
     async def _fail(self, live: LiveTurn, error: UpstreamError) -> None:
         """End the turn with the agent's failure; what may have been sent is parked.
 
-        So is a turn whose session was refused, as well as a new one: the refused session stays.
+        So is a turn whose session was gone or refused, as well as a new one: the old one stays.
         """
         view, outcome = live.log.view, Outcome(error.outcome)
         detail = _with_session(live, str(error))
@@ -151,15 +152,17 @@ class Driver:
             return
         if closed := await live.read(lambda _: closed_in_words(live)):
             outcome, detail = Outcome.UNKNOWN, f"{closed}; {detail}"
-        if live.is_new_refused:
+        is_kept = live.is_given_up and live.link is not None
+        if live.is_given_up:
+            detail = _both_refused(live, detail)
+        if is_kept:
             assert live.inputs is not None
             live.inputs = replace(live.inputs, session_lost=None)
             await live.log.commit(decided_again(live))
-            detail = _both_refused(live, detail)
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
         is_asked = view.is_person_asked and command is TurnCommand.ATTACH
-        if command is TurnCommand.RECOGNISE or is_asked or live.is_new_refused:
+        if command is TurnCommand.RECOGNISE or is_asked or is_kept:
             parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
             await live.log.commit(parked)
             return
@@ -214,7 +217,7 @@ class Driver:
         return False
 
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> bool:
-        """A session that is gone for certain is closed with its cause; anything else is raised.
+        """A session that is gone for certain is given up with its cause; all else is raised.
 
         Returns whether the agent has ended.
         """
@@ -236,7 +239,7 @@ class Driver:
     async def _replace_refused(
         self, live: LiveTurn, words: str, *, writes: Sequence[Write] = ()
     ) -> None:
-        """Decide for a new session. The refused one ends when the agent has made another."""
+        """Decide for a new session, although the refused one may still be there."""
         await self._roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
         text = f"{words}; as for the last prompt, so the agent is asked for a new session"
         about = {"agent": live.request.claim.agent, "detail": words}
@@ -251,9 +254,10 @@ class Driver:
         writes: Sequence[Write] = (),
         is_refused: bool = False,
     ) -> None:
-        """Close the link with its cause and decide again, knowing that the session is gone.
+        """Decide again, knowing that the session is gone.
 
-        A refused session may still be there, so its link stays open for now.
+        Its link ends when the agent has made another session: a store that is not there may come
+        back. Only what is spoilt ends at once.
         """
         assert live.inputs is not None
         link = live.require_link()
@@ -261,7 +265,7 @@ class Driver:
         ends: tuple[Write, ...] = ()
         if is_refused:
             live.refused_link = link
-        else:
+        if outcome in SPOILT:
             live.link = None
             live.inputs = replace(live.inputs, current_agent=None)
             ends = (link_end(link, outcome, self._system.now_ms()),)
@@ -427,4 +431,5 @@ def _with_session(live: LiveTurn, words: str) -> str:
 
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.log.view.attach_failed
-    return f"{failed.detail if failed else ''}; a new session was refused, too: {words}"
+    assert failed is not None
+    return f"{failed.detail or ROLLOVER[Outcome(failed.outcome)].says}; a new session was refused, too: {words}"

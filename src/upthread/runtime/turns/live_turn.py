@@ -184,30 +184,39 @@ class LiveTurn:
         return not self.has_last_turn_ended and self.claim.last_id != self.log.turn_id
 
     def is_refused_again(self, outcome: Outcome, words: str, *, stderr: str = "") -> bool:
-        """Whether the agent refuses the session for the same reason as in the last turn (ADR 67).
+        """Whether the agent refuses the session for the same reason as before (ADR 67).
 
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
+        Before is in the last turn, or in this one when it was parked and a person says to go on.
         """
         last, now = self.claim.last[1] if self.claim.last else None, self.log.view
-        if self.link is None or now.attach_failed or last is None or last.intended is None:
+        if self.link is None or last is None or last.intended is None:
             return False
         if bool(last.sends) != bool(now.sends):
             return False
-        # In a new session it was refused, too: another one would be one for each prompt.
-        was_new = last.attach_failed or last.intended.decision in NEW_SESSION_DECISIONS
+        if last.parked is not None and self.log.turn_id == self.claim.last_id:
+            # Each time that a person says to go on, one new session is asked for.
+            was_new = now.attach_failed is not last.attach_failed
+        else:
+            # In a new session it was refused, too: another one would be one for each prompt.
+            is_new = last.intended.decision in NEW_SESSION_DECISIONS
+            was_new = is_new or bool(now.attach_failed or last.attach_failed)
         if was_new or self.has_output or not now.may_send:
             return False
-        before, said = last.stopped_by
         # A prompt that ends its agent may have been carried out.
         is_refusal = outcome is Outcome.UNKNOWN or (
             outcome is Outcome.PROCESS_DIED and not now.sends
         )
-        return is_refusal and outcome == before and is_same_refusal(said, words, stderr=stderr)
+        return is_refusal and is_same_refusal(last.stopped_by[1], words, stderr=stderr)
 
     @property
-    def is_new_refused(self) -> bool:
-        """Whether a new session was asked for in place of a refused one, and none was made."""
-        return self.refused_link is not None and self.link == self.refused_link
+    def is_given_up(self) -> bool:
+        """Whether the turn gave its session up, and has no other one yet."""
+        view = self.log.view
+        if view.attach_failed is None or view.state is not turns.TurnState.INTENDED:
+            return False
+        has_other = self.current_session not in {None, view.attach_failed.upstream_session_id}
+        return not has_other and self.log.intended.decision in NEW_SESSION_DECISIONS
 
     @property
     def has_output(self) -> bool:
