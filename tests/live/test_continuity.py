@@ -174,6 +174,27 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     assert shell.tell("And now?")["decision"] == "resume"
 
 
+STORES = {"claude-code": ".claude/projects", "codex": ".codex/sessions"}
+
+
+@pytest.mark.parametrize("name", spread(STORES, first=0, extended=["codex"]))
+def test_a_session_stays_current_while_its_agent_can_store_none(name, shell):
+    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
+    store = shell.home / STORES[name]
+    kept = store.rename(shell.home / "kept")
+    store.write_text("no directory")
+    for words in (["Go on."], ["--continue"]):
+        lines = shell.lines("tell", ADDRESS, *words, exit_code=4)
+        detail = only(lines, "turn_ended")["parked"]["detail"]
+        assert "a new session was refused, too" in detail
+        assert session in detail
+    assert f"upthread tell {ADDRESS} --continue" in shell.run(*shell.command("why", ADDRESS))
+    store.unlink()
+    kept.rename(store)
+    again = shell.tell("Go on.")
+    assert (again["decision"], again["upstream_session_id"]) == ("resume", session)
+
+
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
 def test_a_session_that_may_not_be_read_is_named_with_the_cure_and_not_replaced(
     name, shell, monkeypatch

@@ -179,7 +179,7 @@ async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, c
     assert new.ended_because is None
 
 
-@pytest.mark.parametrize("refusal", [[-32002, "Resource not found"], "no such session: {}"])
+@pytest.mark.parametrize("refusal", [[-32002, "Resource not found"], "session {} not found"])
 async def test_a_session_that_is_gone_stays_current_until_there_is_another(world, refusal) -> None:
     options, refusing = configure_refusing(world)
     async with world.open() as project:
