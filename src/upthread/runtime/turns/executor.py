@@ -432,4 +432,5 @@ def _with_session(live: LiveTurn, words: str) -> str:
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.log.view.attach_failed
     assert failed is not None
-    return f"{failed.detail or ROLLOVER[Outcome(failed.outcome)].says}; a new session was refused, too: {words}"
+    first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
+    return f"{first}; a new session was refused, too: {words}"
