@@ -103,7 +103,7 @@ class Preparing:
         `otherwise` is what a run under way has used, for a role that comes for the first time.
         """
         resolved = self._store.resolve(self.key(address))
-        # After its last session has ended the conversation still goes on with the agent that had it.
+        # After its last session has ended, too, it goes on with the agent that had it.
         links = self._store.links(resolved.conversation.conversation_id) if resolved else ()
         held = links[-1].agent if links else None
         # A person's word, then the role's: a session follows them, and is rolled over if it must.

@@ -23,9 +23,9 @@ from upthread.core.runs import pipeline
 from upthread.core.runs.pipeline import REJECTED_TOO_OFTEN
 from upthread.core.runs.stops import (
     LIMITS,
+    NO_ANSWER_WITHIN,
     NO_TURN,
     NO_WORDS,
-    NO_ANSWER_WITHIN,
     NOT_ANSWERED,
     NOTHING_SAID,
     REFUSAL,

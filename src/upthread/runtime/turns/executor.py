@@ -231,7 +231,12 @@ class Driver:
         # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
         # also say of what they may not read that it is gone, or damaged.
         is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
-        if not is_lost or await live.read(lambda _: bool(closed_in_words(live))):
+        # Said of a new session, it is that one's failure.
+        if (
+            not is_lost
+            or live.is_given_up
+            or await live.read(lambda _: bool(closed_in_words(live)))
+        ):
             raise error
         await self._roll_over(live, outcome, str(error))
         return False
@@ -432,4 +437,5 @@ def _with_session(live: LiveTurn, words: str) -> str:
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.log.view.attach_failed
     assert failed is not None
-    return f"{failed.detail or ROLLOVER[Outcome(failed.outcome)].says}; a new session was refused, too: {words}"
+    first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
+    return f"{first}; a new session was refused, too: {words}"
