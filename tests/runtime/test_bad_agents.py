@@ -180,13 +180,15 @@ async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, c
 
 
 @pytest.mark.parametrize("refusal", [[-32002, "Resource not found"], "session {} not found"])
+@pytest.mark.timeout(60)
 async def test_a_session_that_is_gone_stays_current_until_there_is_another(world, refusal) -> None:
     options, refusing = configure_refusing(world)
     async with world.open() as project:
         first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
         session = first.upstream_session_id
         words = refusal.format(session) if isinstance(refusal, str) else refusal
-        refusing.write_text(json.dumps({"session/resume": words, "session/new": "disk full"}))
+        # In the very words that tell of a session that is gone: nobody asks for new ones for ever.
+        refusing.write_text(json.dumps({"session/resume": words, "session/new": words}))
         parked = await project.tell(ADDRESS, "go on", options)
         assert parked.parked is not None
         assert "a new session was refused, too: scripted refused session/new" in parked.detail
@@ -207,6 +209,22 @@ async def test_a_session_that_is_gone_stays_current_until_there_is_another(world
         assert "KIWI-42" in now.reply
         chain = (await project.role(ADDRESS)).chain
         assert [each.ended_because for each in chain] == ["missing", None]
+
+
+async def test_a_spoilt_session_ends_at_once_and_its_agent_still_goes_on(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/new": "disk full"}')
+        full = '[[error -32603 ["Prompt is too long", {"errorKind": "context_full"}]]]'
+        failed = await project.tell(ADDRESS, full, options)
+        assert "a new session was refused, too" in failed.detail
+        assert failed.parked is None
+        (old,) = (await project.role(ADDRESS)).chain
+        assert old.ended_because == "context_full"
+        refusing.write_text("{}")
+        now = await project.tell(ADDRESS, "go on", upthread.TellOptions())
+    assert now.decision == RESUME_WITH_REPLAY
 
 
 @pytest.mark.parametrize(("dies_of", "says"), [("", "exited with code 3"), (40, "one history")])

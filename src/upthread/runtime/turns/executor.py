@@ -231,7 +231,12 @@ class Driver:
         # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
         # also say of what they may not read that it is gone, or damaged.
         is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
-        if not is_lost or await live.read(lambda _: bool(closed_in_words(live))):
+        # Said of a new session, it is that one's failure.
+        if (
+            not is_lost
+            or live.is_given_up
+            or await live.read(lambda _: bool(closed_in_words(live)))
+        ):
             raise error
         await self._roll_over(live, outcome, str(error))
         return False
