@@ -21,8 +21,7 @@ OPTIONS = TellOptions(agent="rehearsal", when_busy="wait")  # leave `agent` out 
 async def tell(address: str, text: str) -> str:
     """Tell a role once for this step, however often DBOS runs it."""
     async with open_project() as up:
-        key = f"pipeline:{DBOS.workflow_id}:{DBOS.step_id}"
-        told = await tell_once(up, key, address, text, OPTIONS)
+        told = await tell_once(up, f"{DBOS.workflow_id}:{DBOS.step_id}", address, text, OPTIONS)
     return f"{address}: {told['outcome']}, turn {told['turn_id'][-6:]}"
 
 
