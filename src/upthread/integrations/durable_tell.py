@@ -8,19 +8,17 @@ decide is an error that is not tried again.
 
 from __future__ import annotations
 
-import time
 from hashlib import sha256
 from typing import Final, NamedTuple, TypedDict, cast
 
 from msgspec import structs
 
 from upthread.client.project import Project
-from upthread.core.events import TurnIntended, TurnParked
+from upthread.core.events import TurnIntended
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
-from upthread.core.runs.stops import stop_in_words
 from upthread.core.turns.prompt import continuation, without_fresh
-from upthread.core.turns.turn import UNDECIDABLE, TurnView, fold
+from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
 from upthread.errors import NotFoundError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
@@ -30,12 +28,6 @@ RETRIED: Final = frozenset(
     {Outcome.BUSY, Outcome.RATE_LIMITED, Outcome.TRANSIENT, Outcome.TIMED_OUT, Outcome.PROCESS_DIED}
 )
 """What another attempt may mend. All else is for a person, or for another program."""
-
-ATTEMPTS_MAX: Final = 10
-"""How often a step tries to reach its agent, for example one that cannot be started."""
-
-TOO_SHORT: Final = "give the step more time: each attempt may have been shorter than the turn"
-"""The cure of a turn that was stopped as often as it may be."""
 
 
 class Told(TypedDict):
@@ -55,25 +47,15 @@ class Told(TypedDict):
 
 
 class NotToldError(UpthreadError):
-    """The role gave no reply. `is_retried` is whether another attempt may get one.
-
-    `retry_at_ms` is from when on, None for at once. An attempt before that tells nobody.
-    """
+    """The role gave no reply. `is_retried` is whether another attempt may get one."""
 
     # With defaults, because DBOS keeps an error pickled, and makes it again by its message alone.
     def __init__(
-        self,
-        message: str,
-        *,
-        hint: str = "",
-        is_retried: bool = False,
-        outcome: str = "",
-        retry_at_ms: int | None = None,
+        self, message: str, *, hint: str = "", is_retried: bool = False, outcome: str = ""
     ) -> None:
         super().__init__(message, hint=hint, outcome=outcome)
         self.is_retried = is_retried
         self.outcome = outcome
-        self.retry_at_ms = retry_at_ms
 
 
 async def tell_once(
@@ -87,8 +69,6 @@ async def tell_once(
     chosen = structs.replace(options or TellOptions(), key=key)
 
     async def tell() -> JsonValue:
-        if await _is_parked(up, address, key):
-            return await recover()
         return cast("JsonValue", _told(address, text, await up.tell(address, text, chosen)))
 
     async def recover() -> JsonValue:
@@ -96,13 +76,7 @@ async def tell_once(
         waiting = structs.replace(chosen, when_busy="wait")
         return cast("JsonValue", await _recovered(up, address, text, waiting))
 
-    try:
-        told = cast("Told", await up.once(key, tell, recover=recover))
-    except NotToldError as error:
-        found = await _attempt(up, address, key) if error.is_retried else None
-        if found and found.number >= ATTEMPTS_MAX and found.view.was_unheard:
-            raise _not_told(address, *found.view.stopped_by, attempts=found.number) from error
-        raise
+    told = cast("Told", await up.once(key, tell, recover=recover))
     # A receipt of an earlier version has no digest.
     if told["address"] != address or told.get("text_sha256") not in {None, _sha256(text)}:
         raise _told_otherwise(key, told["address"])
@@ -115,7 +89,6 @@ class _Attempt(NamedTuple):
     turn_id: TurnId
     view: TurnView
     said: tuple[Message, ...]
-    number: int
 
 
 async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> Told:
@@ -127,9 +100,8 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             known = {without_fresh(text), continuation(text, ())}
             if prompt and not has_placeholder(prompt) and prompt not in known:
                 raise _told_otherwise(options.key, address)
-            parked = found.view.parked
-            if parked and not (parked.reset_at_ms and parked.reset_at_ms <= _now_ms()):
-                raise _not_told(address, *found.view.stopped_by, parked=parked)
+            if found.view.parked:
+                raise _not_told(address, *found.view.stopped_by, is_parked=True)
             if found.view.ended and found.view.ended.outcome is Outcome.OK:
                 return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt.
@@ -147,15 +119,6 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
                 raise
 
 
-async def _is_parked(up: Project, address: str, key: str) -> bool:
-    """Whether the role's newest turn is this step's, and waits."""
-    try:
-        newest = (await up.role(address)).last_turn
-    except NotFoundError:
-        return False
-    return bool(newest and newest.parked and newest.intended and newest.intended.key == key)
-
-
 async def _attempt(up: Project, address: str, key: str) -> _Attempt | None:
     try:
         said = await up.conversation(address)
@@ -163,22 +126,20 @@ async def _attempt(up: Project, address: str, key: str) -> _Attempt | None:
         return None
 
     def find() -> _Attempt | None:
-        turns = dict.fromkeys(message.turn_id for message in said)
-        views = {turn_id: fold(up.store.turn_events(turn_id)) for turn_id in turns}
-        own = [i for i, view in views.items() if view.intended and view.intended.key == key]
-        if not own:
-            return None
-        newest = tuple(message for message in said if message.turn_id == own[-1])
-        return _Attempt(own[-1], views[own[-1]], newest, len(own))
+        for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
+            view = fold(up.store.turn_events(turn_id))
+            if view.intended and view.intended.key == key:
+                own = tuple(message for message in said if message.turn_id == turn_id)
+                return _Attempt(turn_id, view, own)
+        return None
 
     return await up.read(find)
 
 
 def _told(address: str, text: str, result: TurnResult) -> Told:
-    if result.parked is not None:
-        raise _not_told(address, result.parked.reason, result.detail, parked=result.parked)
-    if result.outcome is not Outcome.OK:
-        raise _not_told(address, str(result.outcome), result.detail)
+    is_parked = result.parked is not None
+    if is_parked or result.outcome is not Outcome.OK:
+        raise _not_told(address, str(result.outcome), result.detail, is_parked=is_parked)
     ids = result.conversation.conversation_id, result.turn_id
     return _receipt((address, text), ids, result, result.reply)
 
@@ -208,25 +169,14 @@ def _receipt(
     }
 
 
-def _not_told(
-    address: str, outcome: str, detail: str, *, parked: TurnParked | None = None, attempts: int = 0
-) -> NotToldError:
-    retry_at_ms = parked.reset_at_ms if parked else None
-    cure = TOO_SHORT if outcome == UNDECIDABLE else stop_in_words(outcome, detail).cure
-    waits = "waits for its limit to pass" if retry_at_ms else "waits for a person"
-    said = waits if parked else f"ended as {outcome}"
-    said += f" after {attempts} attempts" if attempts else ""
+def _not_told(address: str, outcome: str, detail: str, *, is_parked: bool) -> NotToldError:
     return NotToldError(
-        f"{address} {said}" + (f": {detail}" if detail else ""),
-        hint="; ".join(filter(None, (cure, f"look: upthread show {address}"))),
-        is_retried=bool(retry_at_ms) or (not (parked or attempts) and outcome in RETRIED),
+        f"{address} {'waits for a person' if is_parked else f'ended as {outcome}'}"
+        + (f": {detail}" if detail else ""),
+        hint=f"look: upthread show {address}",
+        is_retried=not is_parked and outcome in RETRIED,
         outcome=outcome,
-        retry_at_ms=retry_at_ms,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _told_otherwise(key: str, address: str) -> UsageError:

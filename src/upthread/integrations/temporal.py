@@ -7,9 +7,7 @@ has to decide is an ApplicationError that Temporal does not try again. Written f
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -18,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from upthread.client.project_opener import open_project
 from upthread.errors import UpthreadError
-from upthread.integrations.durable_tell import NotToldError, Told, is_final, tell_once
+from upthread.integrations.durable_tell import Told, is_final, tell_once
 from upthread.runtime.options import TellOptions
 from upthread.tasks import task_group
 
@@ -58,18 +56,9 @@ async def upthread_tell(tell: Tell) -> Told:
             tasks.cancel_scope.cancel()
     except UpthreadError as error:
         raise ApplicationError(
-            str(error),
-            type=type(error).__name__,
-            non_retryable=is_final(error),
-            next_retry_delay=_delay_of(error),
+            str(error), type=type(error).__name__, non_retryable=is_final(error)
         ) from error
     return told
-
-
-def _delay_of(error: UpthreadError) -> timedelta | None:
-    at_ms = error.retry_at_ms if isinstance(error, NotToldError) else None
-    # With a little more, because the clocks of two hosts differ.
-    return timedelta(milliseconds=max(0, at_ms - time.time_ns() // 10**6) + 500) if at_ms else None
 
 
 async def _heartbeats(address: str, every_s: float) -> None:
