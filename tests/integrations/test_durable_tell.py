@@ -156,3 +156,36 @@ def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
             told_in(home, "key", text, before=before)
         assert is_final(error.value)
     assert turns(home) == 1
+
+
+def broken_agent(home, monkeypatch):
+    """Put an agent on PATH that cannot start."""
+    program = home.directory / "programs" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho broken-install >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(home, monkeypatch):
+    broken_agent(home, monkeypatch)
+    tell = dataclasses.replace(tell_of(home, "hi"), agent="claude-code")
+
+    def refused():
+        with pytest.raises(ApplicationError) as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        assert "broken-install" in str(error.value)
+        return error.value
+
+    assert not any(refused().non_retryable for _ in range(9))
+    last = refused()
+    assert last.non_retryable
+    assert "none of 10 attempts reached the agent" in str(last)
+    assert "mend that, then begin the step again" in str(last)
+
+
+def test_a_program_that_is_not_there_is_for_a_person(home):
+    tell = dataclasses.replace(tell_of(home, "hi"), agent="acp:no-such-program")
+    with pytest.raises(ApplicationError, match="was not found on PATH") as error:
+        asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    assert error.value.non_retryable

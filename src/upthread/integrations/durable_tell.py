@@ -8,7 +8,9 @@ decide is an error that is not tried again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NamedTuple, TypedDict, cast
 
 from msgspec import structs
@@ -18,9 +20,9 @@ from upthread.core.events import TurnIntended
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.turns.prompt import without_fresh
-from upthread.core.turns.turn import TurnView, fold
+from upthread.core.turns.turn import SENDS_MAX, TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
-from upthread.errors import NotFoundError, RefusedError, UpthreadError, UsageError
+from upthread.errors import ConfigError, NotFoundError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.turns.progress import TurnResult
 
@@ -69,7 +71,8 @@ async def tell_once(
     chosen = structs.replace(options or TellOptions(), key=key)
 
     async def tell() -> JsonValue:
-        return cast("JsonValue", _told(address, text, await up.tell(address, text, chosen)))
+        result = await up.tell(address, text, chosen)
+        return cast("JsonValue", await _told(up, (address, text), result, key))
 
     async def recover() -> JsonValue:
         # The process that was taken over may still hold the conversation, until it is stale.
@@ -94,7 +97,7 @@ class _Attempt(NamedTuple):
 async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> Told:
     """Return the reply to an attempt that was interrupted, and continue it where it has none."""
     while True:
-        found = await _attempt(up, address, options.key)
+        found = await _newest(up, address, options.key)
         if found is not None:
             prompt = found.said[0].text
             if prompt and not has_placeholder(prompt) and prompt != without_fresh(text):
@@ -105,38 +108,52 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
                 return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt.
         if found is None or found.view.ended or not found.view.sends:
-            return _told(address, text, await up.tell(address, text, options))
+            result = await up.tell(address, text, options)
+            return await _told(up, (address, text), result, options.key)
         try:
-            return _told(address, text, await up.go_on(address, options))
+            result = await up.go_on(address, options)
+            return await _told(up, (address, text), result, options.key)
         except UsageError:
             # The process that was taken over may have ended the turn meanwhile.
-            if await _attempt(up, address, options.key) == found:
+            if await _newest(up, address, options.key) == found:
                 raise
 
 
-async def _attempt(up: Project, address: str, key: str) -> _Attempt | None:
+async def _newest(up: Project, address: str, key: str) -> _Attempt | None:
+    return next(iter(await _attempts(up, address, key, most=1)), None)
+
+
+async def _attempts(up: Project, address: str, key: str, *, most: int) -> list[_Attempt]:
+    """Return the newest turns of a step, the last one first."""
     try:
         said = await up.conversation(address)
     except NotFoundError:
-        return None
+        return []
 
-    def find() -> _Attempt | None:
+    def each() -> Iterator[_Attempt]:
         for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
             view = fold(up.store.turn_events(turn_id))
             if view.intended and view.intended.key == key:
                 own = tuple(message for message in said if message.turn_id == turn_id)
-                return _Attempt(turn_id, view, own)
-        return None
+                yield _Attempt(turn_id, view, own)
 
-    return await up.read(find)
+    return await up.read(lambda: list(islice(each(), most)))
 
 
-def _told(address: str, text: str, result: TurnResult) -> Told:
+async def _told(up: Project, asked: tuple[str, str], result: TurnResult, key: str) -> Told:
     is_parked = result.parked is not None
-    if is_parked or result.outcome is not Outcome.OK:
-        raise _not_told(address, str(result.outcome), result.detail, is_parked=is_parked)
-    ids = result.conversation.conversation_id, result.turn_id
-    return _receipt((address, text), ids, result, result.reply)
+    if not is_parked and result.outcome is Outcome.OK:
+        ids = result.conversation.conversation_id, result.turn_id
+        return _receipt(asked, ids, result, result.reply)
+    error = _not_told(asked[0], str(result.outcome), result.detail, is_parked=is_parked)
+    if error.is_retried:
+        attempts = await _attempts(up, asked[0], key, most=SENDS_MAX)
+        # As often as a prompt may leave: what keeps an agent from starting is for a person to mend.
+        if len(attempts) == SENDS_MAX and not any(each.view.sends for each in attempts):
+            said = f"{error.message}; none of {SENDS_MAX} attempts reached the agent"
+            hint = f"mend that, then begin the step again; {error.hint}"
+            raise NotToldError(said, hint=hint, outcome=error.outcome)
+    raise error
 
 
 def _told_before(address: str, text: str, found: _Attempt) -> Told:
@@ -190,4 +207,4 @@ def is_final(error: UpthreadError) -> bool:
     """Return whether another attempt would end the same way: a person has to act first."""
     if isinstance(error, NotToldError):
         return not error.is_retried
-    return isinstance(error, (RefusedError, UsageError))
+    return isinstance(error, (ConfigError, RefusedError, UsageError))
