@@ -19,9 +19,11 @@ from temporalio.testing import ActivityEnvironment
 
 from upthread.client.project_opener import open_project
 from upthread.errors import UsageError
+from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
+from upthread.runtime.system import now_ms
 
 WORKFLOW = """
 import json, os, sys
@@ -187,5 +189,28 @@ def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(home
 def test_a_program_that_is_not_there_is_for_a_person(home):
     tell = dataclasses.replace(tell_of(home, "hi"), agent="acp:no-such-program")
     with pytest.raises(ApplicationError, match="was not found on PATH") as error:
+        asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    assert error.value.non_retryable
+
+
+def test_a_limit_that_has_an_end_is_tried_again_then_in_the_turn_that_it_stopped(home, monkeypatch):
+    tell = tell_of(home, "[[rehearse: rate_limit 3600]]")
+    hour = timedelta(hours=1)
+    for _ in range(2):  # the second attempt is too early
+        with pytest.raises(ApplicationError, match=r"until 20.* UTC.*rate limit") as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        assert not error.value.non_retryable
+        assert timedelta() < error.value.next_retry_delay <= hour
+    later_ms = now_ms() + 2 * hour // timedelta(milliseconds=1)
+    monkeypatch.setattr(durable_tell, "now_ms", lambda: later_ms)
+    told = asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    assert told["outcome"] == "ok"
+    assert told["address"] == "spec/planner"
+    assert turns(home) == 1
+
+
+def test_a_limit_without_an_end_is_for_a_person(home):
+    with pytest.raises(ApplicationError, match="waits for a person") as error:
+        tell = tell_of(home, "[[rehearse: rate_limit]]")
         asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
     assert error.value.non_retryable

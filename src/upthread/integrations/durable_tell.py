@@ -2,12 +2,14 @@
 
 A step that tells a role is not done twice: the first attempt's reply is its receipt. Its turn holds
 the step's key. The next attempt finds the turn by that, however the one before was stopped, and
-continues it in the same session. An attempt that still works is waited for. What a person has to
-decide is an error that is not tried again.
+continues it in the same session. An attempt that still works is waited for. So is a limit of the
+agent that has an end: by the engine, which is told when to try again. What a person has to decide
+is an error that is not tried again.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import islice
@@ -16,7 +18,7 @@ from typing import Final, NamedTuple, TypedDict, cast
 from msgspec import structs
 
 from upthread.client.project import Project
-from upthread.core.events import TurnIntended
+from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.turns.prompt import without_fresh
@@ -24,6 +26,8 @@ from upthread.core.turns.turn import SENDS_MAX, TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
 from upthread.errors import ConfigError, NotFoundError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
+from upthread.runtime.system import now_ms
+from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
 from upthread.runtime.turns.progress import TurnResult
 
 RETRIED: Final = frozenset(
@@ -49,15 +53,32 @@ class Told(TypedDict):
 
 
 class NotToldError(UpthreadError):
-    """The role gave no reply. `is_retried` is whether another attempt may get one."""
+    """The role gave no reply. `is_retried` is whether another attempt may get one.
+
+    `retry_at_ms` is when its agent answers again, epoch milliseconds, None where nobody knows.
+    """
 
     # With defaults, because DBOS keeps an error pickled, and makes it again by its message alone.
     def __init__(
-        self, message: str, *, hint: str = "", is_retried: bool = False, outcome: str = ""
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        is_retried: bool = False,
+        retry_at_ms: int | None = None,
+        outcome: str = "",
     ) -> None:
         super().__init__(message, hint=hint, outcome=outcome)
         self.is_retried = is_retried
+        self.retry_at_ms = retry_at_ms
         self.outcome = outcome
+
+    @property
+    def retry_in_s(self) -> float | None:
+        """How long that is from now; never nothing, so that an agent is not asked without end."""
+        if self.retry_at_ms is None:
+            return None
+        return max((self.retry_at_ms - now_ms()) / 1000, PAUSE_S_MIN)
 
 
 async def tell_once(
@@ -102,8 +123,8 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             prompt = found.said[0].text
             if prompt and not has_placeholder(prompt) and prompt != without_fresh(text):
                 raise _told_otherwise(options.key, address)
-            if found.view.parked:
-                raise _not_told(address, *found.view.stopped_by, is_parked=True)
+            if found.view.parked and not _is_past(found.view.parked):
+                raise _not_told(address, *found.view.stopped_by, found.view.parked)
             if found.view.ended and found.view.ended.outcome is Outcome.OK:
                 return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt.
@@ -117,6 +138,11 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             # The process that was taken over may have ended the turn meanwhile.
             if await _newest(up, address, options.key) == found:
                 raise
+
+
+def _is_past(parked: TurnParked) -> bool:
+    """Return whether it was parked for a limit alone, which has passed: nobody has to decide."""
+    return parked.reset_at_ms is not None and parked.reset_at_ms <= now_ms()
 
 
 async def _newest(up: Project, address: str, key: str) -> _Attempt | None:
@@ -141,12 +167,11 @@ async def _attempts(up: Project, address: str, key: str, *, most: int) -> list[_
 
 
 async def _told(up: Project, asked: tuple[str, str], result: TurnResult, key: str) -> Told:
-    is_parked = result.parked is not None
-    if not is_parked and result.outcome is Outcome.OK:
+    if result.parked is None and result.outcome is Outcome.OK:
         ids = result.conversation.conversation_id, result.turn_id
         return _receipt(asked, ids, result, result.reply)
-    error = _not_told(asked[0], str(result.outcome), result.detail, is_parked=is_parked)
-    if error.is_retried:
+    error = _not_told(asked[0], str(result.outcome), result.detail, result.parked)
+    if error.is_retried and result.parked is None:
         attempts = await _attempts(up, asked[0], key, most=SENDS_MAX)
         # As often as a prompt may leave: what keeps an agent from starting is for a person to mend.
         if len(attempts) == SENDS_MAX and not any(each.view.sends for each in attempts):
@@ -181,12 +206,17 @@ def _receipt(
     }
 
 
-def _not_told(address: str, outcome: str, detail: str, *, is_parked: bool) -> NotToldError:
+def _not_told(address: str, outcome: str, detail: str, parked: TurnParked | None) -> NotToldError:
+    until_ms = parked.reset_at_ms if parked else None
+    stands = "waits for a person" if parked else f"ended as {outcome}"
+    if until_ms is not None:
+        at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(until_ms / 1000))
+        stands = f"is limited until {at}, and goes on at the next attempt after it"
     return NotToldError(
-        f"{address} {'waits for a person' if is_parked else f'ended as {outcome}'}"
-        + (f": {detail}" if detail else ""),
+        f"{address} {stands}" + (f": {detail}" if detail else ""),
         hint=f"look: upthread show {address}",
-        is_retried=not is_parked and outcome in RETRIED,
+        is_retried=until_ms is not None if parked else outcome in RETRIED,
+        retry_at_ms=until_ms,
         outcome=outcome,
     )
 
@@ -203,8 +233,11 @@ def _sha256(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def is_final(error: UpthreadError) -> bool:
-    """Return whether another attempt would end the same way: a person has to act first."""
+def is_final(error: BaseException) -> bool:
+    """Return whether another attempt would end the same way: a person has to act first.
+
+    For DBOS: `should_retry=lambda error: not is_final(error)`.
+    """
     if isinstance(error, NotToldError):
         return not error.is_retried
     return isinstance(error, (ConfigError, RefusedError, UsageError))
