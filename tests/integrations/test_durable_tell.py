@@ -18,12 +18,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from upthread.client.project_opener import open_project
+from upthread.core.turns.turn import SENDS_MAX
 from upthread.errors import UsageError
 from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import now_ms
+from upthread.runtime.turns.progress import Listener
 
 WORKFLOW = """
 import json, os, sys
@@ -209,8 +211,42 @@ def test_a_limit_that_has_an_end_is_tried_again_then_in_the_turn_that_it_stopped
     assert turns(home) == 1
 
 
+@pytest.mark.parametrize(
+    ("directive", "cause", "cure"),
+    [
+        ("auth", "the agent is not signed in", "sign in with the agent's own command"),
+        ("write a.txt x", "it needs a permission", "allow it at the terminal"),
+        ("context_full", "the session's context is full", "start fresh with --fresh"),
+    ],
+)
+def test_the_error_of_a_step_says_what_helps_at_each_attempt(home, directive, cause, cure):
+    text = f"[[rehearse: {directive}]]"
+    for _ in range(2):
+        with pytest.raises(NotToldError, match=cause) as error:
+            told_in(home, "key", text)
+        assert f"({cure}" in str(error.value)
+        assert "upthread show spec/planner" in str(error.value)
+
+
+def test_a_step_whose_attempts_are_each_shorter_than_its_turn_is_told_so(home, monkeypatch):
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: slow 2 60000]]")
+    address = "spec/planner"
+
+    async def cut_off(up):
+        for number in range(SENDS_MAX):
+            with anyio.CancelScope() as attempt:
+                listener = Listener(event=lambda _, attempt=attempt: attempt.cancel())
+                options = TellOptions(agent="rehearsal", key="key", listener=listener)
+                await (up.go_on(address, options) if number else up.tell(address, "hi", options))
+
+    with pytest.raises(NotToldError, match="each of its prompts was cut off") as error:
+        told_in(home, "key", "hi", before=cut_off)
+    assert "start_to_close_timeout" in str(error.value)
+    assert is_final(error.value)
+
+
 def test_a_limit_without_an_end_is_for_a_person(home):
+    tell = tell_of(home, "[[rehearse: rate_limit]]")
     with pytest.raises(ApplicationError, match="waits for a person") as error:
-        tell = tell_of(home, "[[rehearse: rate_limit]]")
         asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
     assert error.value.non_retryable

@@ -21,6 +21,7 @@ from upthread.client.project import Project
 from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.runs.stops import OURS, Source, stop_in_words
 from upthread.core.turns.prompt import without_fresh
 from upthread.core.turns.turn import SENDS_MAX, TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
@@ -170,7 +171,8 @@ async def _told(up: Project, asked: tuple[str, str], result: TurnResult, key: st
     if result.parked is None and result.outcome is Outcome.OK:
         ids = result.conversation.conversation_id, result.turn_id
         return _receipt(asked, ids, result, result.reply)
-    error = _not_told(asked[0], str(result.outcome), result.detail, result.parked)
+    stopped_by = result.parked.reason if result.parked else str(result.outcome)
+    error = _not_told(asked[0], stopped_by, result.detail, result.parked, result.source)
     if error.is_retried and result.parked is None:
         attempts = await _attempts(up, asked[0], key, most=SENDS_MAX)
         # As often as a prompt may leave: what keeps an agent from starting is for a person to mend.
@@ -206,15 +208,18 @@ def _receipt(
     }
 
 
-def _not_told(address: str, outcome: str, detail: str, parked: TurnParked | None) -> NotToldError:
+def _not_told(
+    address: str, outcome: str, detail: str, parked: TurnParked | None, source: Source = OURS
+) -> NotToldError:
+    stop = stop_in_words(outcome, detail, source=source)
     until_ms = parked.reset_at_ms if parked else None
     stands = "waits for a person" if parked else f"ended as {outcome}"
     if until_ms is not None:
         at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(until_ms / 1000))
         stands = f"is limited until {at}, and goes on at the next attempt after it"
     return NotToldError(
-        f"{address} {stands}" + (f": {detail}" if detail else ""),
-        hint=f"look: upthread show {address}",
+        ": ".join(filter(None, (f"{address} {stands}", stop.said, stop.detail))),
+        hint="; ".join(filter(None, (stop.cure, f"look: upthread show {address}"))),
         is_retried=until_ms is not None if parked else outcome in RETRIED,
         retry_at_ms=until_ms,
         outcome=outcome,
