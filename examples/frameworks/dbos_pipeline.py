@@ -13,15 +13,18 @@ from dbos import DBOS, SetWorkflowID
 from upthread import TellOptions, open_project
 from upthread.integrations.durable_tell import tell_once
 
-DBOS(config={"name": "pipeline", "system_database_url": "sqlite:///dbos.sqlite"})
-OPTIONS = TellOptions(agent="rehearsal", when_busy="wait")  # leave `agent` out for your own
+APP = "pipeline"
+DBOS(config={"name": APP, "system_database_url": "sqlite:///dbos.sqlite"})
+# Leave `agent` out for your own. A limit that has an end is waited for within the step.
+OPTIONS = TellOptions(agent="rehearsal", when_busy="wait", is_waiting=True)
 
 
 @DBOS.step()
 async def tell(address: str, text: str) -> str:
     """Tell a role once for this step, however often DBOS runs it."""
+    key = f"{APP}:{DBOS.workflow_id}:{DBOS.step_id}"
     async with open_project() as up:
-        told = await tell_once(up, f"{DBOS.workflow_id}:{DBOS.step_id}", address, text, OPTIONS)
+        told = await tell_once(up, key, address, text, OPTIONS)
     return f"{address}: {told['outcome']}, turn {told['turn_id'][-6:]}"
 
 

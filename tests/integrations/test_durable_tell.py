@@ -18,10 +18,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from upthread.client.project_opener import open_project
+from upthread.core.turns.turn import SENDS_MAX
 from upthread.errors import UsageError
+from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
+from upthread.runtime.system import now_ms
 from upthread.runtime.turns.progress import Listener
 
 WORKFLOW = """
@@ -175,3 +178,93 @@ def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
             told_in(home, "key", text, before=before)
         assert is_final(error.value)
     assert turns(home) == 1
+
+
+def broken_agent(home, monkeypatch):
+    """Put an agent on PATH that cannot start."""
+    program = home.directory / "programs" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho broken-install >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(home, monkeypatch):
+    broken_agent(home, monkeypatch)
+    tell = dataclasses.replace(tell_of(home, "hi"), agent="claude-code")
+
+    def refused():
+        with pytest.raises(ApplicationError) as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        assert "broken-install" in str(error.value)
+        return error.value
+
+    assert not any(refused().non_retryable for _ in range(9))
+    last = refused()
+    assert last.non_retryable
+    assert "none of 10 attempts reached the agent" in str(last)
+    assert "mend that, then begin the step again" in str(last)
+
+
+def test_a_program_that_is_not_there_is_for_a_person(home):
+    tell = dataclasses.replace(tell_of(home, "hi"), agent="acp:no-such-program")
+    with pytest.raises(ApplicationError, match="was not found on PATH") as error:
+        asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    assert error.value.non_retryable
+
+
+def test_a_limit_that_has_an_end_is_tried_again_then_in_the_turn_that_it_stopped(home, monkeypatch):
+    tell = tell_of(home, "[[rehearse: rate_limit 3600]]")
+    hour = timedelta(hours=1)
+    for _ in range(2):  # the second attempt is too early
+        with pytest.raises(ApplicationError, match=r"until 20.* UTC.*rate limit") as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        assert not error.value.non_retryable
+        assert timedelta() < error.value.next_retry_delay <= hour
+    later_ms = now_ms() + 2 * hour // timedelta(milliseconds=1)
+    monkeypatch.setattr(durable_tell, "now_ms", lambda: later_ms)
+    told = asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    assert told["outcome"] == "ok"
+    assert told["address"] == "spec/planner"
+    assert turns(home) == 1
+
+
+@pytest.mark.parametrize(
+    ("directive", "cause", "cure"),
+    [
+        ("auth", "the agent is not signed in", "sign in with the agent's own command"),
+        ("write a.txt x", "it needs a permission", "allow it at the terminal"),
+        ("context_full", "the session's context is full", "start fresh with --fresh"),
+    ],
+)
+def test_the_error_of_a_step_says_what_helps_at_each_attempt(home, directive, cause, cure):
+    text = f"[[rehearse: {directive}]]"
+    for _ in range(2):
+        with pytest.raises(NotToldError, match=cause) as error:
+            told_in(home, "key", text)
+        assert f"({cure}" in str(error.value)
+        assert "upthread show spec/planner" in str(error.value)
+
+
+def test_a_step_whose_attempts_are_each_shorter_than_its_turn_is_told_so(home, monkeypatch):
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: slow 2 60000]]")
+    address = "spec/planner"
+
+    async def cut_off(up):
+        for number in range(SENDS_MAX):
+            with anyio.CancelScope() as attempt:
+                listener = Listener(event=lambda _, attempt=attempt: attempt.cancel())
+                options = TellOptions(agent="rehearsal", key="key", listener=listener)
+                await (up.go_on(address, options) if number else up.tell(address, "hi", options))
+
+    with pytest.raises(NotToldError, match="each of its prompts was cut off") as error:
+        told_in(home, "key", "hi", before=cut_off)
+    assert "start_to_close_timeout" in str(error.value)
+    assert is_final(error.value)
+
+
+def test_a_limit_without_an_end_is_for_a_person(home):
+    tell = tell_of(home, "[[rehearse: rate_limit]]")
+    with pytest.raises(ApplicationError, match="waits for a person") as error:
+        asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    assert error.value.non_retryable

@@ -52,6 +52,25 @@ def test_an_example_keeps_what_it_did_and_goes_on_from_it(name, sqlite_place):
     assert "Warning" not in again.stderr
 
 
+def test_two_apps_of_dbos_on_one_record_are_each_told_under_the_same_workflow_id(sqlite_place):
+    """Each has a DBOS database of its own, which knows nothing of the other's workflows."""
+    program = (FOLDER / "dbos_pipeline.py").read_text()
+    other = program.replace('"pipeline"', '"other"').replace("dbos.sqlite", "other.sqlite")
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", each],
+            cwd=sqlite_place.repository,
+            env=sqlite_place.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for each in (program, other, program)
+    ]
+    assert told[0] == told[2]
+    assert len({*told[0], *told[1]}) == 4
+
+
 def test_every_line_of_code_in_the_docs_stands_in_an_example():
     page = (REPOSITORY / "docs" / "frameworks.md").read_text()
     examples = {line for path in FOLDER.glob("*.py") for line in path.read_text().splitlines()}

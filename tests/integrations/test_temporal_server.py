@@ -180,3 +180,9 @@ async def test_a_turn_that_takes_longer_than_an_attempt_may_is_continued_by_the_
     handle = await server.start_workflow("TellOne", **tell(home, text, limit_s=6.0))
     await happened(home, times=2)
     assert_continued(home, await asyncio.wait_for(handle.result(), PATIENCE_S))
+
+
+async def test_a_limit_that_ends_is_waited_for_in_the_same_turn(server, workers, home):
+    workers()
+    handle = await server.start_workflow("TellOne", **tell(home, "[[rehearse: rate_limit 1]]"))
+    assert_continued(home, await asyncio.wait_for(handle.result(), PATIENCE_S))

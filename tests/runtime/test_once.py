@@ -142,6 +142,9 @@ async def test_a_cancelled_action_and_one_that_was_taken_over_have_an_unknown_ou
                 await project.once(key, Action())
             assert await project.once(key, Action(), recover=Action(returns="seen")) == "seen"
             assert await project.once(key, Action()) == "seen"
+        with pytest.raises(ValueError, match="no server"):
+            await project.once("failed", Action(returns=ValueError("no server")))
+        assert await project.once("failed", Action(), recover=Action(returns="again")) == "again"
 
 
 async def test_a_receipt_comes_back_as_json_the_first_time_too(world: World) -> None:

@@ -51,7 +51,8 @@ class DoOnce:
         as done, without a receipt.
 
         With `recover`, a living caller is waited for. An unknown outcome is settled by the receipt
-        that `recover` returns, and stays unknown if `recover` raises.
+        that `recover` returns, and stays unknown if `recover` raises. It is also what is tried
+        again where an attempt has failed.
         """
         _check(key)
         stands = await self._stands(key)
@@ -60,8 +61,10 @@ class DoOnce:
         lease = structs.replace(self._lease(key), wait_s=None if recover else 0.0)
         async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
-            if stands is None or stands.state == "failed":
+            if stands is None:
                 return await self._attempt(key, action, fence)
+            if stands.state == "failed":
+                return await self._attempt(key, recover or action, fence)
             if stands.state == "done":
                 return stands.receipt
             # An intent without an end, and its lease was free:

@@ -2,26 +2,33 @@
 
 A step that tells a role is not done twice: the first attempt's reply is its receipt. Its turn holds
 the step's key. The next attempt finds the turn by that, however the one before was stopped, and
-continues it in the same session. An attempt that still works is waited for. What a person has to
-decide is an error that is not tried again.
+continues it in the same session. An attempt that still works is waited for. So is a limit of the
+agent that has an end: by the engine, which is told when to try again. What a person has to decide
+is an error that is not tried again.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NamedTuple, TypedDict, cast
 
 from msgspec import structs
 
 from upthread.client.project import Project
-from upthread.core.events import TurnIntended
+from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.runs.stops import OURS, Source, stop_in_words
 from upthread.core.turns.prompt import continuation, without_fresh
-from upthread.core.turns.turn import TurnView, fold
+from upthread.core.turns.turn import SENDS_MAX, TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
-from upthread.errors import NotFoundError, RefusedError, UpthreadError, UsageError
+from upthread.errors import ConfigError, NotFoundError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
+from upthread.runtime.system import now_ms
+from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
 from upthread.runtime.turns.progress import TurnResult
 
 RETRIED: Final = frozenset(
@@ -47,15 +54,32 @@ class Told(TypedDict):
 
 
 class NotToldError(UpthreadError):
-    """The role gave no reply. `is_retried` is whether another attempt may get one."""
+    """The role gave no reply. `is_retried` is whether another attempt may get one.
+
+    `retry_at_ms` is when its agent answers again, epoch milliseconds, None where nobody knows.
+    """
 
     # With defaults, because DBOS keeps an error pickled, and makes it again by its message alone.
     def __init__(
-        self, message: str, *, hint: str = "", is_retried: bool = False, outcome: str = ""
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        is_retried: bool = False,
+        retry_at_ms: int | None = None,
+        outcome: str = "",
     ) -> None:
         super().__init__(message, hint=hint, outcome=outcome)
         self.is_retried = is_retried
+        self.retry_at_ms = retry_at_ms
         self.outcome = outcome
+
+    @property
+    def retry_in_s(self) -> float | None:
+        """How long that is from now; never nothing, so that an agent is not asked without end."""
+        if self.retry_at_ms is None:
+            return None
+        return max((self.retry_at_ms - now_ms()) / 1000, PAUSE_S_MIN)
 
 
 async def tell_once(
@@ -69,7 +93,8 @@ async def tell_once(
     chosen = structs.replace(options or TellOptions(), key=key)
 
     async def tell() -> JsonValue:
-        return cast("JsonValue", _told(address, text, await up.tell(address, text, chosen)))
+        result = await up.tell(address, text, chosen)
+        return cast("JsonValue", await _told(up, (address, text), result, key))
 
     async def recover() -> JsonValue:
         # The process that was taken over may still hold the conversation, until it is stale.
@@ -94,14 +119,14 @@ class _Attempt(NamedTuple):
 async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> Told:
     """Return the reply to an attempt that was interrupted, and continue it where it has none."""
     while True:
-        found = await _attempt(up, address, options.key)
+        found = await _newest(up, address, options.key)
         if found is not None:
             prompt = found.said[0].text
             known = {without_fresh(text), continuation(text, ())}
             if prompt and not has_placeholder(prompt) and prompt not in known:
                 raise _told_otherwise(options.key, address)
-            if found.view.parked:
-                raise _not_told(address, *found.view.stopped_by, is_parked=True)
+            if found.view.parked and not _is_past(found.view.parked):
+                raise _not_told(address, *found.view.stopped_by, found.view.parked)
             if found.view.ended and found.view.ended.outcome is Outcome.OK:
                 return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt.
@@ -110,38 +135,57 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             # the prompt all the same.
             was_heard = found and found.view.was_cut_off and not found.view.was_unheard
             asked = continuation(text, ()) if was_heard else text
-            return _told(address, text, await up.tell(address, asked, options))
+            result = await up.tell(address, asked, options)
+            return await _told(up, (address, text), result, options.key)
         try:
-            return _told(address, text, await up.go_on(address, options))
+            result = await up.go_on(address, options)
+            return await _told(up, (address, text), result, options.key)
         except UsageError:
             # The process that was taken over may have ended the turn meanwhile.
-            if await _attempt(up, address, options.key) == found:
+            if await _newest(up, address, options.key) == found:
                 raise
 
 
-async def _attempt(up: Project, address: str, key: str) -> _Attempt | None:
+def _is_past(parked: TurnParked) -> bool:
+    """Return whether it was parked for a limit alone, which has passed: nobody has to decide."""
+    return parked.reset_at_ms is not None and parked.reset_at_ms <= now_ms()
+
+
+async def _newest(up: Project, address: str, key: str) -> _Attempt | None:
+    return next(iter(await _attempts(up, address, key, most=1)), None)
+
+
+async def _attempts(up: Project, address: str, key: str, *, most: int) -> list[_Attempt]:
+    """Return the newest turns of a step, the last one first."""
     try:
         said = await up.conversation(address)
     except NotFoundError:
-        return None
+        return []
 
-    def find() -> _Attempt | None:
+    def each() -> Iterator[_Attempt]:
         for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
             view = fold(up.store.turn_events(turn_id))
             if view.intended and view.intended.key == key:
                 own = tuple(message for message in said if message.turn_id == turn_id)
-                return _Attempt(turn_id, view, own)
-        return None
+                yield _Attempt(turn_id, view, own)
 
-    return await up.read(find)
+    return await up.read(lambda: list(islice(each(), most)))
 
 
-def _told(address: str, text: str, result: TurnResult) -> Told:
-    is_parked = result.parked is not None
-    if is_parked or result.outcome is not Outcome.OK:
-        raise _not_told(address, str(result.outcome), result.detail, is_parked=is_parked)
-    ids = result.conversation.conversation_id, result.turn_id
-    return _receipt((address, text), ids, result, result.reply)
+async def _told(up: Project, asked: tuple[str, str], result: TurnResult, key: str) -> Told:
+    if result.parked is None and result.outcome is Outcome.OK:
+        ids = result.conversation.conversation_id, result.turn_id
+        return _receipt(asked, ids, result, result.reply)
+    stopped_by = result.parked.reason if result.parked else str(result.outcome)
+    error = _not_told(asked[0], stopped_by, result.detail, result.parked, result.source)
+    if error.is_retried and result.parked is None:
+        attempts = await _attempts(up, asked[0], key, most=SENDS_MAX)
+        # As often as a prompt may leave: what keeps an agent from starting is for a person to mend.
+        if len(attempts) == SENDS_MAX and not any(each.view.sends for each in attempts):
+            said = f"{error.message}; none of {SENDS_MAX} attempts reached the agent"
+            hint = f"mend that, then begin the step again; {error.hint}"
+            raise NotToldError(said, hint=hint, outcome=error.outcome)
+    raise error
 
 
 def _told_before(address: str, text: str, found: _Attempt) -> Told:
@@ -169,12 +213,20 @@ def _receipt(
     }
 
 
-def _not_told(address: str, outcome: str, detail: str, *, is_parked: bool) -> NotToldError:
+def _not_told(
+    address: str, outcome: str, detail: str, parked: TurnParked | None, source: Source = OURS
+) -> NotToldError:
+    stop = stop_in_words(outcome, detail, source=source)
+    until_ms = parked.reset_at_ms if parked else None
+    stands = "waits for a person" if parked else f"ended as {outcome}"
+    if until_ms is not None:
+        at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(until_ms / 1000))
+        stands = f"is limited until {at}, and goes on at the next attempt after it"
     return NotToldError(
-        f"{address} {'waits for a person' if is_parked else f'ended as {outcome}'}"
-        + (f": {detail}" if detail else ""),
-        hint=f"look: upthread show {address}",
-        is_retried=not is_parked and outcome in RETRIED,
+        ": ".join(filter(None, (f"{address} {stands}", stop.said, stop.detail))),
+        hint="; ".join(filter(None, (stop.cure, f"look: upthread show {address}"))),
+        is_retried=until_ms is not None if parked else outcome in RETRIED,
+        retry_at_ms=until_ms,
         outcome=outcome,
     )
 
@@ -191,8 +243,11 @@ def _sha256(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def is_final(error: UpthreadError) -> bool:
-    """Return whether another attempt would end the same way: a person has to act first."""
+def is_final(error: BaseException) -> bool:
+    """Return whether another attempt would end the same way: a person has to act first.
+
+    For DBOS: `should_retry=lambda error: not is_final(error)`.
+    """
     if isinstance(error, NotToldError):
         return not error.is_retried
-    return isinstance(error, (RefusedError, UsageError))
+    return isinstance(error, (ConfigError, RefusedError, UsageError))

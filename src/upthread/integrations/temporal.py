@@ -8,6 +8,7 @@ has to decide is an ApplicationError that Temporal does not try again. Written f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -16,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from upthread.client.project_opener import open_project
 from upthread.errors import UpthreadError
-from upthread.integrations.durable_tell import Told, is_final, tell_once
+from upthread.integrations.durable_tell import NotToldError, Told, is_final, tell_once
 from upthread.runtime.options import TellOptions
 from upthread.tasks import task_group
 
@@ -55,8 +56,12 @@ async def upthread_tell(tell: Tell) -> Told:
                 told = await tell_once(up, key, tell.address, tell.text, options)
             tasks.cancel_scope.cancel()
     except UpthreadError as error:
+        wait_s = error.retry_in_s if isinstance(error, NotToldError) else None
         raise ApplicationError(
-            str(error), type=type(error).__name__, non_retryable=is_final(error)
+            str(error),
+            type=type(error).__name__,
+            non_retryable=is_final(error),
+            next_retry_delay=None if wait_s is None else timedelta(seconds=wait_s),
         ) from error
     return told
 

@@ -37,7 +37,7 @@ from upthread.core.runs.stops import (
     shortfall,
     stop_in_words,
 )
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnView, fold
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnView, fold
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.permissions.gate import NEEDS_PERMISSION
 from upthread.runtime.runs.runs import CANNOT_RUN
@@ -92,6 +92,14 @@ def test_the_cure_of_a_wait_at_the_start_names_its_own_setting():
     assert all("raise start_timeout_s" in cure for cure in cures)
     forced = f"{NO_ANSWER_WITHIN} 60 s; it {NOT_ANSWERED} the cancel within 5 s and was ended"
     assert "raise prompt_timeout_s" in stop_in_words(Outcome.TIMED_OUT, forced).cure
+
+
+@pytest.mark.parametrize("recognition", Recognition)
+def test_the_cure_of_a_turn_that_was_cut_off_each_time_is_more_time_for_an_attempt(recognition):
+    found = stop_in_words(UNDECIDABLE, f"{recognition} after 10 sends")
+    is_known = recognition in {Recognition.INCOMPLETE, Recognition.ABSENT}
+    assert ("start_to_close_timeout" in found.cure) is is_known
+    assert ("each of its prompts was cut off" in found.said) is is_known
 
 
 def test_a_limit_is_what_a_turn_waits_for_by_itself():

@@ -18,7 +18,7 @@ from msgspec import Struct
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnView
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnView
 from upthread.core.types import Outcome
 
 NOTHING_SAID: Final = "the agent answered nothing"
@@ -139,6 +139,15 @@ _CURE_OF_SESSION: Final = (
     "tell it with --fresh to begin a new session; if it needs longer, raise start_timeout_s"
 )
 
+_CUT_OFF_EACH_TIME: Final = (
+    "each of its prompts was cut off before the reply was whole",
+    (
+        "give an attempt more time than its turn takes (in Temporal, start_to_close_timeout), or "
+        "find what ends its process; then go on, which sends one continuation"
+    ),
+)
+"""Of a turn that is parked though its prompts are known: no more of them may leave."""
+
 _AGAIN_THERE: Final = "delegate it again in the agent, or tell it from here"
 """What helps where the agent is the person's own: nothing that upthread keeps has its words."""
 
@@ -153,6 +162,8 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail and not is_of_prompt:
         is_of_session = " for session " in detail
         cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
+    if reason == UNDECIDABLE and detail.startswith((Recognition.INCOMPLETE, Recognition.ABSENT)):
+        said, cure = _CUT_OFF_EACH_TIME
     if reason in _SOURCES_MATTER:
         cure = _cure_from(source, cure)
     return Stop(said=said, detail=detail, cure=cure)
