@@ -189,14 +189,21 @@ def broken_agent(home, monkeypatch):
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(home, monkeypatch):
+@pytest.mark.parametrize(
+    ("agent", "timeout_s", "cause"),
+    [("claude-code", 60, "broken-install"), ("acp:/bin/sleep 9999", 1, "did not answer")],
+)
+def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(
+    home, monkeypatch, agent, timeout_s, cause
+):
     broken_agent(home, monkeypatch)
-    tell = dataclasses.replace(tell_of(home, "hi"), agent="claude-code")
+    (home.repository / "upthread.toml").write_text(f"start_timeout_s = {timeout_s}\n")
+    tell = dataclasses.replace(tell_of(home, "hi"), agent=agent)
 
     def refused():
         with pytest.raises(ApplicationError) as error:
             asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        assert "broken-install" in str(error.value)
+        assert cause in str(error.value)
         return error.value
 
     assert not any(refused().non_retryable for _ in range(9))
