@@ -67,7 +67,7 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
 
 @pytest.mark.parametrize("method", ["initialize", "session/new", "session/resume"])
 async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, method, monkeypatch):
-    monkeypatch.setattr("upthread.runtime.turns.progress.WAIT_TOLD_AT_S", (0.1,))
+    monkeypatch.setattr("upthread.runtime.turns.live_turn.WAIT_TOLD_AT_S", (0.1,))
     notices: list[Notice] = []
     options = upthread.TellOptions(agent="scripted", listener=Listener(notice=notices.append))
     of_session = method == "session/resume"
@@ -177,6 +177,20 @@ async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, c
         (old, new) = (await project.role(ADDRESS)).chain
     assert (old.upstream_session_id, old.ended_because) == (first.upstream_session_id, "corrupted")
     assert new.ended_because is None
+
+
+async def test_a_secret_that_never_left_is_not_gone_on_with_as_it_is_kept(world, monkeypatch):
+    monkeypatch.setattr("upthread.runtime.turns.live_turn.WAIT_TOLD_AT_S", (0.1,))
+    configure(world, "hangs_in_session/new", timeout_s=60)
+    given_up = anyio.CancelScope()
+    listener = Listener(notice=lambda _: given_up.cancel())
+    options = upthread.TellOptions(agent="scripted", listener=listener)
+    async with world.open() as project:
+        with given_up:
+            await project.tell(ADDRESS, "log in with password=Tr0ub4dor-horse", options)
+        assert given_up.cancelled_caught
+        with pytest.raises(UsageError, match="the last one has ended"):
+            await project.go_on(ADDRESS, configure(world, "well", timeout_s=30))
 
 
 @pytest.mark.parametrize("refusal", [[-32002, "Resource not found"], "session {} not found"])

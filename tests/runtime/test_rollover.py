@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import Any
 
 import pytest
+from tests.runtime.test_recovery import kill_when
 from tests.support.sets import EXTENDED, spread
-from tests.support.world import SAY_REPORT, World, eventually
+from tests.support.upthread_process import AtCommit
+from tests.support.world import SAY_REPORT, World
 
 import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
@@ -34,8 +35,9 @@ async def tell(
         return await project.tell(ADDRESS, text, upthread.TellOptions(agent=agent, **options))
 
 
-async def go_on(world: World, *, always: str = "", agent: str = "rehearsal") -> Any:
-    async with world.open(environment={ALWAYS: always}) as project:
+async def go_on(world: World, *, always: str = "", agent: str = "rehearsal", can: str = "") -> Any:
+    environment = {ALWAYS: always, "UPTHREAD_REHEARSAL_CAPABILITIES": can}
+    async with world.open(environment=environment) as project:
         return await project.go_on(ADDRESS, upthread.TellOptions(agent=agent))
 
 
@@ -256,17 +258,26 @@ async def test_no_failure_ends_a_conversation_and_only_a_reset_does(world: World
     assert "> hello" not in world.prompts()[-1]
 
 
-async def test_a_turn_that_is_taken_on_in_a_new_session_tells_what_was_replied_before_it(world):
+async def cut_off_and_lost(world: World) -> None:
     await tell(world, "[[rehearse: say KIWI-42]]")
     hang = "[[rehearse: if_resumed hang]]"
-    victim = world.start("tell", ADDRESS, hang)
-    eventually(lambda: hang in world.prompts()[-1])
-    victim.kill()
-    for pid in world.agents():
-        os.kill(pid, signal.SIGKILL)
+    kill_when(world, hang, lambda: hang in world.prompts()[-1], agent_too=True)
     lose_sessions(world)
+
+
+async def test_a_turn_that_is_taken_on_in_a_new_session_tells_what_was_replied_before_it(world):
+    await cut_off_and_lost(world)
     assert (await go_on(world)).outcome == "ok"
     assert "> KIWI-42" in world.prompts()[-1]
+
+
+async def test_what_a_new_session_may_not_have_heard_is_said_again_whole(world: World) -> None:
+    await cut_off_and_lost(world)
+    sent = AtCommit(event="PromptSent", when="after")
+    assert world.start("go_on", ADDRESS, at_commit=sent).exit_code == -signal.SIGKILL
+    assert (await go_on(world, can="no_load")).parked.reason == "undecidable"
+    assert (await go_on(world, can="no_load")).outcome == "ok"
+    assert "> > KIWI-42" in world.prompts()[-1], "the past goes with the prompt"
 
 
 def lose_sessions(world: World) -> None:

@@ -43,8 +43,7 @@ DETAIL = "as it is"
 """What somebody else said of each case that has not ended well."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InOneProject(Call):
+class InOneProject(Call, frozen=True, kw_only=True):
     """A call of a verb on a project that stays open for the next one."""
 
     opened: Project

@@ -11,16 +11,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from upthread.core.history.model import History
-from upthread.core.lazy_dataclass import dataclass
 
 BEGINNING_CHARACTERS_MAX: Final = 80
 OUTLINE_CHARACTERS: Final = 200
 """How much of each text a diagnosis keeps, so that a long session fits into little memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True, kw_only=True):
     """A line, row or value that could not be read. It stays in the store as it is."""
 
     place: str
@@ -28,8 +28,7 @@ class Unreadable:
     beginning: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VendorHistory:
+class VendorHistory(Struct, frozen=True, kw_only=True):
     """One session as an agent's store holds it.
 
     `version` is the agent's that wrote it, empty when it does not say. `parent_session_id` is set

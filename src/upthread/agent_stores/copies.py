@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.lines import Line, read_lines
 from upthread.core.history.model import faults
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
 
 _SHOWN_CHARACTERS: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(Struct, frozen=True, kw_only=True):
     """One place that differs between the copies, in words; None for what is not there."""
 
     place: str
@@ -33,8 +33,7 @@ class Edit:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairedCopy:
+class RepairedCopy(Struct, frozen=True, kw_only=True):
     """A repaired copy. `left` is what is still wrong with it, empty when it is valid."""
 
     source: Path
@@ -83,8 +82,7 @@ def keep(source: Path, copy: Path) -> None:
 # --- a store of lines --------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """What is to be done, by call id, and what has been met on the way."""
 
     open_calls: set[str]

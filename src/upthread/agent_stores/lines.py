@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
+from msgspec import Struct
 
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed
 from upthread.core.codec import decode_json
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 
@@ -30,8 +30,7 @@ DEPTH_MAX: Final = 500
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One line. Either `value` is an object or `why` says what is wrong; `raw` ends without LF."""
 
     number: int

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
+from msgspec import Struct, field
+
 from upthread.core.history.rules import items_of, text_of
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 
@@ -32,8 +33,7 @@ SECONDS_MAX: Final = 4.5
 DAY_MS: Final = 86_400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOutline:
+class SessionOutline(Struct, frozen=True, kw_only=True):
     """One session of an agent, as its store says at a glance; empty or None where it does not.
 
     `parent_session_id` and `role` are set for a sub-agent's. `unredacted_title` is what its agent
@@ -80,8 +80,7 @@ class SessionOutline:
         return " ".join(redact(self.unredacted_title).split())[:TITLE_CHARACTERS_MAX]
 
 
-@dataclass(slots=True, kw_only=True)
-class Look:
+class Look(Struct, kw_only=True):
     """One look at the agents' stores: its bounds, and what it passed over.
 
     `passed_over` counts by agent and reason, such as `empty`. `is_cut_short` once a bound was met.

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
 
 import re2
+from msgspec import Struct
 
 from upthread.agent_stores.lines import LINE_BYTES_MAX
 from upthread.agent_stores.outline import SessionOutline
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import JsonValue
 from upthread.errors import UsageError
 
@@ -24,8 +24,7 @@ WORD_CHARACTERS_MAX: Final = 200
 PIECE_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """One thing that was said in a session: by whom, and what. `at_ms` is None where unknown."""
 
     speaker: str
@@ -33,8 +32,7 @@ class Said:
     at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
+class Searched(Struct, frozen=True, kw_only=True):
     """A session that is known by its place alone until something of it is asked for.
 
     `outline` returns None where it holds no session. `said` yields what may have the words, the

@@ -22,6 +22,12 @@ EXIT_CODE_PATIENCE_S: Final = 0.5
 UNREADABLE_SHOWN_CHARACTERS: Final = 200
 
 
+class RefusedByAgentError(UpstreamError):
+    """The agent answered with an error. `is_certain` False: confirm `missing` by listing."""
+
+    is_certain: bool = False
+
+
 class RunningAgent:
     """An agent that is spoken to, `timeout_s` being its patience for whatever is no prompt.
 
@@ -85,15 +91,16 @@ class RunningAgent:
 
     def refused(
         self, asked: str, said: str, *, outcome: Outcome, session: str = "", hint: str = ""
-    ) -> UpstreamError:
+    ) -> RefusedByAgentError:
         """Return the error for an agent that said no, in its own words; `hint` where one helps."""
         about = f" for session {session}" if session else ""
-        error = UpstreamError(
+        error = RefusedByAgentError(
             f"{self.agent} refused {asked}{about}: {said}",
             outcome=outcome,
             hint=hint or self.last_words(),
         )
-        return _about(session, error)
+        _about(session, error)
+        return error
 
     # --- sessions it cannot have meant ---------------------------------------------------------
 

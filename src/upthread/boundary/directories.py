@@ -15,8 +15,9 @@ from itertools import islice
 from types import TracebackType
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from upthread.boundary.files import OPEN_FLAGS, FileRefusedError, is_ordinary
-from upthread.core.lazy_dataclass import dataclass
 
 NAMES_MAX = 200_000
 """How many names of one directory are read; what comes after is counted by nobody."""
@@ -24,8 +25,7 @@ NAMES_MAX = 200_000
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | OPEN_FLAGS
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """What lies in a directory, unsorted: ordinary files, directories, and how many are neither.
 
     `is_cut_short` where there is more than NAMES_MAX.
@@ -37,8 +37,7 @@ class Names:
     is_cut_short: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FileEnds:
+class FileEnds(Struct, frozen=True):
     """The size, the time of the last write, and both ends of a file.
 
     `tail` follows the head without a gap where `is_whole`, and is empty where the head was all.

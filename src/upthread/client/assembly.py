@@ -144,7 +144,6 @@ class Assembly(ABC):
 
     @cached_property
     def _adoption(self) -> AdoptSession:
-
         return AdoptSession(
             self._parts,
             self._leases,
@@ -162,34 +161,28 @@ class Assembly(ABC):
 
     @cached_property
     def _conversations(self) -> Conversations:
-
         return Conversations(self.store, self._system, self._leases)
 
     @cached_property
     def _turns(self) -> Turns:
-
         return Turns(self.store, self._system, self._conversations)
 
     @cached_property
     def _worktrees(self) -> Worktrees:
-
         # New ones under upthread's home.
         folder = Path(self.settings.home) / "worktrees" / self.project_id
         return Worktrees(Path(self.settings.working_directory), folder)
 
     @cached_property
     def _preparing(self) -> Preparing:
-
         return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
 
     @cached_property
     def _own_interfaces(self) -> OwnInterfaces:
-
         return OwnInterfaces(self._parts)
 
     @cached_property
     def _overview(self) -> Overview:
-
         home = Path(self.settings.home)
         return Overview(
             self.store,
@@ -200,13 +193,11 @@ class Assembly(ABC):
         )
 
     def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
-
         patterns = self.settings.outward_patterns
         return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     @property
     def _settlements(self) -> Settlements:
-
         patterns = self.settings.outward_patterns
         return Settlements(self.store, self._system, self.project_id, patterns=patterns)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
 from upthread.core.commands import RecordBriefingEdit
 from upthread.core.context.briefing import BriefingInputs, build_briefing, sections_of
 from upthread.core.context.briefing_edit import BriefingEdit, Section, read_edit
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import Conversation
 from upthread.runtime.record.briefing import (
     BriefingRequest,
@@ -21,8 +20,7 @@ from upthread.runtime.record.briefing import (
 from upthread.runtime.record.workstream_views import RoleView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Briefing:
+class Briefing(Struct, frozen=True, kw_only=True):
     """A briefing as it would be told now. `edits` counts how often persons have edited it.
 
     `changes` are what has changed, as it is told in it, None where nothing was looked at.

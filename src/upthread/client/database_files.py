@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.config import Settings
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import shown
 from upthread.core.types import Conversation
 from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
@@ -34,8 +35,7 @@ BACKUPS = "backups"
 _MEND_KEY = "put the key back from a copy, or move it away: then equal secrets no longer look equal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackedUp:
+class BackedUp(Struct, frozen=True, kw_only=True):
     """A backup that was made. `key` is the copy of the redactions' key beside it.
 
     `encryption_key` is where the key of an encrypted one is, which is not copied.
@@ -48,8 +48,7 @@ class BackedUp:
     encryption_key: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lacking:
+class Lacking(Struct, frozen=True, kw_only=True):
     """What the database that is replaced has of a conversation and the copy has not.
 
     `session` is the agent's current session there; `is_known` whether the copy knows it, too.
@@ -62,8 +61,7 @@ class Lacking:
     is_known: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """A copy that takes, or took, the place of the database, and what it lacks.
 
     `aside` is where the present file is kept, None without one; `unread` says why it could not be

@@ -89,7 +89,6 @@ class Hooks:
 
     @cached_property
     def _source(self) -> Published:
-
         parts = self._parts
         return Published(
             store=parts.store,
@@ -104,7 +103,6 @@ class Hooks:
 
     @cached_property
     def _draining(self) -> Draining:
-
         parts = self._parts
         # Leases of their own: those of the project ask the hooks whether a session is in use.
         leases = Leases(parts.store, parts.system, parts.lease_times)
@@ -292,7 +290,6 @@ class Hooks:
         return await self.in_use()
 
     def _calls(self, place: Place) -> list[CallUnderWay]:
-
         return calls_under_way(place, self._project_id, self._system)
 
     async def in_use(self, environment: str | None = None) -> InUse:

@@ -18,6 +18,7 @@ from upthread.core.names import (
     parse_workstream,
     shown,
 )
+from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
@@ -82,11 +83,9 @@ class Project(Assembly):
         A turn that was stopped and has ended, for example by Ctrl-C, is gone on with in a new one.
         """
         view = await self.role(address)
-        last, stopped = view.last_turn, view.cut_off
-        if last and last.ended and stopped and stopped.prompt and not (options and options.key):
-            # Both have what it was asked. Only a session that heard it is told of an interruption.
-            again = continuation(stopped.prompt, stopped.actions)
-            return await self.tell(address, stopped.prompt if last.was_unheard else again, options)
+        last = view.last_turn
+        if last and last.ended and not (options and options.key) and (again := _again(view)):
+            return await self.tell(address, again, options)
         if last is None or last.ended is not None:
             name = view.conversation.key.address
             raise UsageError(
@@ -416,7 +415,6 @@ class Project(Assembly):
     # --- below: how ----------------------------------------------------------------------------
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
-
         chosen = options or TellOptions()
         parsed = await self.parse(address)
         # Before an agent is chosen: a role nobody knows is the clearer fault of the two.
@@ -442,7 +440,6 @@ class Project(Assembly):
         return result
 
     async def _tell_place(self, request: TellRequest) -> None:
-
         # In the project's own tree nobody has to be told where.
         if request.open.working_directory == self.settings.working_directory:
             return
@@ -457,6 +454,17 @@ class Project(Assembly):
 
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
+
+
+def _again(view: RoleView) -> str:
+    """Return the prompt that continues a turn which was stopped and has ended; empty for none."""
+    last, stopped = view.last_turn, view.cut_off
+    if last is None or stopped is None or not stopped.prompt:
+        return ""
+    if not last.was_unheard:
+        return continuation(stopped.prompt, stopped.actions)
+    # Without what redaction took from it, it would be another prompt than the person's.
+    return "" if has_placeholder(stopped.prompt) else stopped.prompt
 
 
 def _workstream_of(request: TellRequest) -> str:

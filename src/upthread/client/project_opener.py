@@ -69,7 +69,7 @@ async def open_project(
     one. Raises ConfigError, StoreError and UsageError.
     """
     env = dict(os.environ if environment is None else environment)
-    system = replace(system or System(), end_process_group=_end_process_group)
+    system = replace(system or System(), end_process_group=end_process_group)
     asked = Asked(directory=Path(directory), environment=env, database=database, project=project)
     opened = await system.in_thread(lambda: open_record(asked))
     try:
@@ -167,19 +167,6 @@ def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tupl
     return structs.replace(settings, agent=settings.own_agent), ignored
 
 
-async def _end_process_group(pid: int, ticks: int) -> bool:
-
-    return await end_process_group(pid, ticks)
-
-
-def _key_of(settings: Settings) -> bytes | None:
-    # Asked here as well: what knows of keys is loaded only where one is named.
-    if settings.encryption_key is None:
-        return None
-
-    return key_of(settings)
-
-
 def _open_store(settings: Settings) -> tuple[Redactor, tuple[str, ...], WholeStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
@@ -189,7 +176,7 @@ def _open_store(settings: Settings) -> tuple[Redactor, tuple[str, ...], WholeSto
     key = key_path(settings.database, home)
     was_used = not is_postgres(settings.database) and file_path(settings.database).exists()
     is_lost = was_used and not os.path.lexists(key)
-    store = open_store(settings.database, key=_key_of(settings))
+    store = open_store(settings.database, key=key_of(settings))
     try:
         redactor = _redactor(settings)
         return redactor, (notice, _KEY_LOST.format(key) if is_lost else ""), store

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
@@ -20,7 +20,7 @@ from upthread.client.project_identity import identity_in
 from upthread.client.stores import lease_times_for, open_store, shown_address
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
-from upthread.core.lazy_dataclass import dataclass, replace
+from upthread.core.lazy_dataclass import replace
 from upthread.core.project import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
@@ -41,8 +41,7 @@ another one, or there was none."""
 _MEND_KEY: Final = "put the key back from a copy, else equal secrets no longer look equal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveRequest:
+class MoveRequest(Struct, frozen=True, kw_only=True):
     """What to move: addresses, and whose: the project of a directory, or with None every one."""
 
     source: str
@@ -50,8 +49,7 @@ class MoveRequest:
     directory: Path | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovePlan:
+class MovePlan(Struct, frozen=True, kw_only=True):
     """What a move finds, or has done. Names are addresses that can be shown.
 
     `others` are the projects of the source that were not asked for.

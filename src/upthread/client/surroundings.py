@@ -9,17 +9,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import KEY_BYTES, read_key
 from upthread.client.parts import redactor_for
 from upthread.config import Settings
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.redaction.redactor import Redactor
 from upthread.store.address import database_files, is_postgres, key_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """A directory's project: its top, the settings that hold there, and whether we have a record.
 
     `redactor` is the project's. Without a record its digests are good for this process alone.

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
+from msgspec import Struct
+
 from upthread.core.agents import AGENTS
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import visible_line
 from upthread.core.workstreams import CALLERS_VARIABLE
 
@@ -34,8 +35,7 @@ _IN_WORDS: Final[dict[ActorKind, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class Actor(Struct, frozen=True, kw_only=True):
     """Who acts. `name` is what a model's agent calls itself, which nobody has checked."""
 
     kind: ActorKind

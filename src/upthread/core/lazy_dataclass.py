@@ -175,14 +175,14 @@ def _compiled(head: str, body: list[str], scope: Mapping[str, Any], cls: type[An
 
 
 def field_names(cls: type[Any]) -> tuple[str, ...]:
-    """Return the names of a lazy dataclass's fields, in order, without making its fields."""
-    names: tuple[str, ...] = getattr(cls, _NAMES)
+    """Return the names of a lazy dataclass's fields or a Struct's, in order."""
+    names: tuple[str, ...] = getattr(cls, "__struct_fields__", None) or getattr(cls, _NAMES)
     return names
 
 
 def is_dataclass(value: object) -> bool:
-    """Whether it is a value of a lazy dataclass."""
-    return hasattr(type(value), _NAMES)
+    """Whether it is a value of a lazy dataclass, or a Struct."""
+    return hasattr(type(value), _NAMES) or hasattr(type(value), "__struct_fields__")
 
 
 def asdict(value: object) -> dict[str, Any]:
@@ -205,7 +205,8 @@ def _plain(value: object) -> Any:
     return value
 
 
-def _replace(value: object, /, **changes: Any) -> Any:
+def replace(value: Value, /, **changes: Any) -> Value:
+    """Return the value with some fields changed."""
     names = field_names(type(value))
     kept = {name: getattr(value, name) for name in names if name not in changes}
     return type(value)(**kept, **changes)
@@ -216,8 +217,8 @@ def _field(**options: Any) -> Any:
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass, field, replace
+    from dataclasses import dataclass, field
 else:
-    dataclass, field, replace = _dataclass, _field, _replace
+    dataclass, field = _dataclass, _field
 
 __all__ = ["asdict", "dataclass", "field", "field_names", "is_dataclass", "maker", "replace"]

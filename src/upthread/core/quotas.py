@@ -16,16 +16,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from msgspec import Struct
+
 from upthread.core import events
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
 from upthread.core.names import shown
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import QuotaExceededError
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """One limit. `what` and `unit` are for a person; `most` still is within it."""
 
     what: str

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct, field
 
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 from upthread.runtime.record.entry_log import Entry
@@ -40,8 +40,7 @@ ELEMENT: Final = "msgpack[]"
 _CUT: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedCheckpoint:
+class SavedCheckpoint(Struct, frozen=True, kw_only=True):
     """A checkpoint without its channels' values. `parent` is None for a thread's first."""
 
     checkpoint_id: str
@@ -51,8 +50,7 @@ class SavedCheckpoint:
     versions: Mapping[str, Version]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedWrite:
+class SavedWrite(Struct, frozen=True, kw_only=True):
     """What a task wrote to a channel, to be applied by the next superstep."""
 
     task_id: str
@@ -62,8 +60,7 @@ class SavedWrite:
     task_path: str
 
 
-@dataclass(slots=True)
-class CheckpointThread:
+class CheckpointThread(Struct):
     """A thread as its log tells it."""
 
     thread_id: str = ""

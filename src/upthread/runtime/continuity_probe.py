@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Literal, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import (
     AgentAdapter,
@@ -23,7 +23,6 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -54,8 +53,7 @@ CHECKS: Final = {
 """Every check, by what is good."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What one check came to. `seen` is what the agent did, in words."""
 
     check: str
@@ -63,16 +61,14 @@ class Finding:
     seen: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class Probed(Struct, frozen=True, kw_only=True):
     """All findings, in the order of CHECKS, and what the agent said it can do."""
 
     capabilities: Capabilities
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeRequest:
+class ProbeRequest(Struct, frozen=True, kw_only=True):
     """How to probe. `word` is one that nothing but the first prompt can have told the agent.
 
     `kill` sends SIGKILL to the agent's process group. `rate_limit_prompt` makes a scripted model

@@ -1,6 +1,6 @@
 """How to tell, and how to run, as every surface says it and every layer hands it on.
 
-Values only, and light to import. A `listener` of None hears nothing.
+Values only. A `listener` of None hears nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ class TellOptions(Struct, frozen=True, kw_only=True):
 
     A turn that would pass `tokens_max`, counted over all of the conversation, is refused. With
     `is_waiting` a limit of the agent is waited out, as long as it takes, where the agent said until
-    when; `when_busy` says what becomes of a turn that has to wait for another one. A turn
-    with a `key` is found by it, and is left open when it is cancelled: the next attempt continues
-    the turn.
+    when; `when_busy` says what becomes of a turn that has to wait for another one. A turn with a
+    `key` is found by it, and is left open when it is cancelled: the next attempt continues it.
     """
 
     agent: str | None = None

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+from msgspec import Struct, field
 
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Holder
 from upthread.runtime.bindings.claims import started_at_ticks
 from upthread.runtime.event_loop import EventLoop
@@ -128,8 +128,7 @@ async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+class System(Struct, frozen=True):
     """What the runtime asks of the machine. Tests pass clocks of their own.
 
     `end_process_group` ends an agent that a dead holder left behind, if pid and start time match.
@@ -141,7 +140,7 @@ class System:
     is_dead: Callable[[Holder], bool] = is_dead
     this_process: Callable[[str], Holder] = this_process
     end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
-    waits: EventLoop = field(default_factory=EventLoop, compare=False)
+    waits: EventLoop = field(default_factory=EventLoop)
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a store call off the event loop. One hop a batch, never one an event."""

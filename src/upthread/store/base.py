@@ -78,10 +78,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
+from msgspec import Struct
+
 from upthread.core.commands import OnceState, RecordAct, RecordDecision, Write
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -137,16 +138,14 @@ class Recorded(NamedTuple):
     write: Write
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """An address as it stands. `link` is the newest one that has not ended, None without one."""
 
     conversation: Conversation
     link: Link | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """A turn's identity. Its state is the fold of its events."""
 
     turn_id: TurnId
@@ -155,8 +154,7 @@ class Turn:
     run_id: RunId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run's identity. Its state is the fold of its events."""
 
     run_id: RunId
@@ -165,8 +163,7 @@ class Run:
     opened_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workstream:
+class Workstream(Struct, frozen=True):
     """A workstream and the base name its instances share."""
 
     project_id: ProjectId
@@ -175,16 +172,14 @@ class Workstream:
     opened_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownProject:
+class KnownProject(Struct, frozen=True, kw_only=True):
     """One identity under which a project is known; a project may have several."""
 
     project_id: ProjectId
     identity: ProjectIdentity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantined:
+class Quarantined(Struct, frozen=True, kw_only=True):
     """An event whose owner is unknown."""
 
     turn_id: TurnId
@@ -193,8 +188,7 @@ class Quarantined:
     raw: JsonValue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Once:
+class Once(Struct, frozen=True, kw_only=True):
     """An action that is to be done once, as its last attempt stands.
 
     `receipt` is None before `done`; after it, what the caller gave, None included.
@@ -207,8 +201,7 @@ class Once:
     recorded_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """How much content there is. `oldest_at_ms` is None where there is none."""
 
     parts: int
@@ -216,8 +209,7 @@ class Held:
     oldest_at_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEdit:
+class StoredEdit(Struct, frozen=True, kw_only=True):
     """What a person made of a briefing, and its number."""
 
     seq: int

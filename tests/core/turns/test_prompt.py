@@ -16,6 +16,7 @@ from upthread.core.turns.prompt import (
     context_for,
     continuation,
     effects_block,
+    is_continuation,
     render_update,
     role_block,
     wants_fresh,
@@ -91,6 +92,7 @@ def test_a_role_without_instructions_has_no_block():
 
 def test_a_continuation_quotes_the_prompt_line_by_line():
     text = continuation("Do {this}\n\nnow", ())
+    assert is_continuation(text)
     assert "> Do {this}\n> \n> now\n" in text
     assert EFFECTS_HEADING not in text
 

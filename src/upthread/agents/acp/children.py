@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents._json_lines import member
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
@@ -41,7 +41,6 @@ from upthread.core.events import (
     UnknownReceived,
     UserTextReplayed,
 )
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
@@ -96,8 +95,7 @@ class _Between(msgspec.Struct, rename="camel"):
 _STOPPED: Final = {"end_turn": Outcome.OK, "cancelled": Outcome.CANCELLED}
 
 
-@dataclass(slots=True, kw_only=True)
-class _Delegation:
+class _Delegation(Struct, kw_only=True):
     """An open call of a tool that delegates."""
 
     parent: UpstreamSessionId | None

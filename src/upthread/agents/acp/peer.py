@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from upthread.agents._json_lines import JsonLines, Unreadable, as_object, text_at
 from upthread.agents._process import ChildProcess
+from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents.acp.outcomes import Refusal, refusal_in
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.wire import Message, message_in
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.quotas import HISTORY, TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
 
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
 OnRequest: TypeAlias = Callable[[str, Any], Awaitable[dict[str, Any]]]
@@ -42,16 +42,7 @@ class RpcError(Exception):
         self.data = data
 
 
-class RefusedByAgentError(UpstreamError):
-    """The agent answered with an error. `is_certain` False: confirm `missing` by listing."""
-
-    def __init__(self, message: str, *, refusal: Refusal, **more: Any) -> None:
-        super().__init__(message, outcome=refusal.outcome, **more)
-        self.is_certain = refusal.is_certain
-
-
-@dataclass(slots=True, kw_only=True)
-class AgentWords:
+class AgentWords(Struct, kw_only=True):
     """The agent as its user named it, what is particular to it, and the clock for reset times.
 
     `quirk` is settled once the agent has said its own name. `home` is the agent's HOME.
@@ -152,13 +143,9 @@ class Peer(JsonLines):
         refused = self.refused(
             method, refusal.detail, outcome=refusal.outcome, session=session, hint=hint
         )
-        return RefusedByAgentError(
-            refused.message,
-            refusal=refusal,
-            reset_at_ms=self.words.reset_at_ms(refusal),
-            hint=refused.hint,
-            **refused.ids,
-        )
+        refused.is_certain = refusal.is_certain
+        refused.reset_at_ms = self.words.reset_at_ms(refusal)
+        return refused
 
     # --- what it says --------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
+from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents.acp.outcomes import ABOUT_THE_SESSION, outcome_of_suspicion
-from upthread.agents.acp.peer import Peer, RefusedByAgentError
+from upthread.agents.acp.peer import Peer
 from upthread.agents.acp.wire import SessionPage, shaped
 from upthread.agents.base import ListedSession
 from upthread.core.lazy_regex import regex

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct
 
 from upthread.agents._connection import Connection, Steps, start_of
 from upthread.agents._json_lines import as_object, member, text_at
@@ -34,7 +35,6 @@ from upthread.agents.claude_code.stored import read_history, writer_of
 from upthread.agents.claude_code.tools import HOOKS, decide, hold
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.core.events import AgentEvent
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -46,8 +46,7 @@ It is sent as no person's words, so that neither the model nor the history takes
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
+class Installation(Struct, frozen=True, kw_only=True):
     """What is run: the command's first words, its version, and where it keeps its sessions."""
 
     agent: str

@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
 
+from msgspec import Struct, field
+
 from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.lines import Line, read_lines, read_object
@@ -27,7 +29,6 @@ from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.turns.hooked_call import UNANSWERED
 from upthread.core.types import JsonValue
 
@@ -55,8 +56,7 @@ def find_histories(home: Path) -> Iterator[Path]:
         yield from sorted((main.with_suffix("") / SUBAGENTS).glob("agent-*.jsonl"))
 
 
-@dataclass(slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, kw_only=True):
     """What of an entry decides whether and how it is sent. `parts` are already outlined.
 
     `is_synthetic` marks what Claude Code itself put in, the words of neither person nor model.
@@ -78,8 +78,7 @@ class Entry:
         return self.kind in {"user", "assistant"}
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     characters_max: int | None
     entries: list[Entry] = field(default_factory=list[Entry])
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])

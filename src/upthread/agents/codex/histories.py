@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
 from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
@@ -23,7 +25,6 @@ from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import JsonValue
 
 AGENT: Final = "codex"
@@ -77,8 +78,7 @@ def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
             yield "token_count", object_of(payload.get("info"))
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     characters_max: int | None
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
     messages: list[HistoryMessage] = field(default_factory=list[HistoryMessage])

@@ -16,8 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from upthread.agents._json_lines import objects_at, text_at
-from upthread.core.lazy_dataclass import dataclass
 
 TIMEOUT_S: Final = 3600
 """How long a call waits for us: a person may be asked."""
@@ -55,8 +56,7 @@ def _hash(line: str) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """A hook of any configuration Codex reads. `event` is its own name for it: `preToolUse`."""
 
     event: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._permissions import ALLOW, ALLOW_OR_REJECT, REJECT, ask_to_hold, permission
@@ -20,7 +20,6 @@ from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
@@ -35,8 +34,7 @@ _Told: TypeAlias = Mapping[str, Any]
 _Answer: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _Kind(Struct, frozen=True, kw_only=True):
     """One kind of request: what it is about, and each answer in Codex's own words."""
 
     tool_kind: str

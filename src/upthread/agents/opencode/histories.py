@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import quote
 
 import apsw
+from msgspec import Struct, field
 
 from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
 from upthread.agent_stores.copies import Edit, RepairedCopy, keep, prepare, still_wrong
@@ -32,7 +33,6 @@ from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 
@@ -106,8 +106,7 @@ def read_histories(
             yield _session(connection, path, row, characters_max)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMessages:
+class StoredMessages(Struct, frozen=True, kw_only=True):
     """A session's messages as OpenCode's server gives them, and when it last wrote to one."""
 
     messages: tuple[Mapping[str, JsonValue], ...]
@@ -238,8 +237,7 @@ def _check(connection: Database, path: Path) -> None:
             )
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     characters_max: int | None
     messages: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])

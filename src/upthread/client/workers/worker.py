@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
 from procrastinate.job_context import JobContext
 from procrastinate.worker import Worker as QueueWorker
 
@@ -37,7 +38,7 @@ from upthread.client.workers.queue import (
 from upthread.config import Settings
 from upthread.core.codec import encode_event
 from upthread.core.events import RunEvent
-from upthread.core.lazy_dataclass import dataclass, field, replace
+from upthread.core.lazy_dataclass import replace
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
@@ -53,8 +54,7 @@ GRACE_S: Final = 30.0
 NOT_HERE_AGAIN_S: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class Served(Struct, frozen=True, kw_only=True):
     """What a worker tells of itself: one thing that happened. `detail` is for people."""
 
     what: str
@@ -66,8 +66,7 @@ class Served:
 Tell: TypeAlias = Callable[[Served], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
+class WorkerOptions(Struct, frozen=True, kw_only=True):
     """How to work. `agents` are names; empty: all that are on this machine.
 
     `metrics_port` is where on loopback numbers are served, 0 any free port, None not at all.

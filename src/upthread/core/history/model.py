@@ -17,7 +17,6 @@ from typing import Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from upthread.core import types
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import SURROGATES
 
 NOTES = (types.UnknownPart, types.ErasedPart)
@@ -84,8 +83,7 @@ CURES: Final = {
 """The rules of a sound history, and what repair does about a breach."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """A rule broken at one place of a stored history. `what` names the call."""
 
     place: str

@@ -12,13 +12,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct, field
+
 from upthread.core.codec import encode_json
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.rules import Violation, sendable, violations
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.lazy_regex import regex
 from upthread.core.text import PARAGRAPH, unicode_text
 from upthread.core.types import (
@@ -192,8 +193,7 @@ def wire_id(call_id: str) -> str:
 # --- turns -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class _Turn:
+class _Turn(Struct, kw_only=True):
     """What one speaker says at a stretch: texts, then calls; or results."""
 
     speaker: Speaker

@@ -109,6 +109,11 @@ def continuation(sent_text: str, effects: tuple[str, ...], *, was_unattended: bo
     return without_mentions("\n\n".join(piece for piece in pieces if piece))
 
 
+def is_continuation(text: str) -> bool:
+    """Return whether a prompt takes an interrupted turn on."""
+    return text.startswith(CONTINUATION.partition("{")[0])
+
+
 def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines())
 

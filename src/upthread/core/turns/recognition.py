@@ -24,7 +24,6 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.roles.reports import ends_with_report
 from upthread.core.text import PARAGRAPH, one_line
@@ -185,8 +184,7 @@ def _ends_like(prompts: Sequence[_Prompt], sent_text: str) -> bool:
     return bool(prompts) and _without_space(sent_text) in _without_space(prompts[-1].text)
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedPrompt:
+class FoldedPrompt(Struct, frozen=True):
     """A prompt's lines with white space folded, and all of it on one line."""
 
     lines: tuple[str, ...]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+from msgspec import Struct, field
+
 from upthread.core import types
 from upthread.core.commands import RecordParts, Write
 from upthread.core.events import (
@@ -19,7 +21,6 @@ from upthread.core.events import (
     ToolCallAnnounced,
     ToolCallUpdated,
 )
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.redaction.running_text import settled_length, settled_paragraphs
 from upthread.core.text import PARAGRAPH
 from upthread.core.turns.effects import INTENT
@@ -34,8 +35,7 @@ COMPACTED_BELOW: Final = 0.5
 Spoken: TypeAlias = types.TextPart | types.ReasoningPart
 
 
-@dataclass(slots=True, kw_only=True)
-class Sheet:
+class Sheet(Struct, kw_only=True):
     """What all streams of a turn write on. `now_ms` is the time of the event at hand."""
 
     turn_id: types.TurnId
@@ -44,8 +44,7 @@ class Sheet:
     writes: list[Write] = field(default_factory=list[Write])
 
 
-@dataclass(slots=True, kw_only=True)
-class OpenCall:
+class OpenCall(Struct, kw_only=True):
     """A call between its announcement and its result."""
 
     part: types.ToolCallPart

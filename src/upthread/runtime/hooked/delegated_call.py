@@ -9,7 +9,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.turns.hooked_call import CutOffCall, Sought
 from upthread.core.types import (
     ConversationKey,
@@ -29,8 +30,7 @@ _WORDS_OF: Final = (("launched", "asked"), ("ended", "said"))
 """Which event's words come by which other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delegated:
+class Delegated(Struct, frozen=True):
     """The events of one call by kind, and the files they lie in."""
 
     events: Mapping[str, dict[str, Any]]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
+from msgspec import Struct
+
 from upthread.config import Settings
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.freshness import Surroundings
@@ -20,7 +22,7 @@ from upthread.core.decision.handshake import because, decide
 from upthread.core.decision.model import HandshakeInputs, RecordFacts, worth_keeping
 from upthread.core.decision.price import CacheState, cache_of
 from upthread.core.decision.words import cost_in_words
-from upthread.core.lazy_dataclass import asdict, dataclass, replace
+from upthread.core.lazy_dataclass import asdict, replace
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.types import (
@@ -71,8 +73,7 @@ STATE_CHARACTERS_MAX: Final = 1_000
 """Of a workstream's state as a session is told it at its start: some 300 tokens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Published(Struct, frozen=True, kw_only=True):
     """What publishing looks at.
 
     `condition_of` gives the digest that `resume_if` compares, `other_host` where a session lives,

@@ -18,10 +18,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, TypeGuard, overload
 
+from msgspec import Struct
+
 from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import dataclass, replace
+from upthread.core.lazy_dataclass import replace
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import Standing
@@ -43,8 +45,7 @@ PAGE_MESSAGES: Final = 100
 """How many messages are read at a time where nobody knows how many are wanted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedTurn:
+class AuditedTurn(Struct, frozen=True, kw_only=True):
     """One turn. `number` counts from 1 within its conversation."""
 
     turn: Turn
@@ -55,8 +56,7 @@ class AuditedTurn:
     quarantined: tuple[Quarantined, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedConversation:
+class AuditedConversation(Struct, frozen=True, kw_only=True):
     """One conversation. `child_messages` were recorded in a turn of its parent's.
 
     `first_unverified_seq` is the first message that does not match its digest, None when all do.
@@ -74,8 +74,7 @@ class AuditedConversation:
     standing: Standing | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedRun:
+class AuditedRun(Struct, frozen=True, kw_only=True):
     """One run. `number` counts from 1 within the workstream.
 
     `standing` is that of the newest one, None for one before it and for one that was forgotten:
@@ -90,8 +89,7 @@ class AuditedRun:
     standing: Standing | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(Struct, frozen=True, kw_only=True):
     """A workstream's whole record, conversations in the order they were opened."""
 
     workstream: WorkstreamView

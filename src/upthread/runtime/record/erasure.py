@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 
+from msgspec import Struct
+
 from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
 from upthread.core.events import RunEnded
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
@@ -20,8 +21,7 @@ from upthread.runtime.system import System
 from upthread.store.base import Held, Run, Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """What is to be forgotten; None leaves that side open. A child goes with who called it."""
 
     workstream: str | None = None
@@ -29,8 +29,7 @@ class Selection:
     before_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldConversation:
+class HeldConversation(Struct, frozen=True, kw_only=True):
     """A conversation with the content that falls under a selection, and its whole chain."""
 
     conversation: Conversation
@@ -38,8 +37,7 @@ class HeldConversation:
     links: tuple[Link, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRun:
+class HeldRun(Struct, frozen=True, kw_only=True):
     """A run, how many events it has, and whether it has ended."""
 
     run: Run
@@ -47,8 +45,7 @@ class HeldRun:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldWorkstream:
+class HeldWorkstream(Struct, frozen=True, kw_only=True):
     """What of a workstream falls under a selection. Only the last run may not have ended."""
 
     workstream: str

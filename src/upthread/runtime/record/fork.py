@@ -11,6 +11,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.core.acts import FORKED
 from upthread.core.commands import (
@@ -31,7 +33,7 @@ from upthread.core.history.fork_points import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
-from upthread.core.lazy_dataclass import dataclass, replace
+from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import require_session
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of
@@ -55,8 +57,7 @@ from upthread.runtime.turns.conversation import Conversations
 from upthread.store.base import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkPlan:
+class ForkPlan(Struct, frozen=True, kw_only=True):
     """What a fork would do. `link` is the session an agent could fork, None where it must replay.
 
     `children_left` stay with the source; `changes` make what is copied valid.
@@ -72,8 +73,7 @@ class ForkPlan:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork:
+class Fork(Struct, frozen=True, kw_only=True):
     """A fork that was made. `link` is the session the agent forked, None for a replay.
 
     `why_replay` says why it could not, empty where nothing was tried.
@@ -85,8 +85,7 @@ class Fork:
     why_replay: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkRequest:
+class ForkRequest(Struct, frozen=True, kw_only=True):
     """What to fork and where to. `at_message` None means the newest place that can be cut."""
 
     source: ConversationKey

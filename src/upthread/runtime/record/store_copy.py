@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, zip_longest
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from upthread.core.commands import EnqueueTransition, OpenConversation, RecordProject, Write
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import (
     CHILD_SLOT,
     ConversationId,
@@ -52,8 +51,7 @@ def _nothing(_rows: int) -> None:
     """Tell nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToMove:
+class ToMove(Struct, frozen=True, kw_only=True):
     """A project as a move finds it.
 
     `rows` are those of the source by section, `there` how many of all are in the target already.

@@ -232,11 +232,8 @@ class Driver:
         # also say of what they may not read that it is gone, or damaged.
         is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
         # Said of a new session, it is that one's failure.
-        if (
-            not is_lost
-            or live.is_given_up
-            or await live.read(lambda _: bool(closed_in_words(live)))
-        ):
+        is_old = is_lost and not live.is_given_up
+        if not is_old or await live.read(lambda _: bool(closed_in_words(live))):
             raise error
         await self._roll_over(live, outcome, str(error))
         return False

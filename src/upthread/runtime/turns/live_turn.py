@@ -10,10 +10,11 @@ view as the store has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
 
+import anyio
 from msgspec import structs
 
 from upthread.agents.base import OpenRequest
@@ -47,11 +48,15 @@ from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.progress import telling_of_wait
+from upthread.runtime.turns.progress import Notice
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
+from upthread.tasks import task_group
 
 Result = TypeVar("Result")
+
+WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
+"""When a person is told that an agent has not opened yet, or not its session."""
 
 
 class LiveTurn:
@@ -243,15 +248,29 @@ class LiveTurn:
         """What this host is called."""
         return self._system.this_process("").host
 
-    def telling_of_wait(self, wanted: str) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Tell the turn's listener for how long its agent is waited for, while a block runs."""
-        request = self.request
-        return telling_of_wait(
-            request.listener,
-            request.claim.agent,
-            wanted,
-            most_s=request.open.start_timeout_s,
-        )
+    @asynccontextmanager
+    async def telling_of_wait(self, wanted: str) -> AsyncGenerator[Callable[[], None]]:
+        """Tell the listener what is waited for, until the block or the given call ends it."""
+        agent, most_s = self.request.claim.agent, self.request.open.start_timeout_s
+        is_over = anyio.Event()
+
+        async def tell() -> None:
+            before_s = 0.0
+            for waited_s in WAIT_TOLD_AT_S:
+                with anyio.move_on_after(waited_s - before_s):
+                    await is_over.wait()
+                    return
+                before_s = waited_s
+                waited = f"{waited_s:g} s of at most {most_s:g} s"
+                text = f"waiting for {agent} to {wanted}, for {waited}"
+                about = {"agent": agent, "setting": "start_timeout_s"}
+                told = Notice(kind="waiting_for_agent", text=text, about=about)
+                self.request.listener.notice(told)
+
+        async with task_group() as tasks:
+            tasks.start_soon(tell)
+            yield is_over.set
+            is_over.set()
 
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Final
 
-import anyio
 from msgspec import Struct, field, structs
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
@@ -30,7 +28,6 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.tasks import task_group
 
 
 class TurnStarted(Struct, frozen=True, kw_only=True):
@@ -125,30 +122,3 @@ class Listener(Struct, frozen=True, kw_only=True):
 
 SILENT: Final = Listener()
 """Hears nothing."""
-
-WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
-"""When a person is told that an agent has not opened yet, or not its session."""
-
-
-@asynccontextmanager
-async def telling_of_wait(
-    listener: Listener, agent: str, wanted: str, *, most_s: float
-) -> AsyncGenerator[Callable[[], None]]:
-    """Tell a person what is waited for, until the block ends or what is given is called."""
-    is_over = anyio.Event()
-
-    async def tell() -> None:
-        before_s = 0.0
-        for waited_s in WAIT_TOLD_AT_S:
-            with anyio.move_on_after(waited_s - before_s):
-                await is_over.wait()
-                return
-            before_s = waited_s
-            text = f"waiting for {agent} to {wanted}, for {waited_s:g} s of at most {most_s:g} s"
-            about = {"agent": agent, "setting": "start_timeout_s"}
-            listener.notice(Notice(kind="waiting_for_agent", text=text, about=about))
-
-    async with task_group() as tasks:
-        tasks.start_soon(tell)
-        yield is_over.set
-        is_over.set()

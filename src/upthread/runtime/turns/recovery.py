@@ -1,9 +1,8 @@
 """Recovery: a turn whose prompt may have left, gone on with by the agent's own history.
 
-Reply complete: adopted. Prompt there: one continuation. Absent: sent once more. Cannot be told:
-parked. What the history shows is judged in core/turns/recognition.py. An agent may outlive us and
-go on alone: what it then reports, with an action failed that nobody was there to allow, is not
-complete.
+Reply complete: adopted. Prompt there: a continuation. Absent: sent again. Cannot be told: parked.
+What the history shows is judged in core/turns/recognition.py. An agent may outlive us and go on
+alone: what it then reports, with an action failed that nobody was there to allow, is not complete.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
 from upthread.core.turns.effects import Effect, held
-from upthread.core.turns.prompt import continuation
+from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
-from upthread.core.types import ContextPart, Message, Outcome
+from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
@@ -87,7 +86,7 @@ class Recoverer:
             # Counted before it leaves: a prompt that ends this process is not sent for ever.
             await live.log.commit(known, sent)
             return await self._sender.stream(live, connection, message.sent_text)
-        text = await live.read(lambda store: self._continued(store, live, found))
+        text = await live.read(lambda store: self._continued(store, live, message, found))
         return await self._sender.stream(live, connection, text)
 
     def _adopt(
@@ -98,12 +97,15 @@ class Recoverer:
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
         live.log.commit_here(known, ended, writes=(*writes, *follow_up))
 
-    def _continued(self, store: Store, live: LiveTurn, found: Recognised) -> str:
-        """Commit the one continuation, with the actions known of the turn, and return its text."""
+    def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
+        """Commit a continuation, with the actions known of the turn, and return its text."""
         tail = tail_writes(store, live, found, now_ms=self._system.now_ms())
         effects = _known_effects(store, live, found)
-        # Not what left last: continuations of continuations would grow.
-        asked = live.messages.read(live.log.intended.prompt_seq).sent_text
+        # The newest prompt that is no continuation, because those would grow. It may be newer than
+        # the turn's first one: a session that was made since was told the role and the past.
+        own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq - 1)
+        sent = (each.sent_text for each in reversed(own) if each.speaker is Speaker.USER)
+        asked = next((text for text in sent if not is_continuation(text)), message.sent_text)
         text = continuation(asked, effects, was_unattended=found.was_unattended)
         seq = live.messages.next_seq
         parts = (ContextPart(text=text),)

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec import Struct, field
+
 from upthread.core.codec import encode_text, encode_word
 from upthread.core.commands import EnqueueTransition
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Fence
 from upthread.store._rules import lost_lease, must_exist
 from upthread.store.postgres.at_once import Statement, at_once
@@ -37,8 +38,7 @@ class Opened(NamedTuple):
 AT_ONCE_BYTES_MAX: Final = 1_000_000
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each commit, and that is slow
-class Known:
+class Known(Struct, kw_only=True):
     """What is known of what a batch names. `tails` are of the conversations that exist."""
 
     tails: dict[bytes, Tail] = field(default_factory=dict[bytes, Tail])

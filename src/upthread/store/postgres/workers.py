@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from upthread.core.codec import decode_json, encode_json
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.types import Holder
 from upthread.store.base import Run
 from upthread.store.postgres.queries import QUERIES, to_columns
@@ -34,8 +35,7 @@ long a worker may take to start anew."""
 _RECOVERY_LOCK: Final = int.from_bytes(b"recovery")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(Struct, frozen=True, kw_only=True):
     """What a worker says of itself. `agents` are versions by name, empty where unknown."""
 
     process: Holder
@@ -46,8 +46,7 @@ class Registration:
     registered_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownWorker:
+class KnownWorker(Struct, frozen=True, kw_only=True):
     """A worker that registered, how long it has been silent, and how many jobs it is at."""
 
     worker_id: int
@@ -61,16 +60,14 @@ class KnownWorker:
         return self.silent_ms > SILENT_AFTER_MS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
+class Backlog(Struct, frozen=True, kw_only=True):
     """How many transitions are due and with no worker, and for how long the oldest has been."""
 
     waiting: int
     oldest_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
+class Recovered(Struct, frozen=True, kw_only=True):
     """How many jobs were given back, may go to any host now, and were lost and made again."""
 
     retried: int

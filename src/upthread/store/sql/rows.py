@@ -54,10 +54,7 @@ _make_examined: Final = maker(ExaminedFile)
 _make_identity: Final = maker(ProjectIdentity)
 _make_link: Final = maker(Link)
 _make_message: Final = maker(Message)
-_make_resolved: Final = maker(Resolved)
-_make_run: Final = maker(Run)
 _make_text: Final = maker(TextPart)
-_make_workstream: Final = maker(Workstream)
 
 _OF_A_LINK: Final = ("conversation_id", *COLUMNS["link"], "ended_because", "ended_at_ms")
 assert field_names(Link) == _OF_A_LINK, "a link is made by position"
@@ -85,7 +82,7 @@ def project_of(row: Row) -> KnownProject:
 
 def workstream_of(row: Row) -> Workstream:
     """Return a workstream from the columns of `-- workstream`."""
-    return _make_workstream(*from_columns(row))
+    return Workstream(*from_columns(row))
 
 
 def conversation_of(row: Row) -> Conversation:
@@ -98,7 +95,7 @@ def conversation_of(row: Row) -> Conversation:
 def resolved_of(key: ConversationKey, row: Row) -> Resolved:
     """Return an address as it stands from the columns of `-- resolve`."""
     conversation_id, generation, base, at_ms, parent, call, seq, *opened = from_columns(row)
-    return _make_resolved(
+    return Resolved(
         _make_conversation(conversation_id, key, generation, base, at_ms, parent, call),
         None if seq is None else _make_link(conversation_id, seq, *opened, None, None),
     )
@@ -234,7 +231,7 @@ def turn_of(conversation_id: ConversationId, row: Row) -> Turn:
 
 def run_of(row: Row) -> Run:
     """Return a run from the columns of `-- runs`."""
-    return _make_run(*from_columns(row))
+    return Run(*from_columns(row))
 
 
 def turn_events_of(turn_id: TurnId, rows: Collection[Row]) -> tuple[TurnEvent, ...]:

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.runs.stops import SALVAGED
 from upthread.core.types import Speaker
 from upthread.store._rules import FIRST_CHAIN, PartHeader, chained, digest_of
@@ -30,8 +31,7 @@ GAP_MAX: Final = 1_000_000
 _NO_DIGEST: Final = bytes(32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostMessages:
+class LostMessages(Struct, frozen=True, kw_only=True):
     """Messages of a conversation, from one to another, of which parts are lost or not provable.
 
     `is_lost`: their place is kept by an outline. Else they are there, and what stands around them

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from msgspec import Struct, field
+
 from upthread.core.codec import decode_run_event
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.errors import StoreError
 from upthread.store.sqlite.pages import IndexRow, Pages, TableRow, Value, Values
 
@@ -61,8 +62,7 @@ class PartPosition(NamedTuple):
     ordinal: int
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """What was read of a damaged database: rows by table and id, and what indexes told.
 
     `places` are those where a part was, `neighbours` pairs of them with nothing between; `names`

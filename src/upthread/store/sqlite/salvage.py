@@ -12,7 +12,8 @@ import secrets
 import shutil
 from pathlib import Path
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite.chain_repair import LostMessages, Rechaining
 from upthread.store.sqlite.database import Connection
@@ -26,8 +27,7 @@ MENDED = frozenset({"part", "turn_event", "run_event"})
 """Tables whose rows hang together: repair.py and chain_repair.py write them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Salvaged:
+class Salvaged(Struct, frozen=True, kw_only=True):
     """What became of a damaged database. `rows` counts what was kept, by table.
 
     `notes` are other things that a person has to know, in words.

@@ -24,9 +24,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
+from msgspec import Struct
+
 from upthread.boundary.processes import environments_above
 from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.times import since
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """The options every verb takes, and where its words go."""
 
     output: Output

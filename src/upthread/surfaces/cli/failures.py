@@ -11,8 +11,10 @@ import signal
 from collections.abc import Mapping
 from typing import Final, cast
 
+from msgspec import Struct, field
+
 from upthread.core.decision.words import REFUSE, done_in_words
-from upthread.core.lazy_dataclass import dataclass, field, replace
+from upthread.core.lazy_dataclass import replace
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -60,8 +62,7 @@ _WRITABLE: Final = "make room there that you may write to, or set UPTHREAD_HOME 
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """What a person or a script is told. `refused` is the line of a refusal, without its hint."""
 
     kind: str

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, cast
 
+from msgspec import Struct
+
 from upthread import __version__
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.arguments.parameters import Option, Parameter, parameters_of
 from upthread.surfaces.cli.call import Call, enter_directory
@@ -126,8 +127,7 @@ _ALL: Final = Parameter(
 OF_THE_PROGRAM: Final = (*COMMON[:-1], _ALL, _VERSION, _COMPLETION, HELP)
 
 
-@dataclass(slots=True, kw_only=True)
-class Invocation:
+class Invocation(Struct, kw_only=True):
     """What is known of this run of the program so far; errors are told accordingly."""
 
     verb: str = ""

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
 from upthread.client import TellOptions
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
@@ -70,8 +70,7 @@ class Delegated(BaseModel):
     questions: dict[str, str] = {}
 
 
-@dataclass(slots=True)
-class _Delegation:
+class _Delegation(Struct):
     address: str
     started: TurnStarted | None = None
     result: TurnResult | None = None

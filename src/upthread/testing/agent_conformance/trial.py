@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from upthread.agents.base import (
     START_TIMEOUT_S,
@@ -20,7 +20,6 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.testing.store_conformance.backend import Verdict
@@ -40,8 +39,7 @@ def _no_environment(_place: Path) -> Mapping[str, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentUnderTest:
+class AgentUnderTest(Struct, frozen=True, kw_only=True):
     """An agent and how it is provoked. None or empty: it cannot be.
 
     `environment` gives the variables for a trial in a directory; they must keep what the agent
@@ -204,8 +202,7 @@ def prompts_of(events: Iterable[AgentEvent], *sought: str) -> list[str]:
 Check = Callable[[Trial], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class Promise(Struct, frozen=True, kw_only=True):
     """One side of a numbered promise. `needs` names the provocation it takes, "" for none."""
 
     number: str

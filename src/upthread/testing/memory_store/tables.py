@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from upthread.core import commands
 from upthread.core.codec import (
@@ -20,7 +20,7 @@ from upthread.core.codec import (
     encode_part,
 )
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import dataclass, field, field_names, replace
+from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -98,8 +98,7 @@ class StoredOnce(NamedTuple):
     recorded_at_ms: int
 
 
-@dataclass(slots=True)
-class Tables:
+class Tables(Struct):
     """All there is, by key, in the order of commits. Values are immutable."""
 
     projects: dict[KnownProject, None] = field(default_factory=dict[KnownProject, None])

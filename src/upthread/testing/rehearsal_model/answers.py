@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias, cast
 
-from upthread.core.lazy_dataclass import asdict, dataclass
+from msgspec import Struct
+
+from upthread.core.lazy_dataclass import asdict
 from upthread.testing.rehearsal_model._json import JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True):
     """The model wants a tool. The id is minted when the answer is written."""
 
     name: str
     arguments: JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """Text, reasoning before it, tool calls after it.
 
     `delay_s` passes before the first byte, `pace_s` before each streamed frame. `tokens_in` is what
@@ -34,8 +34,7 @@ class Reply:
     tokens_cached: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """An HTTP error. `is_context_full` gives it the provider's words for a prompt too long."""
 
     status: int
@@ -45,8 +44,7 @@ class Failure:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Silence:
+class Silence(Struct, frozen=True, kw_only=True):
     """No byte is sent until the client goes or the server stops."""
 
     delay_s: float = 0.0

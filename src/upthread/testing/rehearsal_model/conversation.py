@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.lazy_regex import regex
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
@@ -17,24 +18,21 @@ Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 _REMINDER = regex(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """One thing said. Clients merge user messages; each text block counts as one of its own."""
 
     speaker: Speaker
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedTool:
+class OfferedTool(Struct, frozen=True, kw_only=True):
     """A tool the request offers, with the names of its arguments in the schema's order."""
 
     name: str
     argument_names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Struct, frozen=True, kw_only=True):
     """What the model is shown in one request."""
 
     system: str

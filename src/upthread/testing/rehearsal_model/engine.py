@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass, replace
+from msgspec import Struct
+
+from upthread.core.lazy_dataclass import replace
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply, Silence, as_json
 from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
@@ -43,8 +45,7 @@ PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True, kw_only=True):
     """A request as it came; header names in lower case."""
 
     method: str
@@ -53,8 +54,7 @@ class HttpRequest:
     raw: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class Whole(Struct, frozen=True, kw_only=True):
     """An answer sent at once, after `delay_s`."""
 
     status: int
@@ -63,8 +63,7 @@ class Whole:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streamed:
+class Streamed(Struct, frozen=True, kw_only=True):
     """An answer sent frame by frame."""
 
     frames: Iterator[bytes]
@@ -73,16 +72,14 @@ class Streamed:
     pace_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hanging:
+class Hanging(Struct, frozen=True, kw_only=True):
     """Nothing is sent."""
 
 
 Outgoing: TypeAlias = Whole | Streamed | Hanging
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arrival:
+class _Arrival(Struct, frozen=True, kw_only=True):
     """A request with its number and its protocol, None for a path that is no protocol's."""
 
     n: int

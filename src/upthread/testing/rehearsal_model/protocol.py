@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.testing.rehearsal_model._json import JsonObject
 from upthread.testing.rehearsal_model.answers import Failure, Reply
 from upthread.testing.rehearsal_model.conversation import Conversation
@@ -16,8 +17,7 @@ TEXT_CHUNK_CHARACTERS = 64
 """How much text one streamed frame carries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Exchange(Struct, frozen=True, kw_only=True):
     """One request and the number it was given. `salt` tells this request's ids from all others."""
 
     n: int
@@ -39,8 +39,7 @@ class Exchange:
         return self.tokens_in if reply.tokens_in is None else reply.tokens_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelProtocol:
+class ModelProtocol(Struct, frozen=True, kw_only=True):
     """A provider's protocol.
 
     `read` never raises, whatever the body; `find_violations` names what the provider would refuse.

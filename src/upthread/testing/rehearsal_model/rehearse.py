@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply
 from upthread.testing.rehearsal_model.conversation import Conversation
 from upthread.testing.rehearsal_model.role_play import play, role_of
@@ -31,8 +32,7 @@ SIDE_PROMPTS: Final = (
 """Words a prompt begins with that an agent makes for itself, and what answers it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """The answer, and whether the agent asked for itself and not for its user."""
 
     answer: Answer

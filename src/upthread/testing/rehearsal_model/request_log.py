@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from upthread.core.lazy_dataclass import asdict, dataclass
+from msgspec import Struct
+
+from upthread.core.lazy_dataclass import asdict
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.history_rules import Violation
 
@@ -25,8 +27,7 @@ SESSION_HEADERS: Final = ("x-session-id", "x-claude-code-session-id")
 PARENT_HEADERS: Final = ("x-parent-session-id",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRequest:
+class RecordedRequest(Struct, frozen=True, kw_only=True):
     """One request and what it was answered with.
 
     `n` counts from 1 in order of arrival. Header names are lower case. `body` is None where none

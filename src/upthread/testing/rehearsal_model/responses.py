@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.answers import Failure, Reply, ToolCall
@@ -49,8 +50,7 @@ _CLIENTS_OWN: Final = regex(
 """What Codex says in the user's place; no user message of a script's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tool:
+class _Tool(Struct, frozen=True, kw_only=True):
     """A tool as it is offered: in which namespace, and whether its input is plain text."""
 
     name: str

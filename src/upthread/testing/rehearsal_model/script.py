@@ -24,7 +24,9 @@ from __future__ import annotations
 import json
 import re
 
-from upthread.core.lazy_dataclass import dataclass, replace
+from msgspec import Struct
+
+from upthread.core.lazy_dataclass import replace
 from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
 from upthread.testing.rehearsal_model.answers import (
@@ -50,8 +52,7 @@ class ScriptError(ValueError):
     """A script cannot be read; the text says which marker."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Marker:
+class _Marker(Struct, frozen=True):
     word: str
     body: str
     arguments: JsonObject

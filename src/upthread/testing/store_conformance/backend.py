@@ -8,7 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.errors import UpthreadError
 from upthread.store.base import Store
 
@@ -49,8 +50,7 @@ def files_below(place: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in beside if each.is_file()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreBackend:
+class StoreBackend(Struct, frozen=True, kw_only=True):
     """A backend under test.
 
     `make` opens the store at a place, making it when there is none; the place is a path nobody
@@ -92,8 +92,7 @@ class Trial:
             self.store = self.backend.make(self.place)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class Promise(Struct, frozen=True, kw_only=True):
     """One side of a numbered promise. `needs` names the capability it takes, "" for none."""
 
     number: str

@@ -22,14 +22,13 @@ from typing import (
     get_type_hints,
 )
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
 
 Completed: TypeAlias = Literal["", "address", "agent", "agent_with_setup", "store", "workstream"]
 """What a shell can offer for a word; `completion` says where that comes from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(Struct, frozen=True, kw_only=True):
     """A word that is known by its place. `metavar` is what it is called, in help and errors."""
 
     metavar: str
@@ -37,8 +36,7 @@ class Argument:
     completed: Completed = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """A word that is known by its name. `names` are as the help prints them: `-y, --yes`.
 
     `metavar` is what its value is called, empty for a flag and for one of a few words; `minimum`
@@ -85,8 +83,7 @@ KINDS: Final = (bool, int, float, str, Path)
 """What one value may be; several choices are texts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter of a verb.
 
     `kind` is that of one value, `choices` its words where there are only so many. `is_list` takes

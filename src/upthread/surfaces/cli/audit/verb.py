@@ -111,7 +111,6 @@ def _document(asked: Asked, form: AuditFormat, *, with_content: bool) -> Iterato
 
 
 def _page(timeline: Timeline, asked: Asked) -> Iterator[str]:
-
     delegations = tuple(delegations_of(timeline))
     yield from page(timeline, asked.redactor, delegations=delegations, made_at_ms=asked.now_ms)
 

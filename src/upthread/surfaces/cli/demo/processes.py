@@ -10,15 +10,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec import Struct
+
 from upthread.boundary import programs
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UpthreadError
 
 STEP_TIMEOUT_S = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     """How a child ended: its JSON lines in order, and whether we killed it."""
 
     pid: int

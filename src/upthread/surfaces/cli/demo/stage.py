@@ -6,8 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
+from msgspec import Struct
+
 from upthread.boundary.git.new_repository import start_repository
-from upthread.core.lazy_dataclass import dataclass
 
 EXAMPLE = "greeter"
 WORKSTREAM = "spec-42"
@@ -26,8 +27,7 @@ BRIEFED = SETTINGS + "[freshness]\nresume_tokens_max = 1\n"
 """Every session is too big to resume, so that each turn starts fresh from a briefing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(Struct, frozen=True, kw_only=True):
     """Where one part is played. All that it writes is below `directory`."""
 
     directory: Path

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from upthread.client import Project
 from upthread.client.file_permissions import day_of, logs
-from upthread.core.lazy_dataclass import dataclass, field
 from upthread.core.types import RecordMode
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.store.address import database_files, key_path
@@ -23,8 +23,7 @@ from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldFile:
+class HeldFile(Struct, frozen=True, kw_only=True):
     """A file of upthread's; the names are the JSON keys. `read_by` is you, your group or others."""
 
     path: str
@@ -33,8 +32,7 @@ class HeldFile:
     read_by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class Holdings(Struct, frozen=True, kw_only=True):
     """What is recorded of a project, and where. `oldest_at_ms` is None where there is no text."""
 
     record: RecordMode
@@ -133,8 +131,7 @@ def _read_by(mode: int, around: int) -> str:
     return "your group" if mode & stat.S_IRGRP and around & stat.S_IXGRP else "you"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What is wrong, and what to do; the names are the JSON keys."""
 
     store: str

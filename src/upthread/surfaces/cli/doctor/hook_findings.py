@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
 
 from upthread.agents.registry import find_agent
 from upthread.client import Project
 from upthread.core.agents import AGENTS
 from upthread.core.decision.words import UNDECIDED
-from upthread.core.lazy_dataclass import dataclass
 from upthread.runtime.bindings import files, last_run, spool
 from upthread.runtime.bindings.files import UnreadableError
 from upthread.runtime.bindings.light_json import number_in, text_in
@@ -91,8 +91,7 @@ def _finding(history: str, path: str, what: str, cure: str) -> Finding:
     return Finding(store=STORE, history=history, path=path, what=what, cure=cure)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookState:
+class HookState(Struct, frozen=True, kw_only=True):
     """How one agent's hooks are; the names are the JSON keys.
 
     `is_alive` and `is_trusted` are None for one that is not set up; `is_trusted` also where the

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.opencode.adapter import unusable_agents
@@ -24,7 +25,7 @@ from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
-from upthread.core.lazy_dataclass import asdict, dataclass, field
+from upthread.core.lazy_dataclass import asdict
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -63,8 +64,7 @@ _IN_WORDS: Final = {
 }
 
 
-@dataclass(slots=True)
-class _Diagnosis:
+class _Diagnosis(Struct):
     sound: int
     findings: list[Finding]
     unsound: int = 0

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
+from msgspec import Struct, field
+
 from upthread.agent_stores.outline import DAY_MS, SessionOutline
-from upthread.core.lazy_dataclass import dataclass, field
 
 SOON_DAYS: Final = 7
 DIRECTORIES_MAX: Final = 10_000
@@ -22,8 +23,7 @@ KEPT_MAX: Final = 10
 """How many sessions are told of one by one, unless all are asked for."""
 
 
-@dataclass(slots=True)
-class Numbers:
+class Numbers(Struct):
     """How many there are of something, and when one of them was used last."""
 
     sessions: int = 0
@@ -37,8 +37,7 @@ class Numbers:
         self.used_at_ms = max(self.used_at_ms, outline.used_at_ms)
 
 
-@dataclass(slots=True)
-class Soon:
+class Soon(Struct):
     """Which sessions an agent deletes soon: how many, how many of them here, and the first one."""
 
     sessions: int = 0
@@ -52,8 +51,7 @@ def is_deleted_soon(outline: SessionOutline, now_ms: int) -> bool:
     return at_ms is not None and at_ms <= now_ms + SOON_DAYS * DAY_MS
 
 
-@dataclass(slots=True)
-class Newest:
+class Newest(Struct):
     """The newest few of many sessions."""
 
     most: int
@@ -78,8 +76,7 @@ class Newest:
         return [outline for _, _, outline in sorted(self._heap, reverse=True)]
 
 
-@dataclass(slots=True)
-class RoleHere:
+class RoleHere(Struct):
     """The sub-agents of one role and one agent: how many, and the newest."""
 
     newest: SessionOutline

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import Struct
+
 from upthread.agent_stores.text_search import Said, Words
-from upthread.core.lazy_dataclass import dataclass
 
 CONTEXT_CHARACTERS: Final = 120
 REDACTED_CHARACTERS: Final = 128 * 1024
 """So much around the words is redacted: more than the longest secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """Words that were found: in which session, who said them, and what stands around them.
 
     `address` is set for what is in our own record. `resume_command` is what opens it,

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
 from upthread.client import Project
 from upthread.client.surroundings import Surroundings, surroundings
-from upthread.core.lazy_dataclass import asdict, dataclass
+from upthread.core.lazy_dataclass import asdict
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
@@ -33,8 +35,7 @@ SECONDS_MAX: Final = 3_600.0
 """A search goes on until all was gone through; Ctrl-C ends it, and what was found was told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What is looked for, and where."""
 
     words: list[str]
@@ -110,7 +111,6 @@ def _tell_own(
         return
 
     async def use(project: Project) -> None:
-
         for hit in own_hits(project, words, telling.settled):
             telling.settled.add(hit.session_id)
             is_asked = asked.role in {None, hit.role} and asked.agent in {None, hit.agent}

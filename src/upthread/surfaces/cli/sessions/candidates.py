@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client import Project
 from upthread.client.surroundings import Surroundings
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
 from upthread.surfaces.cli.overview.totals import is_deleted_soon
@@ -30,8 +31,7 @@ _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "trunk", "develop", "HEA
 _NOT_PLAIN: Final = regex(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class Filters(Struct, frozen=True, kw_only=True):
     """Which sessions are meant. `ids` are sessions' own ids, empty for any."""
 
     agent: str | None = None
@@ -45,8 +45,7 @@ class Filters:
         return not self.is_soon or is_deleted_soon(outline, now_ms)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A session, and the address that is suggested for it."""
 
     outline: SessionOutline

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from upthread.client.surroundings import Surroundings
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import Candidate, shape
@@ -16,8 +17,7 @@ NOT_ALL = 1
 """The exit code where one of the sessions could not be taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """What became of one session: `fault` is empty where it is done, or would be."""
 
     candidate: Candidate

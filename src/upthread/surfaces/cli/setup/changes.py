@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from upthread.boundary import files as opener
 from upthread.config import PROJECT_FILE
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
@@ -214,8 +213,7 @@ def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """What an agent said of its trust in our hooks: None where it was not asked or said nothing."""
 
     is_given: bool | None = None

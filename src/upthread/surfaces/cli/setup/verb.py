@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from upthread.agents.registry import seen_way, version_here
 from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client.consent import load_trusting
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call, require_person
@@ -39,8 +40,7 @@ TARGETS: Final[Mapping[str, Target]] = {
 """By what `upthread setup` calls each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What a person wants. `roles` are `NAME=HOW`, the continuity of each.
 
     `status_line` is None where nothing was said of it.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+from msgspec import Struct
 
 from upthread import __version__
 from upthread.agents.registry import (
@@ -21,7 +22,7 @@ from upthread.agents.registry import (
 )
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
-from upthread.core.lazy_dataclass import asdict, dataclass
+from upthread.core.lazy_dataclass import asdict
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
 from upthread.surfaces.cli.setup.verb import TARGETS
@@ -30,8 +31,7 @@ from upthread.surfaces.cli.terminal.table import write_table
 _OWN_CAN: Final = ("resume", "load", "list", "fork", "sub_agents")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedAgent:
+class ListedAgent(Struct, frozen=True, kw_only=True):
     """One agent as it is listed; the names are the JSON keys.
 
     `tested_with` and `can` are None for one that this release was not tested with; `notice` is set

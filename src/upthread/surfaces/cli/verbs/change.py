@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client import Project
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Conversation, Link
@@ -204,8 +203,7 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
 EFFECTS_SHOWN_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork:
+class Fork(Struct, frozen=True, kw_only=True):
     """What was typed. `at_message` None is the newest message that can be forked after."""
 
     address: str

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+from msgspec import Struct
 
 from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.config_file import Keep
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.names import did_you_mean, parse_role, parse_workstream, shown
 from upthread.core.states import effects_command
 from upthread.errors import NotFoundError, StoreError, UsageError
@@ -32,8 +32,7 @@ from upthread.surfaces.cli.verbs.consent import KEEPING, Needs
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Elsewhere:
+class _Elsewhere(Struct, frozen=True, kw_only=True):
     """A session that an agent's own store may hold; no path where that store is not known."""
 
     agent: str
@@ -41,8 +40,7 @@ class _Elsewhere:
     path: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Found(Struct, frozen=True, kw_only=True):
     """What would be forgotten: `selections` say what, the rest what that is."""
 
     selections: tuple[Selection, ...]

@@ -1,4 +1,4 @@
-"""`ls`: all workstreams, or the roles of one. Looked at all the time, so it loads no decision."""
+"""`ls`: all workstreams, or the roles of one."""
 
 from __future__ import annotations
 

@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_move, resolved
 from upthread.client.stores import migrate_store
 from upthread.config import Settings, load_settings
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
 from upthread.store.base import Section
@@ -35,8 +36,7 @@ _SHOWN: Final[tuple[tuple[Section, str], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """A move as it was typed."""
 
     source: str | None

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from msgspec import Struct
 
 from upthread.client.stores import workers_of
 from upthread.config import load_settings
-from upthread.core.lazy_dataclass import dataclass
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import without_secrets
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _EXTRA: Final = frozenset({"procrastinate", "psycopg", "psycopg_pool"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What was typed."""
 
     directories: Sequence[str]

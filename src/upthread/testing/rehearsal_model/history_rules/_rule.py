@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a rule found: the message's position, None for the request as a whole, and the words."""
 
     message_index: int | None
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class Violation(Struct, frozen=True, kw_only=True):
     """A rule that a request breaks. `what` is worded as the provider words it."""
 
     rule: str

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
@@ -37,8 +38,7 @@ _DIRECTIVE_HINT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(Struct, frozen=True):
     index: int
     role: str
     blocks: list[_json.JsonObject]
