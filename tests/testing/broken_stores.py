@@ -477,12 +477,6 @@ def _folded(real: Real, key: Any) -> Any:
     return real(replace(key, workstream=key.workstream.strip()))
 
 
-def _whole_prior(real: Real, conversation_id: Any, **named: Any) -> Any:
-    """Return all parts of what was said."""
-    store = _of(real)
-    return tuple(store.message(conversation_id, it.seq) for it in real(conversation_id, **named))
-
-
 def _everything_prior(
     real: Real, conversation_id: Any, *, upstream_session_ids: Any, newest: int
 ) -> Any:
@@ -510,16 +504,6 @@ def _page_lost(real: Real, section: Any, owner: str, *, after: Any = None, limit
     """Lose the first row of every page but the first."""
     rows = real(section, owner, after=after, limit=limit + 1 if after else limit)
     return rows[1:] if after else rows
-
-
-def _page_end_lost(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
-    """Lose the last row of a page that is full, and go on behind it."""
-    rows = real(section, owner, after=after, limit=limit)
-    return (*rows[:-2], rows[-1]) if len(rows) == limit > 1 else rows
-
-
-def _one_page(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
-    return () if after else real(section, owner, limit=limit)
 
 
 def _no_section(name: str) -> Callable[..., Any]:
@@ -677,7 +661,6 @@ _READS: Planted = {
         "are all there are": _asked(newest=10_000),
         "are of other sessions too": _foreign_prior,
         "are of links alone": _those(lambda each: each.upstream_session_id),
-        "hold calls too": _whole_prior,
         "look back to the beginning": _everything_prior,
         "are in the order of time": _in_order_of("recorded_at_ms"),
     },
@@ -704,8 +687,6 @@ _READS: Planted = {
     },
     ("S29", "recorded"): {
         "loses a row between pages": _page_lost,
-        "loses a row at the end of a page": _page_end_lost,
-        "ends with the first page": _one_page,
         "gives more than was asked for": _no_limit,
         **{
             f"loses all of {name}": _no_section(name)
@@ -715,13 +696,7 @@ _READS: Planted = {
             f"loses one {name}": _first_of_section(name)
             for name in (*PROJECT_SECTIONS, *CONVERSATION_SECTIONS)
         },
-        "loses when a transition is due": _recorded(commands.EnqueueTransition, due_at_ms=0),
-        "loses a turn's run": _recorded(commands.OpenTurn, run_id=None),
         "loses the times of messages": _recorded(commands.RecordParts, recorded_at_ms=0),
-        "loses a session's messages' session": _recorded(
-            commands.RecordParts, upstream_session_id=None
-        ),
-        "loses the inputs of refusals": _recorded(commands.RecordDecision, inputs=None),
     },
     ("S29", "chain_head"): {
         "is always the same": _answer(lambda head: head and b"x" * 32),

@@ -1,9 +1,7 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from upthread.core.commands import RecordParts
-from upthread.core.events import INTERRUPTED, TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
 from upthread.core.lazy_dataclass import replace
 from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX
 from upthread.core.text import PARAGRAPH
@@ -12,7 +10,6 @@ from upthread.core.types import (
     ConversationId,
     Durability,
     Part,
-    TextPart,
     ToolCallPart,
     ToolResultPart,
     TurnId,
@@ -64,16 +61,6 @@ def written(sheet: Sheet) -> list[tuple[int, int, str, Part]]:
     return found
 
 
-def test_pieces_of_text_become_one_part():
-    sheet, stream = opened()
-    stream.say(text("Hel"))
-    stream.say(text("lo"))
-    assert not sheet.writes
-    stream.close_text()
-    stream.close_text()
-    assert written(sheet) == [(2, 0, "assistant", TextPart(text="Hello"))]
-
-
 def test_a_long_run_of_text_is_recorded_in_pieces():
     sheet, stream = opened()
     stream.say(text("x" * (TEXT_CHARACTERS_BUFFERED_MAX - 2) + " y"))
@@ -105,33 +92,6 @@ def test_a_paragraph_waits_for_its_end_because_a_secret_may_need_the_lines_befor
     ]
 
 
-def test_calls_and_results_alternate_as_messages():
-    sheet, stream = opened()
-    stream.say(text("I look."))
-    stream.announce(announced(arguments={"command": "ls"}, locations=("a.py",)))
-    stream.update(updated(status="completed", text="a.py"))
-    stream.say(text("There."))
-    stream.close()
-    assert written(sheet) == [
-        (2, 0, "assistant", TextPart(text="I look.")),
-        (2, 1, "assistant", replace(CALL, locations=("a.py",))),
-        (3, 0, "tool", ToolResultPart(call_id="c1", status="completed", text="a.py")),
-        (4, 0, "assistant", TextPart(text="There.")),
-    ]
-
-
-def test_interleaved_calls_keep_their_results_apart():
-    sheet, stream = opened()
-    two_running(stream)
-    stream.update(updated("c2", status="failed", text="two"))
-    stream.update(updated("c1", status="completed", text="one"))
-    results = [(seq, ordinal, part) for seq, ordinal, speaker, part in written(sheet)][2:]
-    assert results == [
-        (3, 0, ToolResultPart(call_id="c2", status="failed", text="two")),
-        (3, 1, ToolResultPart(call_id="c1", status="completed", text="one")),
-    ]
-
-
 def test_a_call_is_recorded_when_it_runs_with_all_that_was_learned_of_it_by_then():
     sheet, stream = opened()
     stream.announce(announced(arguments={"command": "l"}))
@@ -141,15 +101,6 @@ def test_a_call_is_recorded_when_it_runs_with_all_that_was_learned_of_it_by_then
     stream.update(updated(status="in_progress", locations=("late.py",)))
     ((*_, part),) = written(sheet)
     assert part == replace(CALL, title="List", tool_kind="read", locations=("a.py",))
-
-
-def test_a_call_that_runs_is_recorded_though_it_has_no_arguments():
-    sheet, stream = opened()
-    stream.announce(announced())
-    stream.update(updated(status="pending", locations=("a.py",)))
-    assert not sheet.writes
-    stream.update(updated(status="in_progress"))
-    assert written(sheet)[0][3] == replace(CALL, arguments=None, locations=("a.py",))
 
 
 def test_a_call_nobody_announced_is_recorded_from_its_updates():
@@ -170,16 +121,6 @@ def test_a_call_that_is_announced_twice_is_one_call():
     assert written(sheet)[0][3].title == "Run ls"  # type: ignore[union-attr]
 
 
-def test_an_update_after_the_result_changes_nothing():
-    sheet, stream = opened()
-    stream.announce(announced(arguments={"n": 1}))
-    stream.update(updated(status="completed", text="one"))
-    stream.update(updated(status="completed", text="two"))
-    stream.update(updated(status="in_progress"))
-    stream.close()
-    assert len(sheet.writes) == 2
-
-
 def test_an_id_that_is_used_again_is_a_call_of_its_own():
     sheet, stream = opened()
     for said in ("one", "two"):
@@ -187,19 +128,6 @@ def test_an_id_that_is_used_again_is_a_call_of_its_own():
         stream.update(updated(status="completed", text=said))
     results = [part for *_, part in written(sheet) if isinstance(part, ToolResultPart)]
     assert [part.text for part in results] == ["one", "two"]
-
-
-def test_what_is_open_at_the_end_gets_an_unknown_result():
-    sheet, stream = opened()
-    stream.announce(announced("c1", arguments={"n": 1}))
-    stream.announce(announced("c2"))
-    stream.update(updated("c1", status="in_progress", text="half"))
-    stream.close()
-    stream.close()
-    assert [part for *_, part in written(sheet) if isinstance(part, ToolResultPart)] == [
-        ToolResultPart(call_id="c1", status="unknown", text=INTERRUPTED),
-        ToolResultPart(call_id="c2", status="unknown", text=INTERRUPTED),
-    ]
 
 
 def test_what_is_open_at_the_end_is_counted():
@@ -212,15 +140,6 @@ def test_what_is_open_at_the_end_is_counted():
     assert calls_open(sheet.writes) == 1
 
 
-def test_a_call_recorded_before_gets_its_result_and_is_not_recorded_again():
-    sheet, stream = opened()
-    stream.expect(CALL)
-    stream.update(updated(status="completed", text="a.py", title="other"))
-    assert written(sheet) == [
-        (2, 0, "tool", ToolResultPart(call_id="c1", status="completed", text="a.py"))
-    ]
-
-
 def test_a_note_joins_the_message_that_is_open():
     sheet, stream = opened()
     plan = UnknownPart(kind="plan", raw=[])
@@ -231,20 +150,6 @@ def test_a_note_joins_the_message_that_is_open():
     stream.update(updated("c2", status="completed"))
     told = [(seq, speaker) for seq, _, speaker, _ in written(sheet)]
     assert told == [(2, "assistant")] * 3 + [(3, "tool")] * 3
-
-
-def test_what_the_parent_says_is_the_users_part():
-    sheet, stream = opened()
-    stream.say(text("before"))
-    stream.hear("Look at ")
-    stream.hear("this")
-    stream.say(text("after"))
-    stream.close()
-    assert written(sheet) == [
-        (2, 0, "assistant", TextPart(text="before")),
-        (3, 0, "user", TextPart(text="Look at this")),
-        (4, 0, "assistant", TextPart(text="after")),
-    ]
 
 
 @pytest.mark.parametrize("durability", list(Durability))
@@ -311,57 +216,3 @@ def test_a_reply_has_paragraphs_only_where_something_came_between():
     stream.say(text(""))
     stream.say(text("f", "m2"))
     assert stream.reply == f"abcd{PARAGRAPH}e{PARAGRAPH}f"
-
-
-EVENTS = st.lists(
-    st.one_of(
-        st.builds(text, st.sampled_from(["", "a", "bc "]), st.sampled_from([None, "m1", "m2"])),
-        st.builds(
-            announced,
-            st.sampled_from(["c1", "c2", "c3"]),
-            arguments=st.sampled_from([None, {"n": 1}]),
-        ),
-        st.builds(
-            updated,
-            st.sampled_from(["c1", "c2", "c3"]),
-            status=st.sampled_from([None, "pending", "in_progress", "completed", "failed"]),
-            text=st.sampled_from([None, "out"]),
-        ),
-    ),
-    max_size=40,
-)
-
-
-@pytest.mark.extended
-@given(EVENTS)
-def test_numbering_has_no_gap_and_every_call_has_one_result(
-    events: list[TextReceived | ToolCallAnnounced | ToolCallUpdated],
-):
-    sheet, stream = opened()
-    for event in events:
-        match event:
-            case TextReceived():
-                stream.say(event)
-            case ToolCallAnnounced():
-                stream.announce(event)
-            case ToolCallUpdated():
-                stream.update(event)
-    stream.close()
-    places = [(seq, ordinal) for seq, ordinal, *_ in written(sheet)]
-    for (seq, ordinal), place in zip([(2, -1), *places], places, strict=False):
-        assert place in {(seq, ordinal + 1), (seq + 1, 0)}
-    speakers = {}
-    for seq, _, speaker, part in written(sheet):
-        assert speakers.setdefault(seq, speaker) == speaker
-        assert (speaker == "tool") == isinstance(part, ToolResultPart)
-    open_calls: list[str] = []
-    for *_, part in written(sheet):
-        if isinstance(part, ToolCallPart):
-            assert part.call_id not in open_calls
-            open_calls.append(part.call_id)
-        elif isinstance(part, ToolResultPart):
-            open_calls.remove(part.call_id)
-    assert not open_calls
-    said = "".join(event.text for event in events if isinstance(event, TextReceived))
-    assert "".join(p.text for *_, p in written(sheet) if isinstance(p, TextPart)) == said
-    assert stream.reply.replace(PARAGRAPH, "") == said
