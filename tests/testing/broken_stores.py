@@ -8,7 +8,6 @@ promises. A fault is given the real method and what it was called with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -20,6 +19,7 @@ from tests.support.shipped_stores import SQLITE
 
 from upthread.core import commands
 from upthread.core.codec import decode_run_event
+from upthread.core.lazy_dataclass import replace
 from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
@@ -449,7 +449,7 @@ def _link(choose: Callable[[Any], Any]) -> Callable[..., Any]:
         found = real(key)
         links = _of(real).links(found.conversation.conversation_id) if found else ()
         chosen = choose(links)
-        return replace(found, link=chosen[0]) if chosen else found
+        return structs.replace(found, link=chosen[0]) if chosen else found
 
     return does
 
@@ -460,7 +460,8 @@ def _generation(choose: Callable[[Any], Any]) -> Callable[..., Any]:
     def does(real: Real, key: Any) -> Any:
         found = real(key)
         every = _of(real).conversations(key.project_id, key.workstream) if found else ()
-        return found and replace(found, conversation=choose([it for it in every if it.key == key]))
+        chosen = [it for it in every if it.key == key]
+        return found and structs.replace(found, conversation=choose(chosen))
 
     return does
 
