@@ -47,7 +47,7 @@ from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.progress import telling_of_wait
+from upthread.runtime.turns.progress import Notice, telling_of_wait
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
 
@@ -150,6 +150,10 @@ class LiveTurn:
             limits=self.request.claim.role.limits,
             ignores_project=options.ignores_project,
         )
+
+    def notice(self, kind: str, text: str, **about: str) -> None:
+        """Report a notice to the turn's listener; `about` names its subject, for programs."""
+        self.request.listener.notice(Notice(kind=kind, text=text, about=about))
 
     # --- what the session is told ---------------------------------------------------------------
 
