@@ -9,7 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.sets import EXTENDED
+from msgspec import structs
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import World, eventually
 
 import upthread
@@ -89,6 +90,25 @@ async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, metho
     assert "scripted agent says hello on stderr" in said
     assert ("--fresh" in cure) is of_session
     assert "raise start_timeout_s" in cure
+
+
+UNLOADABLE = {"no history": ": no history", 40: "the length of one history", "": "with code 3"}
+
+
+@pytest.mark.parametrize("refusal", spread(UNLOADABLE))
+async def test_a_session_that_cannot_be_loaded_is_resumed_and_said_to_be(world, refusal):
+    options, refusing = configure_refusing(world)
+    notices: list[Notice] = []
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        refusing.write_text(json.dumps({"session/load": refusal}))
+        heard = structs.replace(options, listener=Listener(notice=notices.append))
+        second = await project.tell(ADDRESS, "go on", heard)
+    assert (second.outcome, second.reasons[0]) == ("ok", "not_compared")
+    assert second.upstream_session_id == first.upstream_session_id
+    (said,) = (each.text for each in notices if each.kind == "not_compared")
+    assert said.startswith("the agent's session could not be compared with this record: ")
+    assert UNLOADABLE[refusal] in said
 
 
 async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: World) -> None:

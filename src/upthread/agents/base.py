@@ -79,6 +79,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     `agent` is what the user calls it, `calls_itself` its own name where it has said one.
     `lists_sub_agents` says that its list has each session there is: one that it lacks is gone.
+    `store` is whose store knows better than the agent's replay what a session holds, or empty.
     """
 
     agent: str
@@ -91,6 +92,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     can_fork: bool = False
     can_hold: bool = False
     has_sandbox: bool = False
+    store: str = ""
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):

@@ -151,7 +151,9 @@ class Preparing:
             stamp=lambda agent, session, profile: stored.stamp_of(
                 self._where(agent, profile), agent, session
             ),
-            read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
+            read=lambda agent, session, store: stored.read_session(
+                self._where(agent), store, session
+            ),
         )
 
     def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:

@@ -145,6 +145,7 @@ class AcpConnection(Connection):
             can_list=hello.can("list"),
             lists_sub_agents=hello.can("list"),
             can_fork=hello.can("fork"),
+            store=self._words.quirk.store,
         )
         self._sessions.can_list = self._capabilities.can_list
 
@@ -284,6 +285,8 @@ def _introduction(quirk: Quirk) -> dict[str, Any]:
         # Each agent reads, writes and runs by itself (ADR 50).
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
+        # A compaction is then told apart from a call (claude-agent-acp 0.101.0, codex-acp 2.6.0).
+        "session": {"compaction": {}},
         # Beside the protocol: codex-acp tells with it what its sub-agents do, each under a session
         # id of its own, unless its row's `client_meta` keeps it from that (2.6.0); others pass it
         # over.

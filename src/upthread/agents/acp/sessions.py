@@ -59,11 +59,7 @@ class Sessions:
 
     async def attach(self, method: str, session: UpstreamSessionId) -> None:
         await self._wait_out_minute(session)
-        try:
-            answer = await self._peer.call(method, {**self._place, "sessionId": session})
-        except RefusedByAgentError as refused:
-            await self._confirm(refused, session)
-            raise
+        answer = await self._called(method, session)
         # ACP has no id in this answer; one that is there all the same has to be this (A4).
         returned = answer.get("sessionId", session)
         if returned != session:
@@ -77,6 +73,13 @@ class Sessions:
                 hint="it was not used",
                 upstream_session_id=session,
             )
+
+    async def _called(self, method: str, session: UpstreamSessionId) -> dict[str, Any]:
+        try:
+            return await self._peer.call(method, {**self._place, "sessionId": session})
+        except RefusedByAgentError as refused:
+            await self._confirm(refused, session)
+            raise
 
     async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
         words = self._peer.words
@@ -152,12 +155,7 @@ class Sessions:
         )
 
     async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
-        params = {**self._place, "sessionId": session}
-        try:
-            answer = await self._peer.call("session/fork", params)
-        except RefusedByAgentError as refused:
-            await self._confirm(refused, session)
-            raise
+        answer = await self._called("session/fork", session)
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
 

@@ -156,6 +156,10 @@ class LiveTurn:
             ignores_project=options.ignores_project,
         )
 
+    def notice(self, kind: str, text: str, **about: str) -> None:
+        """Report a notice to the turn's listener; `about` names its subject, for programs."""
+        self.request.listener.notice(Notice(kind=kind, text=text, about=about))
+
     # --- what the session is told ---------------------------------------------------------------
 
     @property
@@ -263,9 +267,7 @@ class LiveTurn:
                 before_s = waited_s
                 waited = f"{waited_s:g} s of at most {most_s:g} s"
                 text = f"waiting for {agent} to {wanted}, for {waited}"
-                about = {"agent": agent, "setting": "start_timeout_s"}
-                told = Notice(kind="waiting_for_agent", text=text, about=about)
-                self.request.listener.notice(told)
+                self.notice("waiting_for_agent", text, agent=agent, setting="start_timeout_s")
 
         async with task_group() as tasks:
             tasks.start_soon(tell)

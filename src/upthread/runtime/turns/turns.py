@@ -16,8 +16,7 @@ import anyio
 from upthread.core.commands import OpenTurn
 from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
 from upthread.core.decision.price import Spending, Tokens
-from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION
-from upthread.core.decision.words import RECOGNISED, lacking_in_words
+from upthread.core.decision.words import RECOGNISED
 from upthread.core.events import (
     RecoveryStarted,
     TurnEnded,
@@ -34,13 +33,14 @@ from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, T
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import spent_in_conversation
 from upthread.runtime.system import System
+from upthread.runtime.turns.attach import tell_of_lacking
 from upthread.runtime.turns.conversation import Claim, Conversations, refused
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.executor import Driver
 from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, read_back
-from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recovery import rest_of
 from upthread.store.base import Store
 
@@ -121,8 +121,7 @@ class Turns:
         live.log.take_up(turn_id, view)
         if not await live.read(lambda store: self._end_open_turn(store, live)):
             return live
-        text = RECOGNISED[Recognition.COMPLETE]
-        live.request.listener.notice(Notice(kind="reply_taken_over", text=text))
+        live.notice("reply_taken_over", RECOGNISED[Recognition.COMPLETE])
         claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
         return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
 
@@ -176,7 +175,7 @@ class Turns:
         Raises RefusedError.
         """
         found, decision = await self._meant(live, lambda store: self._looked_at(store, live))
-        self._tell_of_lacking(live, found)
+        tell_of_lacking(live, found)
         if decision is None:
             live = again = await self._caught_up(live, found)
             decision = await self._meant(
@@ -203,14 +202,6 @@ class Turns:
         newest = live.log.view if live.log.view.events else claim.last[1] if claim.last else None
         found = look(store, request.own_sessions, live.link, newest, redactor=request.redactor)
         return found, None if found.turns else self._decided_and_meant(store, live, found)
-
-    def _tell_of_lacking(self, live: LiveTurn, found: Lacked) -> None:
-        text = lacking_in_words(len(found.turns), found.fault, found.gone)
-        if text:
-            kind = NOT_COMPARED if found.fault else OLDER_SESSION
-            kind = OLDER_RECORD if found.turns else kind
-            about = {"session": str(live.current_session), "turns": str(len(found.turns))}
-            live.request.listener.notice(Notice(kind=kind, text=text, about=about))
 
     async def _caught_up(self, live: LiveTurn, found: Lacked) -> LiveTurn:
         """Read back what only the agent's session has of the conversation."""
