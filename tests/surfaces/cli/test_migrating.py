@@ -48,10 +48,6 @@ def test_a_file_needs_no_migrating(up):
     assert "--db postgres://" in refused
 
 
-def test_another_kind_of_database_is_refused(up):
-    assert "such a mysql address" in up("ls", "--db", "mysql://x/y", code=2).err
-
-
 def test_without_its_driver_postgresql_says_what_to_install(up):
     (up.home / "psycopg.py").write_text("raise ModuleNotFoundError('no psycopg', name='psycopg')")
     up.is_cold = True
