@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
+from upthread.boundary.git.linkage import named_in
 from upthread.boundary.git.places import find_place
 from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
@@ -286,6 +287,10 @@ def test_a_folder_that_no_repository_was_in_is_passed_by(root: Path) -> None:
     assert find_repository(root / "below").root == root
     (root / "below" / ".git" / "hooks").mkdir()
     assert find_repository(root / "below").root == root
+
+
+def test_a_file_that_is_no_pointer_names_no_git_directory(root: Path) -> None:
+    assert named_in(str(root / "README")) is None
 
 
 @pytest.mark.parametrize(
