@@ -65,16 +65,6 @@ def test_what_one_asks_of_it_is_answered_as_the_standard_library_does(options):
     assert (ours.__hash__ is None) == (theirs.__hash__ is None)
 
 
-@pytest.mark.parametrize("first", [lambda cls: cls("a"), fields, repr])
-def test_it_is_frozen_whatever_was_asked_of_it_first(first):
-    _, ours = both(frozen=True)
-    first(ours if first is not repr else ours("a"))
-    with pytest.raises(FrozenInstanceError):
-        ours("a").row = "b"
-    with pytest.raises(FrozenInstanceError):
-        del ours("a").name
-
-
 def test_a_value_travels_to_a_process_that_has_made_none():
     value = Link(**{name: f"the {name}" for name in field_names(Link)})  # type: ignore[arg-type]
     code = "import pickle, sys; print(repr(pickle.load(sys.stdin.buffer)))"

@@ -25,7 +25,7 @@ from upthread.core.decision.handshake import (
 from upthread.core.decision.model import AgentLimit
 from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.decision.rollover import LOST, ROLLOVER
-from upthread.core.decision.rules import DECIDED_FOR, RELAYED
+from upthread.core.decision.rules import DECIDED_FOR
 from upthread.core.lazy_dataclass import field_names
 from upthread.core.types import ConversationId, Outcome
 
@@ -361,7 +361,3 @@ def test_every_rule_leads_to_a_known_decision_and_says_why():
 
 def test_each_refusal_has_a_cure_and_nothing_else_has():
     assert all(bool(rule.hint) == (rule.decision == REFUSE) for rule in RULES)
-
-
-def test_a_link_opened_for_a_relay_is_known_by_its_reason():
-    assert decide(inputs(**FULL)).reasons == (RELAYED,)
