@@ -246,12 +246,6 @@ def test_what_is_no_file_was_not_shown(session):
     assert shown(session) == []
 
 
-def test_a_command_that_failed_showed_nothing(session):
-    (session.root / "a.py").write_text("a = 1\n")
-    run(session, "cat a.py && false", status="failed")
-    assert shown(session) == []
-
-
 def test_a_look_through_a_command_does_not_undo_having_read(session):
     (session.root / "a.py").write_text("a = 1\n")
     session.do("read", "a.py")

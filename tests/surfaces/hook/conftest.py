@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from tests.support import in_process
 from tests.support.warm_process import Done
-from tests.support.world import git
+from tests.support.world import eventually, git
 
 from upthread.runtime.bindings.claims import lives
 
@@ -136,13 +135,9 @@ class HookPlace:
 
     def wait_for_words(self) -> None:
         """Return when every event that has words has them, or nobody is left to keep them."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while True:
-            waiting = [*self._without("said", "ended"), *self._without("asked", "launched")]
-            if not waiting:
-                return
-            assert time.monotonic() < deadline_s, waiting
-            time.sleep(0.02)
+        eventually(
+            lambda: not [*self._without("said", "ended"), *self._without("asked", "launched")]
+        )
 
     def _without(self, words: str, kind: str) -> list[Any]:
         whose = {event["call_id"] for event in self._spooled(words)}

@@ -6,12 +6,12 @@ import fcntl
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
 from tests.support.sets import spread
-from tests.surfaces.hook.conftest import KEEP_WORDS, TIMEOUT_S, HookPlace
+from tests.support.world import eventually
+from tests.surfaces.hook.conftest import KEEP_WORDS, HookPlace
 
 STANDS_STILL = "import time; time.sleep(600)"
 
@@ -39,13 +39,6 @@ def end(place: HookPlace, call_id: str, child: str, reply: str) -> None:
 def takers(place: HookPlace) -> list[int]:
     kept = [json.loads(path.read_text()) for path in place.files("spool/*-ended.json")]
     return [each["drain"]["pid"] for each in kept if each["call_id"] == "c2"]
-
-
-def wait_for_words(place: HookPlace) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not place.files("spool/*-said.json"):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def test_a_reader_takes_in_what_is_over_while_the_process_that_should_stands_still(place):
@@ -82,7 +75,7 @@ def test_whoever_reads_a_record_that_lacks_a_turn_is_told_so_and_what_helps(stuc
 
 def test_turns_stand_in_the_order_they_were_decided_in(stuck):
     end(stuck, "c3", "ses_3", "Third.")
-    wait_for_words(stuck)
+    eventually(lambda: stuck.files("spool/*-said.json"))
     stuck.upthread("show", "spec-42/planner")
     os.kill(takers(stuck)[0], signal.SIGKILL)
     (conversation,) = stuck.upthread("audit", "spec-42")["conversations"]

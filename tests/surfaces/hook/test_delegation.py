@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.surfaces.hook.test_cut_off import dead_pid
 
 from upthread.core.decision.words import (
     FIRST,
@@ -239,9 +240,7 @@ def test_roles_nobody_configured_are_left_alone_and_recorded_under_their_main_se
 def test_without_a_workstream_calls_are_recorded_under_their_main_session(place):
     place.upthread("use", "--clear")
     assert "no workstream" in place.call("c1", "ses_1").answer["line"]
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    place.hook(place.request("before", "c2", prompt="Plan it.", pid=dead.pid))
+    place.hook(place.request("before", "c2", prompt="Plan it.", pid=dead_pid()))
     assert place.upthread("drain")["calls"] == 2
     assert place.files("bindings/*.json") == []
     main, *children = place.upthread("audit", "no-workstream")["conversations"]

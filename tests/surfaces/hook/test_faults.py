@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from tests.support.decisions_told import decisions_told
 from tests.support.sets import EXTENDED, SOAK, spread
+from tests.support.world import eventually
 from tests.surfaces.hook.conftest import HookPlace, Said
 
 from upthread.core.decision import words
@@ -109,10 +109,8 @@ def test_a_damaged_binding_is_told_once_and_written_again(seen, damage):
     seen.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     damage(seen.binding)
     assert line_of(seen.hook(seen.request("before", "c1"))).startswith(UNDECIDED)
-    damaged, deadline_s = seen.binding.read_bytes(), time.monotonic() + 30
-    while seen.binding.read_bytes() == damaged:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    damaged = seen.binding.read_bytes()
+    eventually(lambda: seen.binding.read_bytes() != damaged)
     line = line_of(seen.hook(seen.request("before", "c2")))
     assert line.startswith("upthread: spec-42/planner")
     assert decisions_told(line) == [words.RESUME]

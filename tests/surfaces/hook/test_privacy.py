@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from tests.core.redaction.secrets_of import planted
 from tests.surfaces.hook.conftest import HookPlace
+from tests.surfaces.hook.test_cut_off import dead_pid
 
 from upthread.core.decision.words import UNDECIDED
 
@@ -157,9 +156,7 @@ def test_forgetting_empties_spool_and_bindings_of_what_is_forgotten(place):
         place.upthread("drain")
         place.call(f"{workstream}-2", child, prompt=f"Again {word}.")
     (binding, *_) = place.files("bindings/*.json")
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    half = binding.with_name(f"{binding.name}.{dead.pid}")
+    half = binding.with_name(f"{binding.name}.{dead_pid()}")
     half.write_text('{"replay": "Kestrel-11"')
     (binding.parent.parent / "spool" / f"{1:020d}-1-said.unreadable").write_text("Kestrel-11")
     place.upthread("forget", "spec-42", "--yes")

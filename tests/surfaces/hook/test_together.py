@@ -11,6 +11,7 @@ import time
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.world import eventually
 from tests.surfaces.hook.conftest import TIMEOUT_S, HookPlace
 
 from upthread.core.decision.words import (
@@ -45,10 +46,8 @@ def tell(place: HookPlace, prompt: str, *more: str) -> subprocess.Popen[str]:
 
 
 def wait_for_claim(place: HookPlace) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not any(json.loads(p.read_text()).get("claim") for p in place.files("bindings/*.json")):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
+    bindings = "bindings/*.json"
+    eventually(lambda: any(json.loads(p.read_text()).get("claim") for p in place.files(bindings)))
 
 
 def result_of(told: subprocess.Popen[str]) -> list[dict]:
