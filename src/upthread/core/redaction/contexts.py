@@ -70,6 +70,23 @@ SHORT_FLAGS = \b(?:mongo\w*|ldap\w+|sqlcmd|bcp
         |isql
         |add-generic-password|unlock-keychain|(?:gem|nuget|cargo|vault|npm) (?:push|login))
 
+# --- tokens by the beginning that their vendors document -----------------------------------------
+vendor-token, looks_random:
+    \b(?:(?:ak|mch)_live_|vc[pirak]_|nf[pcoub]_|rnd_|napi_|hc[abx]i?[kc]_|ABSK|AKID|AKCp|bk(?:ua|pat)_
+        |sgp_(?:local_|[a-fA-F0-9]{16}_)?|CCI(?:PAT|PRJ)_|rubygems_|packagist_[ou]ut_|sk-or-(?:v1-)?
+        |sk_|pplx-|xai-|lsv2_(?:pt|sk)_|fc-|e2b_|csk-|fw_|wandb_v1_|apify_api_|rpa_|dtn_|c[ks]_|EAA[MC]
+        |FLW(?:SECK|PUBK)(?:_TEST)?-|pdl_(?:live|sdbx)_apikey_|polar_(?:oat|pat|whs)_|xkeysib-|ph[cx]_
+        |re_[A-Za-z0-9]{8}_|PMAK-|rdme_|sq[upa]_|CLOJARS_|EZ[AT]K|ico-|API-|pnu_|shippo_(?:live|test)_
+        |pk_[0-9]{6,10}_|key-|pul-|cf(?:k|ut|at)_|sbp_)[A-Za-z0-9]{20,}(?:[._~=-]?\w+)*
+    \b(?:cio|oy2|(?:crsr|key|live|test)_|(?:secret|console)-)([A-Za-z0-9]{30,})\b
+    \b(?:LTAI|AQVN|HRKU-|sb_secret_|mdb_sa_sk_|nvapi-|tvly-|tgp_v1_|jina_|pcsk_|bb_live_|fo1_|fio-u-
+        |dp\.(?:pt|st|ct|sa|scim|audit)\.(?:\w+\.)?|pscale_[a-z]+_|tskey-[a-z]+-|vercel_blob_rw_|fig[dorh]_|tfp_
+        |rzp_(?:live|test)_|sntry[su]_|snyk_(?:uat|sat)\.|duffel_(?:test|live)_|sha256~|tk-us-|CFPAT-
+        |sm_(?:aat|pat|sat)_|sl\.|pa-|bce-v3/ALTAK-)([\w./+~=-]{14,})
+    \b((?:FlyV1 )?fm[12][ar]?_[\w+/=]{80,}|BSA[\w-]{27,28}\b|[ps]at\.[\w-]{22}\.[\w.-]+
+        |pat[A-Za-z0-9]{14}\.\w+)
+    \b(?:sdk|api|mob|[ps]k-lf|access-[a-z]+|pat-(?:na|eu|ap)[0-9])-{UUID}
+
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, is_real:
     [a-z0-9]://[^\s/:@"'<>`]*:([^\s/@"'<>`]+)@[A-Za-z0-9\[]
