@@ -20,8 +20,9 @@ from itertools import chain, pairwise, permutations
 from typing import Final
 
 from upthread.core.lazy_regex import regex
+from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import Expression
-from upthread.core.redaction.values import hides_a_secret, is_assigned, is_chosen
+from upthread.core.redaction.values import hides_a_secret, is_said
 
 FAMILY: Final = "secret-by-looks"
 
@@ -61,16 +62,8 @@ LABEL: Final = (
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
-SPOKEN_LABEL: Final = (
-    r"(?i)passw[od]|pass(?:phrase|code)|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is| *[:=])"
-    r"|mot de passe|kennwort|contrase|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord|passord"
-    r"|kodeord|adgangskode|salasana|has\xc5\x82o|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo"
-    "|пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة"
-    "|密码|密碼|口令|パスワード|暗証|비밀번호|암호|รหัสผ่าน|पासवर्ड"
-)
+SPOKEN_LABEL: Final = rf"(?i){WORDS['SPOKEN']}"
 """The words for a password in a sentence, in many languages."""
-
-SPOKEN_BYTES_MIN: Final = 6
 
 _KINDS: Final = bytes.maketrans(
     f"{string.ascii_uppercase}{string.ascii_lowercase}{string.digits}{string.punctuation}".encode(),
@@ -122,14 +115,7 @@ _SPOKEN_WORD: Final = regex(
     rb"(?<![\w/@$.-])((?:[A-Za-z0-9]|[\xc3-\xdb][\x80-\xbf])"
     rb"(?:[\w!#%^*@&?$+.~-]|[\xc3-\xdb][\x80-\xbf])*(?:[\w!#%^&?$+~]|[\xc3-\xdb][\x80-\xbf]))"
 )
-_SPOKEN_MIX: Final = regex(rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]")
-_SPOKEN_NAME: Final = regex(
-    rb"(?i)(?-i:[A-Z-]+[0-9]+)|0x.*|[0-9a-f]{32,}|.*password[0-9]?"
-    rb"|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|.*(?:base|utf|sha|md|aes|rsa|auth|ed|curve|argon"
-    rb"|ipv|http|pkcs|rfc|py|python|uint|int)-?[0-9].*|\w+[+]\w+"
-)
-"""What a sentence about passwords names: a standard, a version, a number of days."""
-
+_HASH: Final = regex(rb"[0-9a-f]{32,}")
 _URL_SEGMENT: Final = regex(rb"[^/]+")
 
 
@@ -149,9 +135,8 @@ def spoken_passwords(content: bytes) -> Iterator[tuple[int, int]]:
             if found.start(2) >= end:
                 break
             word = found[2].rstrip(b".")
-            is_name = found["no"] or _SPOKEN_NAME.fullmatch(word) or _ORDINARY.fullmatch(word)
-            is_password = is_chosen(word) and (is_assigned(word) or _SPOKEN_MIX.fullmatch(word))
-            if len(word) >= SPOKEN_BYTES_MIN and is_password and not is_name:
+            is_name = found["no"] or _ORDINARY.fullmatch(word) or _HASH.fullmatch(word)
+            if is_said(word) and not is_name:
                 yield found.start(2), found.start(2) + len(word)
 
 

@@ -26,6 +26,12 @@ STRONG = (?:{STRONG_WORD}|{PASS})
 PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
         |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
 
+# The words for a password in a sentence, in many languages.
+SPOKEN = (?:passw[od]\w*|pass(?:phrase|code)|\bpwd?\b|\b(?:mdp|psw)\b|\b(?:pass|pin)(?: is| *[:=])
+        |mot de passe|kennwort|contrase\S+a|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord\w*|passord
+        |kodeord|adgangskode|salasana|has\xc5\x82[oa]|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo
+        |пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة
+        |密码|密碼|口令|パスワード|暗証|비밀번호|암호|รหัสผ่าน|पासवर्ड)
 # What a text has that has one of these names.
 LABEL = (?i)passw|passphrase|pwd|pw\b|secret|token|credential|authtok|kennwort|contrase|senha
         |mot de passe|wachtwoord|(?:\b|[a-z_])pass *[^\w\s]|-\w*pass\b
@@ -53,9 +59,21 @@ NEXT = (?: *,? *|,? *(?:\r?\n|\\+n)(?:[^\n]*[^\nA-Za-z0-9])?)
 # The last word on a line, whatever gutter is before it.
 LAST_WORD = (?:(?:[^\n\\]|\\{1,8}t)* )({BARE}) *(?:[\r\n\\"'<`]|$)
 
+# A word that is no name, because a digit or a sign is in it: the check decides.
+SAID = [A-Za-z0-9\xc3-\xdb][^\s"'`\\(){}\[\]<>,;|\xe0-\xf4]*[0-9!#%^@&?+$_~-](?:
+        [^\s"'`\\(){}\[\]<>,;|\xe0-\xf4]*[^\s"'`\\(){}\[\]<>,;|\xe0-\xf4.:])?
+LITERAL = {TEXT}[^"'\n]*{TEXT} *, *
+NAMED = (?:passw\w{0,3}|passphrase|pwd|secret|token|credentials?|authtok|kennwort|contrase\S+a|senha|(?:\b
+        |[a-z_])pass|wachtwoord|(?:\b|[a-z_])pw|(?:api|access|auth|secret|private|account|client)[_.-]?key)
+TOLD = (?:{SPOKEN}|token\b|\bsecret\b|\bcredentials?\b|(?:api|access|private)[\x20-]?(?:key|code)
+        |schl\xc3\xbcssel\b|cl\xc3\xa9 |chave|chiave|\bkey for\b|ключ|密钥|密鑰|キー|トークン)
+
+CODE = (?:door|alarm|gate|access|safe|unlock|entry|pairing|pass|verification|one-time|login|security
+        |confirmation|backup|recovery|scratch|emergency)[\x20_-]?codes?
+
 COOKIES = (?i)\bcookie(?:{QUOTE} *,|{QUOTE}? *[:=]) *\[?{QUOTE}?
 SESSION = [\w.-]*(?:sess|sid|auth|token|jwt|login|remember|identity)[\w.-]*
-COOKIE = =([^\s;,"'\\<>\[\]{}()$|]{16,})
+COOKIE = =([^\s;,"'\\<>\[\]{}()$|]{12,})
 ENVIRONMENT = \b(?:[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIALS?|CREDS|APIKEY
         |[A-Z]_KEY|_SALT)[A-Z0-9_]*|[A-Z0-9_]*(?:PASS|_PAT)|[A-Z0-9_]*[A-Z0-9]_PWD)
 FLAG = -(?:-?[a-z0-9]+)*-?(?:password|passwd|passphrase|pass|pwd|secret|token
@@ -87,7 +105,7 @@ vendor-token, looks_random:
         |pat[A-Za-z0-9]{14}\.\w+)
     \b(?:sdk|api|mob|[ps]k-lf|access-[a-z]+|pat-(?:na|eu|ap)[0-9])-{UUID}
 
-# --- addresses and headers ----------------------------------------------------------------------
+# --- secrets by their form and their neighbours, without a word --------------------------------
 url-password, is_real:
     [a-z0-9]://[^\s/:@"'<>`]*:([^\s/@"'<>`]+)@[A-Za-z0-9\[]
     \bjdbc:oracle:\w+:[^\s/:@"'<>`]+/([^\s/@"'<>`]+)@
@@ -95,30 +113,92 @@ url-password, is_real:
     # The DSN of Go: `app:VALUE@tcp(mysql:3306)/billing`
     \b[\w.-]+:([^\s@:"'`/]{6,})@(?:tcp|unix)\(
 url-password, looks_random:
+    [a-z]://([A-Za-z0-9_-]{16,})@[a-z]
     # A password with characters that belong encoded
     [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:]
         [\w.:-]+
+    (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
+url-password, is_assigned:
+    # A map of Postfix
+    # `DOMAIN\user:VALUE`
+    \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
+cookie, looks_random:
+    # A file of curl's
+    \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
+flag-secret, is_given:
+    \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
+named-secret, looks_random:
+    # Base32 of one-time codes, in groups
+    \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
+named-secret, is_said:
+    \]:[0-9]+ +\S+:({GIVEN}) *(?:{LINE}|$)
+named-secret, is_chosen:
+    # `creds: bob / VALUE`, `log in with bob:VALUE`
+    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
+        |/)
+        ([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
+named-secret, is_real:
+    # Lists of users: pgbouncer, ppp, FreeRADIUS, Redis, Dovecot
+    (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)|"[\w.@-]+" +"(
+        [^"\s]{6,})" *(?:{LINE}|$))
+named-secret, is_mnemonic:
+    (?:^|[\n"'`:])\s*((?:[a-z]{3,8} ){11,23}[a-z]{3,8})\s*(?:$|[\n"'`])
+named-secret, is_unpronounceable:
+    # An app's password, of Google and Apple
+    \b((?:[a-z]{4}\x20){3}[a-z]{4}|(?:[a-z]{4}-){3}[a-z]{4})\b
+named-secret, anything:
+    # A pass phrase, and numbered words of a seed
+    ((?:\b[0-9]{1,2}[.:)] *[a-z]{3,8}[\s|,]+){11,}[0-9]{1,2}[.:)] *[a-z]{3,8})
+    \b(?:printf|echo)\b[^\n]*?((?:\\x[0-9a-f]{2}){6,})
+pgpass-password, is_real:
+    (?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:([^\s:"'\\,()]{6,})
+        (?:[\s"'\\<\]]|$)
+private-key, looks_random:
+    # Of a JSON web key
+    \\*"d\\*" *: *\\*"([A-Za-z0-9_-]{40,})
+bitcoin-key, looks_random:
+    \b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b
+generated-password, looks_random:
+    \b((?:[A-Za-z0-9]{6}-){2}[A-Za-z0-9]{6})\b
+chosen-password, looks_random:
+    \b((?:[A-Z][a-z]{2,}){2,}[0-9]{2,4}[!?#$%&*])
+
+# A rule below matches only a text with one of these words.
+NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|secret|token|\bcred|signing
+        |auth(?:[^o]|ori|$)|log_?in\b|log in|sign in|cookie|sess(?:ion)?_?id|s(?:ess\w*|id){QUOTE}|bearer
+        |basic +|digest [^\n]*resp|saml|psk|(?:xauth|eap|ntlm) +"|[&?](?:[tkcs]=|[\w.-]*(?:sig|key|code|appid)=)
+        |_salt|ntlm|[._-]key(?: +|['"<\]=|]|{QUOTE})|-pw |[ /]r?p[:=]|<<<|\bnet1? +us|\bvault +|mysql|mariadb
+        |(?:key|pat|license|hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
+        |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|(?:[$#%>]|PS|Bash\()[^\n]*(?:key|\brand\b|pwgen)
+        |\bhttps? .*-a|base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal
+        |{CODE}|mnemonic|\bphrase|wallet|\bseed|\bwords\b|(?:root|master|api|ssh|option|isakmp|shared|private
+        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\bpin\b|__construct
+        |(?:connect|connection|PDO|mysqli\w*)\(|hashpw|crypt(?:setup|\w*[.(])|cipher|argon2|pbkdf2|jwt\.
+        |fernet|aes[._]|wifi|\.key=|community|pragma (?:re)?key|sp_add|identif|insert into|new char|\bdata: *\n
+        |\{PLAIN|SETUSER|\buser +\S+ +on\b|accounts\W|OpenVPN|random_pass|334 UGFz|cl\xc3|env:|{TOLD}
+        |(?:license|product|activation|serial)[ _-]?(?:key|code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso
+        |(?:echo|printf) [^\n]*(?:\||\\x)|(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|config host|alias set|altool
+        |put-param|ftp> *user|radius|tacacs|recovery|backup
+
+# --- addresses and headers ----------------------------------------------------------------------
+url-password, looks_random:
     # In a query
     (?i)[?&](?:amp;)?(?:[\w.-]{0,32}(?:{WORD}|pass|auth|sig|signature|key|code|appid)|[tkcs])
         =([^\s"'&<>\\;)#]{8,})
     # A map of Postfix, and `user@host:VALUE`
     sasl_passwd[^\n]*{LINE}(?:[^\n]*[^\w\n])?[\w.-]+@[\w.-]+:({GIVEN})
-    (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
 url-password, is_set:
     # Connection strings and queries
     (?i)[?&;"'](?:[\w.]*password|pwd)=([^\s&;"'<>\\]{4,})[&;"'\s]
     (?i)\b(?:data source|server|host|dsn|driver|uid|user(?:name| id)?)=[^\n]*;\s*(?:password|pwd) *=
         *(?:([^\s;"'\\{}<>]{4,})|"([^"\n]{4,})")
 url-password, is_assigned:
-    # A map of Postfix
-    # `DOMAIN\user:VALUE`
-    \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
     # The third argument: `connect("db", "user", "VALUE")`
     (?i)(?:connect|connection|PDO|mysqli|__construct)\([^()]{0,300}?,\s*{TEXT}[^\n"']*{TEXT},\s*
         (?:{TEXT}{STRING}|q{1,2}\{([^\n{}]{4,})\})
 authorization, looks_random:
     (?i)\bauthorization["'\\]* *[:=,] *["'\\]*(?:[a-z][a-z0-9-]{0,16} +)?([A-Za-z0-9._~+/=-]{8,})
-    (?i)\bbearer +([A-Za-z0-9._~+/-]{16,}=*)
+    (?i)\bbearer[ ,]+([A-Za-z0-9._~+/-]{12,}=*)
     (?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)["'\\]*{IS}([\w.~+/=-]{8,})
 authorization, is_a_pair:
     (?i)\bbasic +([A-Za-z0-9+/]{8,}={0,2})
@@ -136,8 +216,6 @@ cookie, looks_random:
     # A pair: `"name": "connect.sid", "value": "VALUE"`
     (?i)\bname{QUOTE}? *[:=] *{QUOTE}?{SESSION}{QUOTE}{NEXT}{QUOTE}?value{QUOTE}? *[:=] *{QUOTE}(
         [^\s"'\\]{16,})
-    # A file of curl's
-    \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
 
 # --- command lines ------------------------------------------------------------------------------
 flag-secret, is_set:
@@ -146,14 +224,26 @@ flag-secret, is_set:
         (?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
     -pw +{ARGUMENT}
-    \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd)\b[^\n]*<<< *{ARGUMENT}
+    \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd|read -\w*s)\b[^\n]*<<< *{ARGUMENT}
     \bsigntool\b[^\n]* /p +{ARGUMENT}
     (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +
         {ARGUMENT}
     \brabbitmqctl\b[^\n|;&]* (?:add_user|change_password|authenticate_user) +[^\s-]\S* +
         {QUOTE}?({GIVEN})
     # A script of expect
-    (?i)assword[^\n]*\r?\n[^\n]*\bsend +(?:-- +)?{TEXT}([^\n"]{4,}?)\\+[rn]
+    (?i)assword[^\n]*\r?\n?[^\n]*\bsend(?:_?line)?[ (]+(?:-- +)?{TEXT}([^\n"']{4,}?)(?:\\+[rn]|{TEXT})
+    \bopenssl passwd\b[^\n|;]* ({GIVEN}) *(?:{LINE}|$)
+    # Dialogues of IMAP, IRC and FTP
+    (?:^|[\n>:]) *[A-Za-z]{0,3}[0-9.]+ LOGIN +(?:"[^"\n]*"|\S+) +(?:"([^"\n]{4,})"|({GIVEN}))\s*(?:\n|$)
+    (?i)\bftp> *user +\S+ +({GIVEN})
+    # `CONFIG GET requirepass` of Redis
+    (?i){PASSWORD}"\s*\n[^\n"\w]*2\) +"([^"\n]{4,})"
+flag-secret, is_said:
+    (?:^|[\n>:]) *PASS +:?({GIVEN}) *(?:{LINE}|$)
+    (?i)\bidentify +(?:[\w-]+ +)?({GIVEN})\s*(?:{LINE}|$)
+    # `wandb login VALUE`, `snyk auth VALUE`
+    (?:[$#%>] |\n|^) *[a-z][\w-]* +(?:[a-z]+ +)?(?:login|auth\w*|set-(?:token|key)|[a-z]+-(?:auth)?token
+        |register|activate|unlock) +(?:--?[\w-]+ +)?({GIVEN}) *(?:{LINE}|$)
 flag-secret, is_assigned:
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
@@ -161,8 +251,8 @@ flag-secret, is_assigned:
 flag-secret, is_given:
     (?i){FLAG}(?: +{ARGUMENT}|{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     # Printed by a command that names it
-    (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie)
-        [^\n]*\n
+    (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie
+        |pwgen|\brand\b|SecretString)[^\n]*\n
         {GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
@@ -172,7 +262,6 @@ flag-secret, is_given:
     # A session of redis-cli, and the protocol of Redis
     \bAUTH(?:\s|\\r\\n)+\$[0-9]+(?:\s|\\r\\n)+({GIVEN})
     [>\n] *AUTH +(?:[\w.-]+ +)?({BARE}){END}
-    \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
 flag-secret, is_real:
     (?i)[ /](?:p|pass|password|pw|rp|pwd)[:=]{QUOTE}?([^\s"'`\\|&;()<>\[\]{}$,/]{6,}){QUOTE}?(?: +/|
         {LINE}|$)
@@ -192,8 +281,9 @@ flag-secret, is_real:
     \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
-    \b(?:echo|printf) +(?:-n +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}){QUOTE}? *\| *
-        (?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)|(?:sudo +)?chpasswd)
+    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}?)
+        (?:\\n[^\n|]*)?{QUOTE}? *\| *(?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)
+        |(?:sudo +)?(?:chpasswd|passwd|cryptsetup|kinit|gpg|openssl|smbpasswd|su)\b)
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
     \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
 
@@ -246,8 +336,6 @@ named-secret, looks_random:
     # A file of Apple's
     (?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?
         <string>([^<\s]{12,})
-    # Base32 of one-time codes, in groups
-    \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
     # Alone on the next line. Not 40 digits, except after a colon: `git log` prints a commit's id
     # below its subject.
     (?i){WORD}[^\n]{0,80}\s*\n\s*([0-9a-f]{32,39}|[0-9a-f]{41,})[ \t\r]*(?:\n|$)
@@ -257,14 +345,42 @@ named-secret, looks_random:
     (?i)_salt{QUOTE}?{IS}{TEXT}([^\s"'\\]{8,}){TEXT}
     (?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?(?:{IS}| +)
         {QUOTE}?([0-9a-z]{32,}){END}
+named-secret, is_said:
+    # `root_pw VALUE`, alone or at a line's end
+    (?i)(?:(?:{NAMED}|authtok)\w{0,12}|[._-]key) +{QUOTE}?({BARE}){QUOTE}?;? *(?:{LINE}|$)
+    # Sentences: `the password for the box is still VALUE`, `use VALUE as the password`
+    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|：|\b(?:is|was|be|ist|est|es|er|jest|lautet)
+        \b|\xc3[\xa8\xa9\xa4]r?\b|は|是|为|—|–|->)[ \t]*(?:[a-z\xc3-\xdb\x80-\xbf]{2,11},? ){0,3}?
+        [\x20\t"'`*_「“«]*({SAID})
+    (?i)\b(?:set|chang\w+|reset|rotat\w+|setz\w*|\S*nder\w*|cambi\w+)\b[^\n]{0,60}?{TOLD}[^\n]{0,30}?
+        \x20(?:from|to|von|auf|de|a|en|por) +["'`]?({SAID})
+    (?i)[\s"'`(「]({SAID})["'`)」]{0,3} +(?:as|als|comme|como|come|is) +(?:\S+ +){0,3}?{TOLD}
+    # Calls: `bcrypt.hash("VALUE")`, `login("bob", "VALUE")`, `setPassword("VALUE")`
+    (?i)(?:crypt\w*\.\w+|\bcrypt|hashpw|password_hash|aes_\w+crypt|pbkdf2\w*|scrypt|argon2\w*|\blogin
+        |authenticate|basic_?auth|credentials?|(?:set|add|with|use)_?(?:{NAMED}|api_?key))
+        \( *(?:[^()\n]*?, *)?{OPEN}([^\s"'`\\(){}<>]{6,64}){QUOTE} *[,)]
+    # XML whose element around or beside it has the name
+    (?i)(?:{NAMED}|[._-]key)\w{0,16}{QUOTE}?[^<>\n]*>\s*(?:</[^<>]*>\s*)?(?:<[^<>/]*>\s*){1,2}
+        ([^<>\s]{6,64}) *</
+    (?i)\b(?:value|val){QUOTE}? *[:=] *{QUOTE}([^\s"'<>\\]{6,}){QUOTE}[ ,]*{QUOTE}?(?:name|key)
+        {QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{NAMED}|[_-]key)
+    # `variable "api_token" { default = "VALUE" }`
+    (?i){NAMED}\w{0,8}{QUOTE}?(?:{IS}| +by lazy +| *)\{\s*(?:[^{}]{0,200}?\b(?:default|value|val)
+        {QUOTE}? *[:=] *)?{TEXT}([^\s"'\\]{6,64}){TEXT}
+    (?i)\benv:\w*{NAMED}\w*{QUOTE}? +-value +{QUOTE}?({GIVEN})
+    (?i)\binsert into\b[^\n]*{NAMED}[^\n]*\bvalues *\([^\n]*?'([^'\s@]{6,64})'
+    # Lines below `secrets:`
+    (?i)(?:^|\n)[^\n\w]*(?:secrets?|credentials|stringData|passwords|tokens|api_?keys){QUOTE}?: *\n
+        (?:[^\n\w]*[\w.-]+: *[^\n]*\n){0,3}?[^\n\w]*[\w.-]+: *{QUOTE}?({BARE}){END}
+    # `auth bob:VALUE`
+    (?i)\b(?:auth|static|basic|creds?|credentials|zugangsdaten|accesos?|identifiants)\b[^\n:/]{0,30}?
+        [ \t:=]+[\w.@-]+(?: / |:|/)({BARE})
+    # Prompts
+    (?i)(?:^|[\n?>]) *(?:\w+ ){0,4}?(?:api[\x20_-]key|token|secret|{SPOKEN})[:?]+ *({BARE}) *(?:{LINE}|$)
 named-secret, is_chosen:
     (?i){STRONG}{SET}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
     # `auth=("user", "VALUE")`
     \.[Ll]ogin(?:Async)?[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
-    # `creds: bob / VALUE`, `log in with bob:VALUE`
-    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
-        |/)
-        ([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
     # A list of users of Redis
     \buser +\S+ +on\b[^\n]*? >(\S{6,})
     (?s)random_password.{0,600}?"result{TEXT}: *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -277,7 +393,7 @@ named-secret, is_assigned:
     (?i){WORD}[\w\]"')]{0,16}\s*(?:\|\||\?\?|\bor\b|:-)\s*{TEXT}([^\s"'\\/(){}]{8,64}){TEXT}
     # `- name: DB_PASSWORD` and `value: VALUE`
     (?i)\b(?:name|key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{WORD}|pass|[-_]key){QUOTE}?{NEXT}
-        {QUOTE}?value{QUOTE}? *[:=] *{QUOTE}?({BARE}){END}
+        {QUOTE}?val(?:ue)?{QUOTE}? *[:=] *{QUOTE}?({BARE}){END}
     (?i)password[^\n]*\n[^\n:]{0,40}value: *({BARE}){END}
     (?i){WORD}\w{0,8}{QUOTE}{IS}\{[^{}:]{0,60}{QUOTE}(?:value|default|stringValue|secretValue
         |plain\w*|S)
@@ -314,11 +430,15 @@ named-secret, is_set:
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}(
         [^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
+    (?i)<[\w:.-]*{PASSWORD}[^<>]*>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
+    (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n]{6,64})"
     (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"|
         [^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +
         ((?-i:[^\s"'`,;(){}\[\]<>:.A-Z][^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
     (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
+    (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass)[ -]?code)\b[^\n0-9=(){}]{0,40}?
+        (?:\b(?:is|to|ist|es|est)|:|=|code) +{QUOTE}?([0-9]{4,8})\b
     # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
     (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}(
         [^\s"'\\/]{6,64}){TEXT}
@@ -374,9 +494,6 @@ named-secret, is_set:
 named-secret, is_real:
     \b(?:requirepass|masterauth|bindpw|rootpw) +{QUOTE}?({BARE})
     (?i)\bpwd=\{([^{}\n]{6,})\}
-    # Lists of users: pgbouncer, ppp, FreeRADIUS, Redis, Dovecot
-    (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)|"[\w.@-]+" +"(
-        [^"\s]{6,})" *(?:{LINE}|$))
     \b(?:Cleartext-Password|User-Password) *:= *"([^"\n]{4,})"
     \bACL SETUSER\b[^\n]* >(\S{4,})
     \{PLAIN\}([^\s:"']{4,})
@@ -399,16 +516,12 @@ named-secret, is_mnemonic:
     # Words of a seed
     (?i)\b(?:mnemonic|seed|phrase|wallet|recovery|backup|words)\b[^\n]{0,80}\s*{GUTTER}
         ((?-i:\b(?:[a-z]{3,8},? +){11,23}[a-z]{3,8}))
-    (?:^|[\n"'`:])\s*((?:[a-z]{3,8} ){11,23}[a-z]{3,8})\s*(?:$|[\n"'`])
-named-secret, is_unpronounceable:
-    # An app's password, of Google and Apple
-    \b((?:[a-z]{4}\x20){3}[a-z]{4}|(?:[a-z]{4}-){3}[a-z]{4})\b
 named-secret, anything:
+    # A dump: hexadecimal of a line with a name
+    (?i)(?:^|\n)[0-9a-f]{4,8}:? +((?:[0-9a-f]{2,4} +){4,16})\|?[^\n]{0,16}(?:passw|secret|token|_key)
     # A file or an answer of kubectl's: keys of any name, with base64
     (?s)\bdata: *\n((?:\s+[\w.-]+: +[A-Za-z0-9+/]{4,}={0,2} *\n)+)[^\n]*(?:\n
         [^\n]*){0,12}?kind: Secret
-    # A pass phrase, and numbered words of a seed
-    ((?:\b[0-9]{1,2}[.:)] *[a-z]{3,8}[\s|,]+){11,}[0-9]{1,2}[.:)] *[a-z]{3,8})
     # Base32 of one-time codes
     (?i)\b(?:[th]?otp|2fa|mfa|authenticator|setup key|seed)\b[^\n]{0,80}?[^\w]((?-i:[A-Z2-7]{16,64}|
         (?:[A-Z2-7]{4} ){3,}[A-Z2-7]{4}
@@ -416,7 +529,6 @@ named-secret, anything:
     # Escapes: `b"\x9d\x11…"`, and what a command is given by `printf`
     (?i)(?:{WORD}|key|salt|seed)[^\n"']{0,40}b?"((?:\\x[0-9a-f]{2}|[^\n"\\]){0,64}(?:\\x[0-9a-f]{2}
         [^\n"\\]?){4}[^\n"]*)"
-    \b(?:printf|echo)\b[^\n]*?((?:\\x[0-9a-f]{2}){6,})
     new char\[\] *\{((?: *'[^']{1,2}' *,?){6,})\}
     (?i)(?:pass|key)[\x20_-]?phrase{QUOTE}?{IS}{QUOTE}?((?:[a-z]{3,12}[\x20-]){3,}[a-z]{3,12})
 
@@ -435,9 +547,6 @@ sql-password, is_real:
 sql-password, is_assigned:
     (?i)\bpassword *[ \t(] *{TEXT}([^\s"'`\\]{4,}){TEXT}
     (?i)\bidentified +by +([^\s"'`;]{6,})
-pgpass-password, is_real:
-    (?:\*|\b[\w.-]+):(?:[0-9]{4,5}|\*):[A-Za-z*][\w.-]*:[A-Za-z][\w.-]*:([^\s:"'\\,()]{6,})
-        (?:[\s"'\\<\]]|$)
 device-secret, is_set:
     (?:^|\n){GUTTER}(?:enable|username \S+(?: privilege [0-9]+)?) +(?:password|secret) +(?:[0-9] +)?
         ({GIVEN})\s*(?:\n|$)
@@ -463,15 +572,10 @@ registry-auth, looks_random:
     (?:^|[^A-Za-z0-9])_(?:auth(?:Token)?|password) *= *{QUOTE}?({BARE}){END}
 
 # --- keys, hashes and codes ---------------------------------------------------------------------
-private-key, looks_random:
-    # Of a JSON web key
-    \\*"d\\*" *: *\\*"([A-Za-z0-9_-]{40,})
 private-key, anything:
     (?i)(?:key|secret)\w*\[\w*\] *= *\{\s*((?:0x[0-9a-f]{2},\s*){7,}0x[0-9a-f]{2})
     (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
     OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
-bitcoin-key, looks_random:
-    \b([5KL][1-9A-HJ-NP-Za-km-z]{50,51})\b
 recovery-code, anything:
     (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4}-?[0-9]{4}[,;\s]*){3,})
     (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
@@ -485,10 +589,6 @@ recovery-code, looks_random:
         ((?:[^\n]{0,80}\b(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|[0-9a-f]{16,64})\b[^\n]{0,80}(?:\n|$)){2,})
 
 # Passwords by their form, as macOS and people make them
-generated-password, looks_random:
-    \b((?:[A-Za-z0-9]{6}-){2}[A-Za-z0-9]{6})\b
-chosen-password, looks_random:
-    \b((?:[A-Z][a-z]{2,}){2,}[0-9]{2,4}[!?#$%&*])
 """
 
 WORDS, CONTEXTS = read_table(_TABLE, vars(values))

@@ -100,6 +100,7 @@ azure-key \b[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}\b
 solana-key \[((?:[0-9]{1,3},\x20?){63}[0-9]{1,3})\]
 jenkins-secret \{(AQAAABAAAA[A-Za-z0-9+/=]{20,})\}
 windows-hash \b([0-9a-f]{32}:[0-9a-f]{32}):::
+password-hash \{(?:S?SHA[0-9]*|SMD5|CRYPT|PBKDF2\w*)\}[./A-Za-z0-9+=$]{20,}
 password-hash \$(?:apr1|[156y]|2[abxy]|argon2[id]{1,2})\$[./A-Za-z0-9$=,-]{24,}
 twilio-token \bAC[0-9a-f]{32}\\*["'],\s*\\*["']([0-9a-f]{32})\\*["']
 google-oauth \b(4/0A[A-Za-z0-9_-]{40,})
