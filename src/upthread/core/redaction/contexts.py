@@ -65,7 +65,7 @@ SAID = [A-Za-z0-9\xc3-\xdb][^\s"'`\\(){}\[\]<>,;|\xe0-\xf4]*[0-9!#%^@&?+$_~-](?:
 LITERAL = {TEXT}[^"'\n]*{TEXT} *, *
 NAMED = (?:passw\w{0,3}|passphrase|pwd|secret|token|credentials?|authtok|kennwort|contrase\S+a|senha|(?:\b
         |[a-z_])pass|wachtwoord|(?:\b|[a-z_])pw|(?:api|access|auth|secret|private|account|client)[_.-]?key)
-TOLD = (?:{SPOKEN}|token\b|\bsecret\b|\bcredentials?\b|(?:api|access|private)[\x20-]?(?:key|code)
+TOLD = (?:{SPOKEN}|token\b|\bsecret\b|\bcredentials?\b|(?:api|access)[\x20-]?(?:key|code)
         |schl\xc3\xbcssel\b|cl\xc3\xa9 |chave|chiave|\bkey for\b|ключ|密钥|密鑰|キー|トークン)
 
 CODE = (?:door|alarm|gate|access|safe|unlock|entry|pairing|pass|verification|one-time|login|security
@@ -166,7 +166,7 @@ chosen-password, looks_random:
 # A rule below matches only a text with one of these words.
 NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|secret|token|\bcred|signing
         |auth(?:[^o]|ori|$)|log_?in\b|log in|sign in|cookie|sess(?:ion)?_?id|s(?:ess\w*|id){QUOTE}|bearer
-        |basic +|digest [^\n]*resp|saml|psk|(?:xauth|eap|ntlm) +"|[&?](?:[tkcs]=|[\w.-]*(?:sig|key|code|appid)=)
+        |basic +|digest [^\n]*resp|saml|psk|(?:xauth|eap|ntlm) +"|[&?](?:[tkcs]=|[\w.-]*(?:sig\w*|key|code|appid)=)
         |_salt|ntlm|[._-]key(?: +|['"<\]=|]|{QUOTE})|-pw |[ /]r?p[:=]|<<<|\bnet1? +us|\bvault +|mysql|mariadb
         |(?:key|pat|license|hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|(?:[$#%>]|PS|Bash\()[^\n]*(?:key|\brand\b|pwgen)
@@ -178,7 +178,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |\{PLAIN|SETUSER|\buser +\S+ +on\b|accounts\W|OpenVPN|random_pass|334 UGFz|cl\xc3|env:|{TOLD}
         |(?:license|product|activation|serial)[ _-]?(?:key|code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso
         |(?:echo|printf) [^\n]*(?:\||\\x)|(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|config host|alias set|altool
-        |put-param|ftp> *user|radius|tacacs|recovery|backup
+        |put-param|snmp|hmac|login|ogin|assword|redential|ftp> *user|radius|tacacs|recovery|backup
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
@@ -349,9 +349,10 @@ named-secret, is_said:
     # `root_pw VALUE`, alone or at a line's end
     (?i)(?:(?:{NAMED}|authtok)\w{0,12}|[._-]key) +{QUOTE}?({BARE}){QUOTE}?;? *(?:{LINE}|$)
     # Sentences: `the password for the box is still VALUE`, `use VALUE as the password`
-    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|：|\b(?:is|was|be|ist|est|es|er|jest|lautet)
-        \b|\xc3[\xa8\xa9\xa4]r?\b|は|是|为|—|–|->)[ \t]*(?:[a-z\xc3-\xdb\x80-\xbf]{2,11},? ){0,3}?
+    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|：|—|–|「|“|«|[`"'*]|\b(?:is|was|be|ist|est|es|er|jest|lautet)\b
+        |\xc3[\xa8\xa9\xa4]r?\b|は|是|为|auf )[ \t]*(?:[a-z\xc3-\xdb\x80-\xbf]{2,11},? ){0,3}?
         [\x20\t"'`*_「“«]*({SAID})
+    (?i){SPOKEN}[^\n=(){}\[\];<>|\\/]{0,60}?[ \t"'`*]({SAID})
     (?i)\b(?:set|chang\w+|reset|rotat\w+|setz\w*|\S*nder\w*|cambi\w+)\b[^\n]{0,60}?{TOLD}[^\n]{0,30}?
         \x20(?:from|to|von|auf|de|a|en|por) +["'`]?({SAID})
     (?i)[\s"'`(「]({SAID})["'`)」]{0,3} +(?:as|als|comme|como|come|is) +(?:\S+ +){0,3}?{TOLD}

@@ -17,9 +17,7 @@ from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import (
     FAMILY,
     MIXED_WORD,
-    SPOKEN_LABEL,
     random_words,
-    spoken_passwords,
 )
 from upthread.core.redaction.contexts import CONTEXTS, WORDS
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
@@ -171,7 +169,6 @@ RULES: Final[tuple[Rule, ...]] = (
         for family, form, check, needs in CONTEXTS
     ),
     Rule(family="named-secret", pattern=SECRET_COLUMN, check=anything, find=column_secrets),
-    Rule(family="named-secret", pattern=SPOKEN_LABEL, check=anything, find=spoken_passwords),
     Rule(family=FAMILY, pattern=MIXED_WORD, check=anything, find=random_words),
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""

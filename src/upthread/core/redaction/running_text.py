@@ -100,8 +100,9 @@ def _settled_length(text: str) -> int:
     from_here = max(0, len(text) - HELD_CHARACTERS_MAX)
     end, block = _open_block(text, from_here)
     settled = _settled_before(text, end, from_here)
-    # Within a block that is whole nothing is cut.
-    return block[0] if block[0] < settled < block[1] else settled
+    # Within a block that is whole nothing is cut, nor within a word right before the block.
+    is_within = block[0] < settled < block[1]
+    return _back_to_blank(text, block[0], from_here) if is_within else settled
 
 
 def _settled_before(text: str, end: int, from_here: int) -> int:
