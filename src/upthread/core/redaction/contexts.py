@@ -37,7 +37,7 @@ LABEL = (?i)passw|passphrase|pwd|pw\b|secret|token|credential|authtok|kennwort|c
         |mot de passe|wachtwoord|(?:\b|[a-z_])pass *[^\w\s]|-\w*pass\b
         |(?:api|app|access|admin|auth|private|signing|encryption|master|account|service|client|hmac
         |shared)[\x20_.-]?key|(?-i:[A-Z]_KEY|_SALT|_PAT\b|CREDS)
-NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data))?
+NUMBERED = (?:[_.-]?[0-9]{1,2}|[_.-](?:prod|dev|test|staging|live|value|base|data|all|again))?
 QUOTE = (?:\\*["'`]|\\+u002[27]|&quot;|&#3[49];|%2[27])
 TEXT = \\*["']
 STRING = ([^\n"'\\]{4,}){TEXT}
@@ -131,6 +131,7 @@ named-secret, looks_random:
     # Base32 of one-time codes, in groups
     \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
 named-secret, is_said:
+    (?i){NAMED}(?:: *[^"'=\n,(){}]{1,30}| string)? *= *(?:[\w:]+\()?{TEXT}([^\s"'\\/]{6,64}){TEXT}
     \]:[0-9]+ +\S+:({GIVEN}) *(?:{LINE}|$)
 named-secret, is_chosen:
     # `creds: bob / VALUE`, `log in with bob:VALUE`
@@ -198,7 +199,7 @@ url-password, is_assigned:
         (?:{TEXT}{STRING}|q{1,2}\{([^\n{}]{4,})\})
 authorization, looks_random:
     (?i)\bauthorization["'\\]* *[:=,] *["'\\]*(?:[a-z][a-z0-9-]{0,16} +)?([A-Za-z0-9._~+/=-]{8,})
-    (?i)\bbearer[ ,]+([A-Za-z0-9._~+/-]{12,}=*)
+    (?i)\bbearer[ ,]+([A-Za-z0-9._~+/-]{8,}=*)
     (?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)["'\\]*{IS}([\w.~+/=-]{8,})
 authorization, is_a_pair:
     (?i)\bbasic +([A-Za-z0-9+/]{8,}={0,2})
@@ -237,7 +238,7 @@ flag-secret, is_set:
     (?:^|[\n>:]) *[A-Za-z]{0,3}[0-9.]+ LOGIN +(?:"[^"\n]*"|\S+) +(?:"([^"\n]{4,})"|({GIVEN}))\s*(?:\n|$)
     (?i)\bftp> *user +\S+ +({GIVEN})
     # `CONFIG GET requirepass` of Redis
-    (?i){PASSWORD}"\s*\n[^\n"\w]*2\) +"([^"\n]{4,})"
+    (?i)(?:{PASSWORD}|auth|requirepass)"\s*\n[^\n"\w]*2\) +"([^"\n]{4,})"
 flag-secret, is_said:
     (?:^|[\n>:]) *PASS +:?({GIVEN}) *(?:{LINE}|$)
     (?i)\bidentify +(?:[\w-]+ +)?({GIVEN})\s*(?:{LINE}|$)
@@ -281,8 +282,8 @@ flag-secret, is_real:
     \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
-    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}?)
-        (?:\\n[^\n|]*)?{QUOTE}? *\| *(?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)
+    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}?
+        (?:\\n[^\n|"']*)?){QUOTE}? *\| *(?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)
         |(?:sudo +)?(?:chpasswd|passwd|cryptsetup|kinit|gpg|openssl|smbpasswd|su)\b)
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
     \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
@@ -361,7 +362,7 @@ named-secret, is_said:
         |authenticate|basic_?auth|credentials?|(?:set|add|with|use)_?(?:{NAMED}|api_?key))
         \( *(?:[^()\n]*?, *)?{OPEN}([^\s"'`\\(){}<>]{6,64}){QUOTE} *[,)]
     # XML whose element around or beside it has the name
-    (?i)(?:{NAMED}|[._-]key)\w{0,16}{QUOTE}?[^<>\n]*>\s*(?:</[^<>]*>\s*)?(?:<[^<>/]*>\s*){1,2}
+    (?i)(?:{NAMED}|[._-]key)\w{0,16}(?:{QUOTE}?[^<>\n]*>)?\s*(?:</[^<>]*>\s*)?(?:<[^<>/]*>\s*){1,2}
         ([^<>\s]{6,64}) *</
     (?i)\b(?:value|val){QUOTE}? *[:=] *{QUOTE}([^\s"'<>\\]{6,}){QUOTE}[ ,]*{QUOTE}?(?:name|key)
         {QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{NAMED}|[_-]key)
@@ -386,7 +387,7 @@ named-secret, is_chosen:
     \buser +\S+ +on\b[^\n]*? >(\S{6,})
     (?s)random_password.{0,600}?"result{TEXT}: *{TEXT}([^"\n\\]{8,}){TEXT}
 named-secret, is_assigned:
-    (?i){WORD}{SET}{QUOTE}?({BARE}){END}
+    (?i)(?:{WORD}|(?:\b|[a-z_])pw){SET}{QUOTE}?({BARE}){END}
     (?i){STRONG}{SET}({BARE}){END}
     (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
     (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
@@ -407,7 +408,7 @@ named-secret, is_assigned:
     (?i)(?:^|\n){GUTTER}(?:{WORD}|pass) *:? *\r?\n(?:{GUTTER}[-=]{3,} *\r?\n)?{GUTTER}({BARE}) *
         (?:\r?\n|$)
     # An array: `"passwords": ["VALUE"`
-    (?i){WORD}s?{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
+    (?i){WORD}s?{QUOTE}?{IS}\[(?:[^\]]{0,200}?, *)??\s*{TEXT}([^\s"'\\\[\]]{6,}){TEXT}
     # A block of YAML
     (?i){WORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|<br>)
         {LAST_WORD}
@@ -438,8 +439,8 @@ named-secret, is_set:
         ((?-i:[^\s"'`,;(){}\[\]<>:.A-Z][^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
     (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
-    (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass)[ -]?code)\b[^\n0-9=(){}]{0,40}?
-        (?:\b(?:is|to|ist|es|est)|:|=|code) +{QUOTE}?([0-9]{4,8})\b
+    (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass)[ -]?code)\b
+        (?:[^\n0-9=(){}]{0,40}?(?:\b(?:is|to|ist|es|est)|:|=))? +{QUOTE}?([0-9]{4,8})\b
     # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
     (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}(
         [^\s"'\\/]{6,64}){TEXT}
@@ -559,7 +560,7 @@ device-secret, is_given:
     \br[ow]community6? +({GIVEN})
     \bsnmp\w+ [^\n]*-c +({GIVEN})
     (?i)\bcommunity *: *({GIVEN})\s*(?:\n|$)
-    (?i)\bpre-?shared-?(?:key|secret)(?:{IS}| +){QUOTE}?({GIVEN})
+    (?i)\bpre-?shared-?(?:key|secret)(?:{IS}| +)(?:[a-z-]+ +)?{QUOTE}?({GIVEN})
     : *PSK +({GIVEN})
     \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk ascii) +(?:[0-9] +)?({GIVEN})
     (?i)\b(?:chang\w+|reset|set)\b[^\n]{0,60}?password[^\n"]{0,20}? to ({GIVEN})
@@ -578,7 +579,7 @@ private-key, anything:
     (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
     OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
 recovery-code, anything:
-    (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4}-?[0-9]{4}[,;\s]*){3,})
+    (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4,6}-?[0-9]{4,6}[,;\s]*){2,})
     (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
         |pin)
         (?: is|:)? *([0-9]{6,8})\b
