@@ -35,8 +35,8 @@ _END: Final = regex(
 )
 _ANNOUNCING: Final = regex(
     rf"{LABEL}|creds|key|pass\b|bearer|basic|auth|_salt"
-    r"|login|curl|cookie|psk|\bnet1?(?:\.exe)?[ \t]+(?:\Z|u)|echo"
-    r"|identified|\b(?:create|alter|grant|setx?|setenv|env)\b|\"d\b"
+    r"|login|curl|cookie|psk|\bnet1?(?:\.exe)?[ \t]+(?:\Z|u)|echo|printf|\b(?:use|try|nimm|usa)\b"
+    r"|identif|\bval(?:ue)?\b|crypt|hash|static:|\b(?:insert|create|alter|grant|setx?|setenv|env)\b|\"d\b"
     r"|\b(?:docker|podman|nerdctl|registry|az|oc|cf|doctl)\b"
     r"|mysql|mariadb|mongo|ldap|sqlcmd|\bbcp\b|sshpass|redis|zip\b|\b7z\b|plink|pscp|puttygen"
     r"|rabbitmq|lftp|cqlsh|clickhouse|influx|mosquitto|smbclient|openssl",
@@ -45,7 +45,7 @@ _ANNOUNCING: Final = regex(
 """What stands before a secret on its line, and apart from it."""
 
 _ANNOUNCING_THE_NEXT: Final = regex(
-    r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secret|token|credentials?|key(?:-data)?)"
+    r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secrets?|tokens?|credentials?|key(?:-data)?)"
     r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>][+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z"
     r"|\bey[IJK][\w.-]{10,}\\?\r?\Z",
     re.IGNORECASE,

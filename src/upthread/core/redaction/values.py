@@ -91,7 +91,8 @@ _SAID_NAME: Final = regex(
     rb"|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|(?:.*[_.-])?(?:b|base|utf|sha|md|aes|rsa"
     rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
     rb"|\w+[=:].*|\w+[+]\w+|[^@]+@[^@]+\.[a-z]+"
-    rb"|.*(?:::|arn:|key|token|/.*\.).*|[\w.-]+\.(?:[a-z]{2,4}|json|yaml|toml|html)"
+    rb"|.*(?:::|arn:|key|token|/.*\.).*|[\w.-]+\.(?:[a-z]{2,4}|json|yaml|toml|html)(?::[0-9]+)?"
+    rb"|.*[$@]|[a-z_$][\w$]*(?:[.][a-z_$][\w$]*)+"
 )
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
 
