@@ -171,7 +171,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|(?:[$#%>]|PS|Bash\()[^\n]*(?:key|\brand\b
         |pwgen)|\bhttps? .*-a|base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl
-        |setcookie|unseal|{CODE}|mnemonic|\bphrase|wallet|\bseed|\bwords\b|(?:root|master|api|ssh
+        |setcookie|unseal|{CODE}|mnemonic|\bphrase|wallet|\bseed|(?:root|master|api|ssh
         |option|isakmp|shared|private|setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)
         |\b[th]?otp\b|2fa|mfa|\bpin\b|__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw
         |crypt(?:setup|\w*[.(])|cipher|argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community
@@ -515,7 +515,7 @@ named-secret, is_no_example:
     \bdefine\( *['"][A-Z_]*(?:KEY|SALT|PASSWORD|SECRET)['"] *, *(?:'([^'\n]{6,})'|"[^"\n]{6,}")
 named-secret, is_mnemonic:
     # Words of a seed
-    (?i)\b(?:mnemonic|seed|phrase|wallet|recovery|backup|words)\b[^\n]{0,80}\s*{GUTTER}((?-i:\b
+    (?i)\b(?:mnemonic|seed|phrase|wallet|recovery|backup)\b[^\n]{0,80}\s*{GUTTER}((?-i:\b
         (?:[a-z]{3,8},? +){11,23}[a-z]{3,8}))
 named-secret, anything:
     # A dump: hexadecimal of a line with a name

@@ -86,7 +86,7 @@ class ExpressionSet:
         return sorted(
             places[place]
             for need, places, expressions in self._sets
-            if near[need] or not need
+            if near[need]
             for place in expressions.Match(near[need]) or ()
         )
 
