@@ -171,8 +171,8 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|(?:[$#%>]|PS|Bash\()[^\n]*(?:key|\brand\b
         |pwgen)|\bhttps? .*-a|base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl
-        |setcookie|unseal|{CODE}|mnemonic|\bphrase|wallet|\bseed|(?:root|master|api|ssh
-        |option|isakmp|shared|private|setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)
+        |setcookie|unseal|{CODE}|mnemonic|\bphrase|wallet|\bseed|(?:root|master|api|ssh|option
+        |isakmp|shared|private|setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)
         |\b[th]?otp\b|2fa|mfa|\bpin\b|__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw
         |crypt(?:setup|\w*[.(])|cipher|argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community
         |pragma (?:re)?key|sp_add|identif|insert into|new char|\bdata: *\n|\{PLAIN|SETUSER
@@ -238,11 +238,11 @@ flag-secret, is_set:
         |{TEXT})
     \bopenssl passwd\b[^\n|;]* ({GIVEN}) *(?:{LINE}|$)
     # Dialogues of IMAP, IRC and FTP
-    (?:^|[\n>:]) *[A-Za-z]{0,3}[0-9.]+ LOGIN +(?:"[^"\n]*"|\S+) +(?:"([^"\n]{4,})"
+    (?:^|[\n>:]) *[A-Za-z]{0,3}[0-9.]+ LOGIN +(?:"[^"\n]*"|\S+) +(?:"([^"\n\\]{4,})"
         |({GIVEN}))\s*(?:\n|$)
     (?i)\bftp> *user +\S+ +({GIVEN})
     # `CONFIG GET requirepass` of Redis
-    (?i)(?:{PASSWORD}|auth|requirepass)"\s*\n[^\n"\w]*2\) +"([^"\n]{4,})"
+    (?i)(?:{PASSWORD}|auth|requirepass)"\s*\n[^\n"\w]*2\) +"([^"\n\\]{4,})"
 flag-secret, is_said:
     (?:^|[\n>:]) *PASS +:?({GIVEN}) *(?:{LINE}|$)
     (?i)\bidentify +(?:[\w-]+ +)?({GIVEN})\s*(?:{LINE}|$)
@@ -436,7 +436,7 @@ named-secret, is_set:
         ([^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
     (?i)<[\w:.-]*{PASSWORD}[^<>]*>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
-    (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n]{6,64})"
+    (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n\\]{6,64})"
     (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"
         |[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +((?-i:[^\s"'`,;(){}\[\]<>:.A-Z]
         [^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
@@ -466,7 +466,7 @@ named-secret, is_set:
     \.(?:fill|type|set_?[vV]alue)\([^\n]*?[pP]assw[^\n]*?{TEXT}, *{TEXT}{STRING}
     (?i)passw[^\n]{0,40}?(?:\)\.(?:fill|type|send_?keys|set_?value)\(|{TEXT}, *with: *){TEXT}
         {STRING}
-    (?i)["'](?:password|passwd|pwd|pass)=([^"'\n&]{6,})["']
+    (?i)["'](?:password|passwd|pwd|pass)=([^"'\n&\\]{6,})\\*["']
     \bParameterKey=\w*(?:Password|Secret|Token|Key),ParameterValue=([^\s,"']{4,})
     (?i)\b(?:set|chang\w+|reset|updat\w+)\b[^\n]{0,60}?password[^\n"]{0,20}? to (?:{TEXT}
         ([^\n"']{6,}){TEXT}|`([^\n`]{6,})`)
