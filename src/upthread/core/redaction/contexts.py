@@ -130,9 +130,15 @@ named-secret, looks_random:
     # Base32 of one-time codes, in groups
     \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
 named-secret, is_said:
+    (?i)\b{NAMED}=({BARE}),
+    (?i)\bx-[\w-]*(?:auth|key|token|secret)\w* +{QUOTE}({BARE}){QUOTE}
+    (?i){PASSWORD}[^\n]*\$[^\n]*variables{QUOTE}: *\{[^{}\n]*?{QUOTE}({SAID}){QUOTE}
     (?i){NAMED}(?:: *[^"'=\n,(){}]{1,30}| string)? *= *(?:[\w:]+\()?{TEXT}([^\s"'\\/]{6,64}){TEXT}
     \]:[0-9]+ +\S+:({GIVEN}) *(?:{LINE}|$)
 named-secret, is_chosen:
+    (?i)(?:authenticator|2fa|totp|mfa|secret key|setup key)\b[^\n]{0,60}?\b((?:[a-z2-7]{4} ){3,}
+        [a-z2-7]{4})\b
+    (?i)\b(?:pwd|password)=\{([^{}\n]{6,})\}
     # `creds: bob / VALUE`, `log in with bob:VALUE`
     (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
         |/)([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
@@ -178,7 +184,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |pragma (?:re)?key|sp_add|identif|insert into|new char|\bdata: *\n|\{PLAIN|SETUSER
         |\buser +\S+ +on\b|accounts\W|OpenVPN|random_pass|334 UGFz|cl\xc3|env:|{TOLD}|(?:license
         |product|activation|serial)[ _-]?(?:key|code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso
-        |(?:echo|printf) [^\n]*(?:\||\\x)|(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|config host
+        |(?:echo|printf) [^\n]*(?:\||\\x)|(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|-key\W|config host
         |alias set|altool|put-param|snmp|hmac|login|ogin|assword|redential|ftp> *user|radius|tacacs
         |recovery|backup
 
@@ -201,10 +207,12 @@ url-password, is_assigned:
 authorization, looks_random:
     (?i)\bauthorization["'\\]* *[:=,] *["'\\]*(?:[a-z][a-z0-9-]{0,16} +)?([A-Za-z0-9._~+/=-]{8,})
     (?i)\bbearer[ ,]+([A-Za-z0-9._~+/-]{8,}=*)
-    (?i)\b(?:x-[a-z-]*(?:key|token|secret)|[a-z]+-token)["'\\]*{IS}([\w.~+/=-]{8,})
+    (?i)\b(?:(?:x-[a-z-]*|[a-z-]*(?:api|auth|access|subscription|functions?|master|admin|app
+        |client)-)(?:key|token|secret)|[a-z]+-token)["'\\]*{IS}([\w.~+/=-]{8,})
 authorization, is_a_pair:
     (?i)\bbasic +([A-Za-z0-9+/]{8,}={0,2})
 authorization, anything:
+    \bAUTH(?:ENTICATE)? +(?:PLAIN|LOGIN|X?OAUTH\w*) +([A-Za-z0-9+/]{8,}={0,2})
     (?i)\bdigest [^\n]*\bresponse=\\*"([0-9a-f]{32})
     \bSAML(?:Response|Request)=([A-Za-z0-9+/%=]{40,})
     # What answers `Password:` in a dialogue of SMTP
@@ -225,7 +233,6 @@ flag-secret, is_set:
     [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)(?: +{ARGUMENT}
         |{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
-    -pw +{ARGUMENT}
     \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd|read -\w*s)\b
         [^\n]*<<< *{ARGUMENT}
     \bsigntool\b[^\n]* /p +{ARGUMENT}
@@ -273,6 +280,7 @@ flag-secret, is_real:
     \b(?:secretsmanager|put-parameter|keyvault secret|secret set|set-secret
         |secrets versions)\b[^\n]*--?(?:secret-string|value|secret)[\x20=]+{ARGUMENT}
     \b(?:user-secrets set|config:set|secrets set|env set) +"?[\w:.-]+"?[\x20=]+{ARGUMENT}
+    \b(?:config:set|secrets set|env set) [^\n]*? [A-Z_]+=([^\s"'\[]{4,})
     \bnmcli\b[^\n]* password +{ARGUMENT}
     \bwpa_passphrase +(?:"[^"\n]*"|\S+) +{ARGUMENT}
     \b(?:bw unlock|vault login|cargo login|mysqladmin [^\n]*password|bw login +\S+@\S+) +{ARGUMENT}
@@ -293,8 +301,6 @@ flag-secret, is_real:
     # A session of FTP or POP
     \bUSER [^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*\bPASS +(\S{4,})
     \bPASS +(\S{4,})[^\n]*\n(?:[^\n]*\n)?[^\n]*(?:\b230 |\+OK)
-flag-secret, is_chosen:
-    \bpass +show [^\n]*\r?\n({GIVEN})
 flag-secret, looks_random:
     \bvault +[^\n|;&]* [\w.-]+={QUOTE}?({GIVEN})
 cookie, anything:
@@ -330,12 +336,9 @@ named-secret, looks_random:
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
     # On the next line
     (?i){WORD}[A-Za-z0-9_]{0,16}{QUOTE}?{IS}\r?\n *{QUOTE}([^\s"'`\\]{8,}?){QUOTE}
-    # In a table: `| SecretAccessKey | VALUE |`
-    (?i)(?:{WORD}|pass)[A-Za-z0-9_]{0,16} *\|+ *`?({BARE})`? *(?:\||$)
-    (?i)(?:^|[\n\x20])[\w.-]*(?:{WORD}|pass)[\w.-]* {2,}({BARE}) *(?:[\r\n]|$)
-    (?i){WORD}{QUOTE}? *[|\t] *([^\s|]{16,})
     (?i)\b(?:unseal|recovery|root|master|backup) +(?:key|token|code)s? *[0-9]* *: *([^\s"'\\]{16,})
     (?i){WORD}(?:_?id)?{QUOTE}?(?:{IS}|\s+){QUOTE}?({UUID}){END}
+    (?i){WORD}{QUOTE}? *[|\t] *([^\s|]{16,})
     # A file of Apple's
     (?i)<key>[^<]*(?:{WORD}|key)</key>[^<]*(?:<array>[^<]*<integer>[^<]*</integer>[^<]*)?<string>
         ([^<\s]{12,})
@@ -369,9 +372,9 @@ named-secret, is_said:
     (?i)\b(?:value|val){QUOTE}? *[:=] *{QUOTE}([^\s"'<>\\]{6,}){QUOTE}[ ,]*{QUOTE}?(?:name
         |key){QUOTE}? *[:=] *{QUOTE}?[\w.-]*(?:{NAMED}|[_-]key)
     # `variable "api_token" { default = "VALUE" }`
-    (?i){NAMED}\w{0,8}{QUOTE}?(?:{IS}| +by lazy +| *)\{\s*(?:[^{}]{0,200}?\b(?:default|value
+    (?i){NAMED}\w{0,8}{QUOTE}?(?:{IS}| +by lazy +| *)\{\{?\s*(?:[^{}]{0,200}?\b(?:default|value
         |val){QUOTE}? *[:=] *)?{TEXT}([^\s"'\\]{6,64}){TEXT}
-    (?i)\benv:\w*{NAMED}\w*{QUOTE}? +-value +{QUOTE}?({GIVEN})
+    (?i)\benv:\w*(?:{NAMED}|_key)\w*{QUOTE}?(?: +-value +| *= *){QUOTE}?({GIVEN})
     (?i)\binsert into\b[^\n]*{NAMED}[^\n]*\bvalues *\([^\n]*?'([^'\s@]{6,64})'
     # Lines below `secrets:`
     (?i)(?:^|\n)[^\n\w]*(?:secrets?|credentials|stringData|passwords|tokens
@@ -385,8 +388,6 @@ named-secret, is_said:
         (?:{LINE}|$)
 named-secret, is_chosen:
     (?i){STRONG}{SET}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
-    # `auth=("user", "VALUE")`
-    \.[Ll]ogin(?:Async)?[(\[] *{TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # A list of users of Redis
     \buser +\S+ +on\b[^\n]*? >(\S{6,})
     (?s)random_password.{0,600}?"result{TEXT}: *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -435,7 +436,8 @@ named-secret, is_set:
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}
         ([^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
-    (?i)<[\w:.-]*{PASSWORD}[^<>]*>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
+    (?i)<[^<>]*(?:{PASSWORD}|secret){QUOTE}?(?: [^<>]*)?>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
+    (?i)pass ?phrase[^\n:]{0,40}: +((?-i:(?:[a-z]+ ){2,7}[a-z0-9]+)) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n\\]{6,64})"
     (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"
         |[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +((?-i:[^\s"'`,;(){}\[\]<>:.A-Z]
@@ -468,8 +470,6 @@ named-secret, is_set:
         {STRING}
     (?i)["'](?:password|passwd|pwd|pass)=([^"'\n&\\]{6,})\\*["']
     \bParameterKey=\w*(?:Password|Secret|Token|Key),ParameterValue=([^\s,"']{4,})
-    (?i)\b(?:set|chang\w+|reset|updat\w+)\b[^\n]{0,60}?password[^\n"]{0,20}? to (?:{TEXT}
-        ([^\n"']{6,}){TEXT}|`([^\n`]{6,})`)
     (?i)(?:jwt|session|cookie|client|app|shared)[_-]?secret(?:[_-]?key)?{NAMES}{OPEN}
         ([\w -]{6,}){QUOTE}
     (?i)\bsecret_?key{NAMES}{OPEN}([^"'\n{}]{6,}){QUOTE}
@@ -494,7 +494,6 @@ named-secret, is_set:
     #define +\w*PASS +"([^"\s]{0,63}[0-9][^"\s]{0,63})"
 named-secret, is_real:
     \b(?:requirepass|masterauth|bindpw|rootpw) +{QUOTE}?({BARE})
-    (?i)\bpwd=\{([^{}\n]{6,})\}
     \b(?:Cleartext-Password|User-Password) *:= *"([^"\n]{4,})"
     \bACL SETUSER\b[^\n]* >(\S{4,})
     \{PLAIN\}([^\s:"']{4,})

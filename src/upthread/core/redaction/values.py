@@ -90,9 +90,9 @@ _SAID_NAME: Final = regex(
     rb"(?i)(?-i:[A-Z-]+[0-9]+|[a-z]+(?:-[a-z]+)*-[0-9]{1,2}|[a-z0-9]+(?:_[a-z0-9]+)+)|0x.*"
     rb"|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|(?:.*[_.-])?(?:b|base|utf|sha|md|aes|rsa"
     rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
-    rb"|\w+[=:].*|\w+[+]\w+|[^@]+@[^@]+\.[a-z]+"
+    rb"|\w+=.*|\w+:[0-9]*|\w+[+]\w+|[^@]+@[^@]+\.[a-z]+"
     rb"|.*(?:::|arn:|key|token|/.*\.).*|[\w.-]+\.(?:[a-z]{2,4}|json|yaml|toml|html)(?::[0-9]+)?"
-    rb"|.*[$@]|[a-z_$][\w$]*(?:[.][a-z_$][\w$]*)+"
+    rb"|.*[$@]|[a-z_$]+[0-9]?[a-z_$]*(?:[.][a-z_$]+[0-9]?[a-z_$]*)+"
 )
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
 
