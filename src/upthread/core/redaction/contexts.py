@@ -130,18 +130,7 @@ named-secret, looks_random:
     # Base32 of one-time codes, in groups
     \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
 named-secret, is_said:
-    (?i)\b{NAMED}=({BARE}),
-    (?i)\bx-[\w-]*(?:auth|key|token|secret)\w* +{QUOTE}({BARE}){QUOTE}
-    (?i){PASSWORD}[^\n]*\$[^\n]*variables{QUOTE}: *\{[^{}\n]*?{QUOTE}({SAID}){QUOTE}
-    (?i){NAMED}(?:: *[^"'=\n,(){}]{1,30}| string)? *= *(?:[\w:]+\()?{TEXT}([^\s"'\\/]{6,64}){TEXT}
     \]:[0-9]+ +\S+:({GIVEN}) *(?:{LINE}|$)
-named-secret, is_chosen:
-    (?i)(?:authenticator|2fa|totp|mfa|secret key|setup key)\b[^\n]{0,60}?\b((?:[a-z2-7]{4} ){3,}
-        [a-z2-7]{4})\b
-    (?i)\b(?:pwd|password)=\{([^{}\n]{6,})\}
-    # `creds: bob / VALUE`, `log in with bob:VALUE`
-    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
-        |/)([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
 named-secret, is_real:
     # Lists of users: pgbouncer, ppp, FreeRADIUS, Redis, Dovecot
     (?:^|\n){GUTTER}(?:"?[\w.@-]+"? +\* +"?([^"\s()]{6,})"? +\*\s*(?:\n|$)
@@ -175,18 +164,18 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |[\w.-]*(?:sig\w*|key|code|appid)=)|_salt|ntlm|[._-]key(?: +|['"<\]=|]|{QUOTE})
         |-pw |[ /]r?p[:=]|<<<|\bnet1? +us|\bvault +|mysql|mariadb|(?:key|pat|license
         |hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
-        |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|(?:[$#%>]|PS|Bash\()[^\n]*(?:key|\brand\b
-        |pwgen)|\bhttps? .*-a|base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl
-        |setcookie|unseal|{CODE}|mnemonic|\bphrase|wallet|\bseed|(?:root|master|api|ssh|option
-        |isakmp|shared|private|setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)
-        |\b[th]?otp\b|2fa|mfa|\bpin\b|__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw
-        |crypt(?:setup|\w*[.(])|cipher|argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community
-        |pragma (?:re)?key|sp_add|identif|insert into|new char|\bdata: *\n|\{PLAIN|SETUSER
-        |\buser +\S+ +on\b|accounts\W|OpenVPN|random_pass|334 UGFz|cl\xc3|env:|{TOLD}|(?:license
-        |product|activation|serial)[ _-]?(?:key|code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso
-        |(?:echo|printf) [^\n]*(?:\||\\x)|(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|-key\W|config host
-        |alias set|altool|put-param|snmp|hmac|login|ogin|assword|redential|ftp> *user|radius|tacacs
-        |recovery|backup
+        |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|\$ [^\n]*key|\brand\b|pwgen|\bhttps? .*-a
+        |base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal|{CODE}
+        |mnemonic|\bphrase|wallet|\bseed|(?:root|master|account|api|ssh|option|isakmp|shared|private
+        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\bpin\b
+        |__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw|crypt(?:setup|\w*[.(])|cipher
+        |argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community|pragma (?:re)?key|sp_add|identif
+        |insert into|new char|\bdata: *\n|\{PLAIN|SETUSER|\buser +\S+ +on\b|accounts\W|OpenVPN
+        |random_pass|334 UGFz|cl\xc3|env:|{TOLD}|(?:license|product|activation|serial)[ _-]?(?:key
+        |code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso|(?:echo|printf) [^\n]*(?:\||\\x)
+        |(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|(?:api|auth|access|subscription|functions?|master
+        |admin|app|client)-key|config host|alias set|altool|put-param|snmp|hmac|login|ogin|assword
+        |redential|ftp> *user|radius|tacacs|recovery|backup
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
@@ -352,6 +341,10 @@ named-secret, looks_random:
     (?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?(?:{IS}
         | +){QUOTE}?([0-9a-z]{32,}){END}
 named-secret, is_said:
+    (?i)\b{NAMED}=({BARE}),
+    (?i)\bx-[\w-]*(?:auth|key|token|secret)\w* +{QUOTE}({BARE}){QUOTE}
+    (?i){PASSWORD}[^\n]*\$[^\n]*variables{QUOTE}: *\{[^{}\n]*?{QUOTE}({SAID}){QUOTE}
+    (?i){NAMED}(?:: *[^"'=\n,(){}]{1,30}| string)? *= *(?:[\w:]+\()?{TEXT}([^\s"'\\/]{6,64}){TEXT}
     # `root_pw VALUE`, alone or at a line's end
     (?i)(?:(?:{NAMED}|authtok)\w{0,12}|[._-]key) +{QUOTE}?({BARE}){QUOTE}?;? *(?:{LINE}|$)
     # Sentences: `the password for the box is still VALUE`, `use VALUE as the password`
@@ -387,6 +380,12 @@ named-secret, is_said:
     (?i)(?:^|[\n?>]) *(?:\w+ ){0,4}?(?:api[\x20_-]key|token|secret|{SPOKEN})[:?]+ *({BARE}) *
         (?:{LINE}|$)
 named-secret, is_chosen:
+    (?i)(?:authenticator|2fa|totp|mfa|secret key|setup key)\b[^\n]{0,60}?\b((?:[a-z2-7]{4} ){3,}
+        [a-z2-7]{4})\b
+    (?i)\b(?:pwd|password)=\{([^{}\n]{6,})\}
+    # `creds: bob / VALUE`, `log in with bob:VALUE`
+    (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
+        |/)([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
     (?i){STRONG}{SET}{OPEN}([^\s"'`\\/(){}]{6,64}?){QUOTE}
     # A list of users of Redis
     \buser +\S+ +on\b[^\n]*? >(\S{6,})
