@@ -245,6 +245,22 @@ async def test_a_session_that_is_gone_stays_current_until_there_is_another(world
         assert [each.ended_because for each in chain] == ["missing", None]
 
 
+async def test_prompts_that_were_refused_are_told_to_the_session_once_it_opens(world) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "busy one", "session/new": "disk full"}')
+        assert not (await project.tell(ADDRESS, "the word is KIWI-42", options)).parked
+        refusing.write_text('{"session/resume": "busy two", "session/new": "disk full"}')
+        assert not (await project.tell(ADDRESS, "the colour is MAUVE-7", options)).parked
+        refusing.write_text("{}")
+        now = await project.tell(ADDRESS, "and now?", options)
+        assert (now.upstream_session_id, now.reasons[0]) == (first.upstream_session_id, "unheard")
+        assert "KIWI-42" in now.reply
+        assert "MAUVE-7" in now.reply
+        assert (await project.tell(ADDRESS, "next", options)).reasons[0] == "unchanged"
+
+
 async def test_a_spoilt_session_ends_at_once_and_its_agent_still_goes_on(world: World) -> None:
     options, refusing = configure_refusing(world)
     async with world.open() as project:

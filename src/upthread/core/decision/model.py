@@ -94,7 +94,7 @@ class HandshakeInputs:
     `other_host` is where it lives, None when that is here, as far as is known, and `other_profile`
     the variable with the place that its agent has it in, None for the one in use. `holder` and
     `tree_holder` say who has the conversation, and the working tree that the role would write to,
-    None where nobody is in the way. `was_unheard` is whether the turn that was interrupted was so
+    None where nobody is in the way. `was_unheard` is whether the last turn stopped
     before its session got the prompt. `session_lost` is the outcome for which this turn gave its
     session up, None while it has not. `condition_before` and `condition_now` are digests for
     `resume_if`, None where the role has no such condition or has not run yet. `opens_only_within`

@@ -307,8 +307,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         reason="unheard",
         decision=RESUME,
-        applies=lambda i: i.was_interrupted and i.was_unheard,
-        says="the last turn was cut off before the session got its prompt",
+        applies=lambda i: i.was_unheard,
+        says="the session did not get the last prompt, and is told of it",
     ),
     Rule(
         reason="interrupted",

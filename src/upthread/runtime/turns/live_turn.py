@@ -185,7 +185,7 @@ class LiveTurn:
         if self.claim.last is None:
             return True
         last = self.claim.last[1]
-        return last.ended is not None and not last.was_cut_off
+        return last.ended is not None and not last.was_cut_off and not last.was_unheard
 
     @property
     def was_interrupted_before(self) -> bool:
