@@ -98,8 +98,8 @@ vendor-token, looks_random:
     \b(?:cio|oy2|(?:crsr|key|live|test)_|(?:secret|console)-)([A-Za-z0-9]{30,})\b
     \b(?:LTAI|AQVN|HRKU-|sb_secret_|mdb_sa_sk_|nvapi-|tvly-|tgp_v1_|jina_|pcsk_|bb_live_|fo1_|fio-u-
         |dp\.(?:pt|st|ct|sa|scim|audit)\.(?:\w+\.)?|pscale_[a-z]+_|tskey-[a-z]+-|vercel_blob_rw_
-        |fig[dorh]_|tfp_|rzp_(?:live|test)_|sntry[su]_|snyk_(?:uat|sat)\.|duffel_(?:test|live)_
-        |sha256~|tk-us-|CFPAT-|sm_(?:aat|pat|sat)_|sl\.|pa-|bce-v3/ALTAK-)([\w./+~=-]{14,})
+        |fig[dorh]_|tfp_|rzp_(?:live|test)_|sntry[su]_|snyk_(?:uat|sat)\.(?:[0-9a-f]{8}\.)?
+        |duffel_(?:test|live)_|sha256~|tk-us-|CFPAT-|sm_(?:aat|pat|sat)_|sl\.|pa-|bce-v3/ALTAK-)([\w./+~=-]{14,})
     \b((?:FlyV1 )?fm[12][ar]?_[\w+/=]{80,}|BSA[\w-]{27,28}\b|[ps]at\.[\w-]{22}\.[\w.-]+
         |pat[A-Za-z0-9]{14}\.\w+)
     \b(?:sdk|api|mob|[ps]k-lf|access-[a-z]+|pat-(?:na|eu|ap)[0-9])-{UUID}
