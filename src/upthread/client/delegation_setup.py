@@ -189,14 +189,12 @@ class Preparing:
         """What is started by a command line is known by what it calls itself, if at all."""
         configured = self._settings.agents.get(agent)
         is_command = (
-            bool(configured and configured.command) or agent not in registry.AGENTS_AND_REHEARSAL
-        )
+            configured and configured.command
+        ) or agent not in registry.AGENTS_AND_REHEARSAL
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
-        if row is None:
-            return None
-        return SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
+        return row and SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
