@@ -9,8 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.live import codex
-from tests.live.agents import ADDRESS, AGENTS
+from tests.live.agents import ADDRESS, AGENTS, over_acp
 from tests.live.far_ends import Pushes
 from tests.live.opencode import REPOSITORY
 from tests.live.shell import PATIENCE_S, Shell, only, wait_until
@@ -74,19 +73,6 @@ def test_the_turns_that_an_older_record_misses_are_reported_and_read(name, shell
     assert (shown["turns"], shown["turns_lacking"]) == (4, 0)
     effects = shell.one("show", ADDRESS, "--effects")["effects"]
     assert pushes.words in effects[0]["title"]
-
-
-def over_acp(shell: Shell, name: str, request: pytest.FixtureRequest) -> Shell:
-    """Give the agent a name of its person's own: driven over ACP, its store is not read."""
-    binary = str(request.getfixturevalue(AGENTS[name].fixture))
-    by_name = {"claude-code": "claude_acp", "codex": "codex_acp"}
-    command = request.getfixturevalue(by_name[name]) if name in by_name else (binary, "acp")
-    named = {"CLAUDE_CODE_EXECUTABLE": binary, "CODEX_PATH": binary, **codex.FULL_ACCESS}
-    environment = ", ".join(f'{name} = "{value}"' for name, value in named.items())
-    mine = f"command = {json.dumps(command)}\nenvironment = {{{environment}}}\n"
-    config = shell.own / "config.toml"
-    config.write_text(f'agent = "mine"\n{config.read_text()}[agents.mine]\n{mine}')
-    return shell
 
 
 @pytest.mark.parametrize("way", ["native", pytest.param("acp", marks=EXTENDED)])

@@ -102,7 +102,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     ),
     "takes_no_session": st.booleans(),
     "other_host": st.none() | st.just("elsewhere"),
-    "other_profile": st.none() | st.just("CODEX_HOME=/work"),
+    "other_profile": st.sampled_from(["", "CODEX_HOME=/work"]),
     "surroundings": st.none(),
 }
 INPUTS = st.builds(HandshakeInputs, **DRAWN)

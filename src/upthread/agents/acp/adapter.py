@@ -145,6 +145,7 @@ class AcpConnection(Connection):
             can_list=hello.can("list"),
             lists_sub_agents=hello.can("list"),
             can_fork=hello.can("fork"),
+            vendor=self._words.quirk.name,
             store=self._words.quirk.store,
         )
         self._sessions.can_list = self._capabilities.can_list

@@ -166,7 +166,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         reason="other_profile",
         decision=REFUSE,
-        applies=lambda i: i.other_profile is not None,
+        applies=lambda i: bool(i.other_profile),
         says="the session is in another profile of the agent",
         hint="go on there, with PROFILE before the command; or begin the prompt with `fresh:`",
     ),

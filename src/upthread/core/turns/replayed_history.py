@@ -66,7 +66,7 @@ class Lacked(Struct, frozen=True, kw_only=True):
             "not_compared": self.fault,
             "turns_gone": self.gone,
             "is_session_empty": self.is_empty,
-            "other_profile": self.other_profile or None,
+            "other_profile": self.other_profile,
         }
 
 

@@ -128,7 +128,9 @@ def attached_event(
         agent_started_at_ticks=process.started_at_ticks if process else None,
         # A pid is one only beside its host: whoever takes over ends this agent there alone.
         agent_host=live.host,
-        agent_profile=live.request.own_sessions.profile(live.request.claim.agent),
+        agent_profile=live.request.own_sessions.profile(
+            live.request.claim.agent, connection.capabilities.vendor
+        ),
     )
 
 

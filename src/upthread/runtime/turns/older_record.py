@@ -9,6 +9,7 @@ missing is recorded as turns, in order, as what they did. Blocking.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
@@ -65,16 +66,20 @@ ANSWERS_MESSAGES_MAX: Final = 256
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
-    `is_read` says whether an agent's store is read here, and `profile` with which variable that
-    store is found, empty where that is not known. `stamp` gives what a session is known by while
-    nobody prompts it, empty where nothing is known of it, in a profile if one is given; `read`
-    gives all of it, None where there is none. It reads the store of the agent that it names last,
-    for example of `codex` for an agent that is configured as `mine` and runs codex-acp.
+    `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
+    while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
+    there is none. `profile` gives the variable with the place of an agent's store, empty where that
+    is not known. `is_elsewhere` says whether the given profile has a session, and the agent's
+    present one lacks it. `read` and `profile` name last whose store it is, for example that of
+    `codex` for an agent that is configured as `mine` and runs codex-acp.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
-    profile: Callable[[str], str] = lambda _agent: ""
-    stamp: Callable[[str, UpstreamSessionId, str], str] = lambda _agent, _session, _profile: ""
+    profile: Callable[[str, str], str] = lambda _agent, _store: ""
+    stamp: Callable[[str, UpstreamSessionId], str] = lambda _agent, _session: ""
+    is_elsewhere: Callable[[str, UpstreamSessionId, str], bool] = (
+        lambda _agent, _session, _profile: False
+    )
     read: Callable[[str, UpstreamSessionId, str], StoredSession | None] = (
         lambda _agent, _session, _store: None
     )
@@ -96,16 +101,15 @@ def look(
     The session is read only where its stamp is not that of the end of the last turn, or where
     nothing on record proves that it ever got a prompt.
     """
-    if link is None or not own.is_read(link.agent):
+    if link is None:
         return NOTHING_LACKED
     session = link.upstream_session_id
-    is_proven = has_answered(store, link, last)
     try:
-        stamp = own.stamp(link.agent, session, "")
-        # In another profile it is not lost, as long as it is there.
-        other = "" if stamp else session_profile(store, link)
-        if other and own.stamp(link.agent, session, other):
+        stamp = own.stamp(link.agent, session)
+        other = "" if stamp else other_profile(store, own, link)
+        if other or not own.is_read(link.agent):
             return Lacked(other_profile=other)
+        is_proven = has_answered(store, link, last)
         if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session, link.agent)
@@ -115,6 +119,17 @@ def look(
         return Lacked(is_empty=not is_proven, stamp=stamp)
     compared = _compared(store, link, as_recorded(found.events, redactor))
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
+    """Return the other profile of its agent that has a link's session, empty for none. Blocking."""
+    profile = session_profile(store, link)
+    # Of a store that cannot be read, the agent itself says what is wrong.
+    with suppress(StoreError):
+        # In another profile a session is not lost, as long as it is there.
+        if link and own.is_elsewhere(link.agent, link.upstream_session_id, profile):
+            return profile
+    return ""
 
 
 def look_at_replay(
@@ -182,7 +197,7 @@ def look_at_all(
 
     Raises StoreError for one that cannot be read.
     """
-    stamp = own.stamp(agent, session, "")
+    stamp = own.stamp(agent, session)
     found = own.read(agent, session, agent)
     if found is None:
         return None

@@ -9,7 +9,7 @@ kept with the person's words. The rest is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -26,7 +26,7 @@ from upthread.core.lazy_dataclass import replace
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
-from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
+from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import cost_of, spending_in_words
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
@@ -39,7 +39,7 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.executor import Driver
 from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.older_record import look, read_back
+from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recovery import rest_of
 from upthread.store.base import Store
@@ -78,7 +78,8 @@ class Turns:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
             # Before it is taken up: what is refused stays parked as it was.
-            await self._require_allowed(live)
+            decision = await live.read(lambda store: self._continued(store, live))
+            await self._require_allowed(live, decision)
             # Before its history is read: an agent that outlived its upthread may still write to it.
             await self._end_leftover_agent(live.log.view)
             holder = self._system.this_process(request.claim.doing).in_words()
@@ -114,9 +115,11 @@ class Turns:
                 live.log.take_up(turn_id, view)
                 await live.read(lambda store: self._catch_up(store, live))
             return live
-        decision = await live.read(lambda store: self._decided(store, live, NOTHING_LACKED))
-        if decision.decision == REFUSE:
-            await self._refuse(live, decision)  # a prompt that is refused leaves it open
+        decision = await live.read(
+            lambda store: self._decided(store, live, Lacked(other_profile=_elsewhere(store, live)))
+        )
+        # A prompt that is refused leaves the turn open.
+        await self._require_allowed(live, decision)
         await self._end_leftover_agent(view)
         live.log.take_up(turn_id, view)
         if not await live.read(lambda store: self._end_open_turn(store, live)):
@@ -143,7 +146,7 @@ class Turns:
         if ended is None or link is None or session != link.upstream_session_id:
             return  # another session has taken its place
         try:
-            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id, "")
+            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
         except StoreError:
             return  # the person is told why once the record is compared with the session
         # While it is the same, nothing was added since the turn ended.
@@ -154,17 +157,12 @@ class Turns:
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
-        if (
-            attached is None
-            or attached.agent_pid is None
-            or attached.agent_started_at_ticks is None
-        ):
-            return
         # The same number is another process on another host.
-        if attached.agent_host == self._system.this_process("").host:
-            await self._system.end_process_group(
-                attached.agent_pid, attached.agent_started_at_ticks
-            )
+        if attached is None or attached.agent_host != self._system.this_process("").host:
+            return
+        pid, ticks = attached.agent_pid, attached.agent_started_at_ticks
+        if pid is not None and ticks is not None:
+            await self._system.end_process_group(pid, ticks)
 
     # --- the beginning -------------------------------------------------------------------------
 
@@ -181,8 +179,7 @@ class Turns:
             decision = await self._meant(
                 live, lambda store: self._decided_and_meant(store, again, found)
             )
-        if decision.decision == REFUSE:
-            await self._refuse(live, decision)
+        await self._require_allowed(live, decision)
         return live
 
     async def _meant(self, live: LiveTurn, query: Callable[[Store], Result]) -> Result:
@@ -309,29 +306,35 @@ class Turns:
         # The store may have a redacted one by now; this process sends what it was told.
         live.messages.keep_told(told)
 
-    async def _refuse(self, live: LiveTurn, decision: Decision) -> NoReturn:
+    async def _require_allowed(self, live: LiveTurn, decision: Decision) -> None:
+        """Raise RefusedError for a decision to refuse, and keep it."""
+        if decision.decision != REFUSE:
+            return
         await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
-        spending = live.inputs.spending if live.inputs else None
-        tokens = spending_in_words(spending) if spending else ""
+        spending = live.account.allowed
+        tokens = spending_in_words(spending) if spending and spending.is_over else ""
         raise refused(live.conversation.key.address, decision, tokens=tokens)
 
-    async def _require_allowed(self, live: LiveTurn) -> None:
-        """Refuse to go on with a turn where all that may be spent was."""
-        tokens_max = live.request.options.tokens_max
-        if tokens_max is None:
-            return
-        assert live.inputs is not None
-        # What a session holds is what the next request of it reads at the least.
-        held = live.log.view.parked.tokens_held if live.log.view.parked else None
-        resume = Tokens(count=held, is_estimate=False) if held is not None else None
-        live.inputs = replace(live.inputs, price=replace(live.inputs.price, resume=resume))
-        live.account.allowed = await live.read(
-            lambda store: self._allowed(store, live, tokens_max, RESUME)
+    def _continued(self, store: Store, live: LiveTurn) -> Decision:
+        """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
+        inputs, tokens_max = live.inputs, live.request.options.tokens_max
+        assert inputs is not None
+        if tokens_max is not None:
+            # What a session holds is what the next request of it reads at the least.
+            held = live.log.view.parked.tokens_held if live.log.view.parked else None
+            resume = Tokens(count=held, is_estimate=False) if held is not None else None
+            live.inputs = inputs = replace(inputs, price=replace(inputs.price, resume=resume))
+            live.account.allowed = self._allowed(store, live, tokens_max, RESUME)
+        # The turn stays in its session, whatever the role wants of the next prompt.
+        return decide(
+            replace(
+                inputs,
+                other_profile=_elsewhere(store, live),
+                spending=live.account.allowed,
+                continuity="resume",
+                condition_before=None,
+            )
         )
-        again = replace(live.inputs, spending=live.account.allowed)
-        if live.account.allowed.is_over:
-            live.inputs = again
-            await self._refuse(live, decide(again))
 
     def _allowed(self, store: Store, live: LiveTurn, tokens_max: int, decision: str) -> Spending:
         """Return what may be spent and was, and what a turn decided so would take at least."""
@@ -343,3 +346,8 @@ class Turns:
             spent=count() if count else spent_in_conversation(store, conversation_id),
             next_turn=cost_of(decision, live.inputs.price),
         )
+
+
+def _elsewhere(store: Store, live: LiveTurn) -> str:
+    """Return the other profile that has the conversation's session, empty for none. Blocking."""
+    return other_profile(store, live.request.own_sessions, live.link)
