@@ -228,6 +228,10 @@ PROMPTS = {
     "error": lambda request, session, words, text: refuse(
         request, int(words[0]), *json.loads(" ".join(words[1:]))
     ),
+    "refused_after": lambda request, session, words, text: (
+        update(session, **json.JSONDecoder().raw_decode(" ".join(words))[0]),
+        refuse(request, -32603, "no such model"),
+    ),
     "result": lambda request, session, words, text: answer(request, json.loads(" ".join(words))),
     "raw": lambda request, session, words, text: (put(" ".join(words)), stop(request)),
     "exit": lambda request, session, words, text: os._exit(int(words[0])),

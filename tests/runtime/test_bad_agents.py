@@ -158,6 +158,58 @@ async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_re
     assert [each.ended_because for each in chain] == ["corrupted", "unknown", None]
 
 
+UPDATES = {
+    "agent_thought_chunk": ({"content": {"type": "text", "text": "hm"}}, False),
+    "plan": ({"entries": [{"content": "c", "priority": "low", "status": "pending"}]}, False),
+    "current_mode_update": ({"currentModeId": "code"}, False),
+    "compaction_summary_chunk": ({}, False),
+    "not_known_yet": ({}, False),
+    "available_commands_update": ({"availableCommands": []}, True),
+    "config_option_update": ({}, True),
+    "usage_update": ({"used": 1, "size": 2}, True),
+    "session_info_update": ({"title": "a title"}, True),
+}
+
+
+@pytest.mark.parametrize("kind", spread(UPDATES))
+async def test_a_refused_prompt_leaves_again_only_if_the_agent_did_nothing_first(world, kind: str):
+    options, _ = configure_refusing(world)
+    more, is_sent_again = UPDATES[kind]
+    refused = f"[[refused_after {json.dumps({'sessionUpdate': kind, **more})}]]"
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        results = [await project.tell(ADDRESS, refused, options) for _ in range(2)]
+        chain = (await project.role(ADDRESS)).chain
+    assert all(each.parked and "no such model" in each.detail for each in results)
+    assert ["a new session" in each.detail for each in results] == [False, is_sent_again]
+    assert len(chain) == (3 if is_sent_again else 1)
+
+
+async def test_a_refused_prompt_leaves_once_each_time_a_person_says_to_go_on(world: World) -> None:
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
+    refusing = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: fail no such model]]"}
+    async with world.open(environment=refusing) as project:
+        for _ in range(2):
+            await project.tell(ADDRESS, "go on", REHEARSAL)
+        sent = len(world.prompts())
+        for number in (1, 2):
+            parked = await project.go_on(ADDRESS, REHEARSAL)
+            assert parked.parked
+            assert parked.upstream_session_id == first.upstream_session_id
+            assert len(world.prompts()) == sent + number
+
+
+async def test_words_end_a_session_without_a_list_only_if_they_name_it(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "session not found"}')
+        result = await project.tell(ADDRESS, "go on", options)
+        chain = (await project.role(ADDRESS)).chain
+    assert (result.outcome, result.decision, len(chain)) == ("unknown", "resume", 1)
+
+
 async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: World) -> None:
     options, refusing = configure_refusing(world)
     async with world.open() as project:

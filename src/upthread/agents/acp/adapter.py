@@ -21,7 +21,7 @@ from upthread.agents._connection import (
     Adapter,
     Connection,
     Steps,
-    require_no_plugins,
+    require_usable,
     start_of,
     wall_clock_ms,
 )
@@ -41,6 +41,7 @@ from upthread.agents.acp.peer import AgentWords, Peer, RpcError
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.wire import (
+    SPEAKING_UPDATES,
     Initialized,
     Message,
     PermissionParams,
@@ -245,8 +246,10 @@ class AcpConnection(Connection):
             return (unreadable,)
         params = frame.content.get("params")
         if frame.method == "session/update":
-            if self._running is not None and is_system_error(member(params, "update")):
-                self._running.note_system_error()
+            if self._running is not None:
+                update = member(params, "update")
+                self._running.has_system_error |= is_system_error(update)
+                self._running.has_spoken |= member(update, "sessionUpdate") in SPEAKING_UPDATES
             return self._translator.translate(params)
         said_by = member(params, "sessionId")
         session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None
@@ -338,7 +341,7 @@ class AcpAdapter(Adapter):
         environment = {**self._environment_of(request), **self._quirk.environment}
         is_opencode = self._quirk.name == "opencode"
         if is_opencode:
-            await anyio.to_thread.run_sync(require_no_plugins, request, environment)
+            await anyio.to_thread.run_sync(require_usable, request, environment)
         words = AgentWords(
             agent=self._agent,
             quirk=self._quirk,

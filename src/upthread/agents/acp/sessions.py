@@ -98,7 +98,10 @@ class Sessions:
         # An opaque refusal of this very session suggests the one thing that its list can tell.
         is_opaque = refused.outcome is Outcome.UNKNOWN
         suspected = Outcome.MISSING if is_opaque else Outcome(refused.outcome)
-        said = "" if is_opaque else refused.message
+        # Not our message, which names the session in any case.
+        said = ""
+        if isinstance(refused, RefusedByAgentError) and not is_opaque:
+            said = refused.said
         refused.outcome, because = await self.confirmed(suspected, said, session)
         refused.message += because
 

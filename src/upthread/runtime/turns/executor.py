@@ -315,7 +315,7 @@ class Driver:
         if because := live.gate.parked or stopped:
             await live.log.commit(parked_event(live, because), writes=answer.writes)
             return False
-        if live.is_refused_again(result.outcome, result.detail):
+        if not result.has_spoken and live.is_refused_again(result.outcome, result.detail):
             await self._replace_refused(live, result.detail, writes=answer.writes)
             return False
         recovery = recovery_of(result.outcome, may_send=not live.log.view.was_sent_again)

@@ -204,8 +204,9 @@ class LiveTurn:
         if bool(last.sends) != bool(now.sends):
             return False
         if last.parked is not None and self.log.turn_id == self.claim.last_id:
-            # Each time that a person says to go on, one new session is asked for.
-            was_new = now.attach_failed is not last.attach_failed
+            # Each time that a person says to go on, one new session is asked for; a prompt that has
+            # left by that word is not sent again.
+            was_new = now.attach_failed is not last.attach_failed or self.recorder is not None
         else:
             # In a new session it was refused, too: another one would be one for each prompt.
             is_new = last.intended.decision in NEW_SESSION_DECISIONS
@@ -230,7 +231,7 @@ class LiveTurn:
     @property
     def has_output(self) -> bool:
         """Whether the agent has said or done something since the prompt was sent last."""
-        return self.recorder is not None and bool(self.recorder.reply or self.recorder.has_worked)
+        return self.recorder is not None and self.recorder.has_heard
 
     @property
     def must_inject(self) -> bool:
