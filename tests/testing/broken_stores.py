@@ -618,6 +618,10 @@ _READS: Planted = {
     ("S7", "briefing_edit"): {"is the first": _cached},
     ("S25", "briefing_edit"): {"is none": _constant(None)},
     ("S26", "messages"): {"erased are left out": _those(lambda each: each.text)},
+    ("S26", "once"): {
+        "what it holds stays": _cached,
+        "its receipt is lost": _answer(lambda it: it and structs.replace(it, receipt=None)),
+    },
     ("S26", "turn_events"): {"erased are left out": _answer(lambda rows: rows[:1])},
     ("S27", "scrub"): {"does nothing": _constant(None)},
     ("S28", "held"): {

@@ -133,7 +133,7 @@ def test_a_model_does_not_say_what_came_of_it(up):
 
 def test_what_is_in_doubt_is_not_forgotten_by_a_person_before_they_looked_nor_by_a_model(up):
     told = up("forget", "w", "--yes", code=2).err
-    assert "'w': an action beyond this machine may have been done, or not" in told
+    assert "'w': what is known of an action that is held back would be forgotten" in told
     assert "until then nobody does it again: upthread effects w" in told
     assert len(up("effects", "w", "--json").json["in_doubt"]) == 1
     up("effects", "w", "done")
