@@ -17,7 +17,7 @@ For classes with slots that stand alone and check nothing: others are refused, n
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 Value = TypeVar("Value")
@@ -50,12 +50,6 @@ class _Written:
         self._members["__annotations__"] = cls.__annotations__
         self._names = tuple(cls.__annotations__)
         self._defaults = {name: vars(cls)[name] for name in self._names if name in vars(cls)}
-        if cls.__bases__ != (object,) or not options.get("slots") or "__post_init__" in vars(cls):
-            raise TypeError(
-                f"{cls.__name__}: a lazy class has slots, no base, and no __post_init__"
-            )
-        if any(type(each).__hash__ is None for each in self._defaults.values()):
-            raise TypeError(f"{cls.__name__}: a default that may change needs a default_factory")
 
     def with_slots(self) -> type[Any]:
         """Return the class that will do, the members in wait that dataclasses would compile."""
@@ -63,9 +57,6 @@ class _Written:
         members |= {_NAMES: self._names, "__slots__": self._names}
         members["__match_args__"] = () if self._options.get("kw_only") else self._names
         members["__init__"] = _Later("__init__", self._init)
-        members |= {name: _Later(name, self._equality) for name in ("__eq__", "__hash__")}
-        if not self._options.get("frozen"):
-            members["__hash__"] = None
         members |= {name: _Later(name, self._rest) for name in self._names_of_the_rest()}
         made = type(self._cls.__name__, (), members)
         made.__qualname__ = self._cls.__qualname__
@@ -94,17 +85,6 @@ class _Written:
         init.__qualname__ = f"{made.__qualname__}.__init__"
         return {"__init__": init}
 
-    def _equality(self, made: type[Any]) -> Mapping[str, Any]:
-        compared = [name for name in self._names if self._options_of(name).get("compare", True)]
-        ours, theirs = (_tuple(f"{of}.{name}" for name in compared) for of in ("self", "other"))
-        equal = ["if other.__class__ is self.__class__:", f"    return {ours} == {theirs}"]
-        equal.append("return NotImplemented")
-        found = {"__eq__": _compiled("def __eq__(self, other)", equal, {}, made)}
-        if self._options.get("frozen"):
-            hashed = [f"return hash({ours})"]
-            found["__hash__"] = _compiled("def __hash__(self)", hashed, {}, made)
-        return found
-
     def _rest(self, made: type[Any]) -> Mapping[str, Any]:
         """Have the standard library make what is seldom asked for."""
         import dataclasses  # noqa: PLC0415  # with `inspect`, a tenth of what a verb loads
@@ -119,12 +99,11 @@ class _Written:
         return {name: members[name] for name in self._names_of_the_rest()}
 
     def _names_of_the_rest(self) -> list[str]:
-        names = ["__dataclass_fields__", "__dataclass_params__", "__repr__"]
+        names = ["__dataclass_fields__", "__dataclass_params__", "__repr__", "__eq__", "__hash__"]
         if self._options.get("frozen"):
             names += ["__setattr__", "__delattr__", "__getstate__", "__setstate__"]
         if self._options.get("order"):
             names += ["__lt__", "__le__", "__gt__", "__ge__"]
-        names += ["__replace__"] * (sys.version_info >= (3, 13))
         return [name for name in names if name not in self._members]
 
     def _options_of(self, name: str) -> Mapping[str, Any]:
@@ -146,10 +125,6 @@ class _Later:
         for name, member in self._make(owner).items():
             setattr(owner, name, member)
         return getattr(owner if value is None else value, self._name)
-
-
-def _tuple(members: Iterable[str]) -> str:
-    return f"({''.join(f'{each}, ' for each in members)})"
 
 
 def maker(cls: type[Value]) -> Callable[..., Value]:
