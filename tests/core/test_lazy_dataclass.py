@@ -89,21 +89,6 @@ def test_each_class_of_the_core_is_whole_once_it_is_used():
             assert needed.items() <= asdict(cls(**needed)).items(), cls
 
 
-def test_a_class_that_needs_more_or_has_a_default_that_may_change_is_refused_at_once():
-    class Base:
-        pass
-
-    for bases, members in (
-        ((Base,), {}),
-        ((), {"__post_init__": print}),
-        ((), {"__annotations__": {"names": "list"}, "names": []}),
-    ):
-        with pytest.raises(TypeError, match="Refused"):
-            dataclass(slots=True)(type("Refused", bases, members))
-    with pytest.raises(TypeError, match="Refused"):
-        dataclass()(type("Refused", (), {}))
-
-
 def test_a_value_made_by_position_is_the_one_its_class_would_make():
     columns = {name: f"the {name}" for name in field_names(ToolResultPart)}
     made = maker(ToolResultPart)(*columns.values())

@@ -11,7 +11,7 @@ The `__init__` fills the slots of a frozen class. The standard library's names e
 conversation of 10,000 messages, some 25,000 values are made. Who makes them by position has
 `maker`, which is quicker again. What is passed is not checked by either, as it is not there.
 
-For classes with slots that stand alone and check nothing: others are refused, none here needs it.
+For classes with slots that stand alone and check nothing.
 """
 
 from __future__ import annotations
