@@ -179,7 +179,9 @@ def test_a_step_whose_role_was_reset_is_not_told_its_prompt_again(home, is_answe
     assert turns(home) == (not is_answered)
 
 
-@pytest.mark.parametrize("more", [("spec",), ("spec", "--role", "planner"), ("--before", "2999-01-31")])
+@pytest.mark.parametrize(
+    "more", [("spec",), ("spec", "--role", "planner"), ("--before", "2999-01-31")]
+)
 def test_a_reply_that_was_forgotten_is_in_no_file_and_its_prompt_is_not_sent_again(home, more):
     text = "[[rehearse: say Quixotic zebra]]"
 

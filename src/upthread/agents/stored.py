@@ -123,9 +123,7 @@ def profile_of(environment: Mapping[str, str], agent: str) -> str:
     return f"{variable}={_home(agent, environment)}" if variable else ""
 
 
-def is_elsewhere(
-    environment: Mapping[str, str], session: UpstreamSessionId, profile: str
-) -> bool:
+def is_elsewhere(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:
     """Return whether a profile has a session, and the environment's own profile lacks it."""
     variable, _, place = profile.partition("=")
     agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}

@@ -194,7 +194,9 @@ class Preparing:
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
-        return row and SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
+        if row is None:
+            return None
+        return SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
 
     def tell(  # the one place where all that a delegation needs comes together
         self,

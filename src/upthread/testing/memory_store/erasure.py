@@ -50,8 +50,8 @@ def erase_conversation(tables: Tables, write: EraseConversation) -> None:
         or not is_before(known.recorded_at_ms, before_ms)
     }
     is_gone = all(part.content is None for part in tables.parts.get(conversation_id, ()))
-    for place, steps in tables.once.items():
-        tables.once[place] = tuple(
+    for key, steps in tables.once.items():
+        tables.once[key] = tuple(
             step._replace(receipt=forgotten_receipt(step.receipt, conversation_id))
             if is_gone or is_before(step.recorded_at_ms, before_ms)
             else step
