@@ -50,7 +50,17 @@ GUTTER = [^\w\n]{0,24}
 END = (?:[\s;&"'`\\<|)\]]|%26|%22|\^@|$)
 BARE = [^\s"'`\\(){}\[\]<>,;&|$%*][^\s"'`\\(){}\[\]<>,;&|]{5,}
 GIVEN = [^\s"'`\\|&;()<>\[\]{}$,-][^\s"'`\\|&;()<>\[\]{},]{3,}
-ARGUMENT = (?:{QUOTE}?({GIVEN})|'([^'\n]{4,})'|"([^"\n]{4,})")
+ARGUMENT = (?:{QUOTE}?({GIVEN})|'([^'\n\[][^'\n]{3,})'|"([^"\n\[][^"\n]{3,})")
+# Reads a password on its standard input.
+READS = (?:\b(?:chpasswd|passwd|kinit|smbpasswd|cryptsetup|mysql_config_editor|sudo (?:-\w+ )*-S)\b
+        |-(?:stdinpass|-password-stdin|-with-token|-stdin|-passphrase-fd[ =]0)\b
+        |-pass(?:in|out)? stdin|\bhtpasswd [^\n]*-\w*i)
+# Prints a secret, whatever its name.
+PRINTS = (?:\bpass (?:show )?[\w-]+/|\b(?:bw|rbw|op|gopass|lpass|keepassxc-cli|secret-tool|keyring
+        |credstash|chamber|doppler|infisical|security|pulumi|terraform|vault|sops)\b[^\n]*
+        \b(?:get|read|show|lookup|find-\S*password|output|decrypt|access|-field\S*)\b
+        |secret[^\n]*\| *base64|get-(?:secret|parameter|password)|secret show|versions access
+        |initial-?password)
 UUID = [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 
 # To the next member of an object: on the line, or on the next one behind whatever gutter.
@@ -113,19 +123,23 @@ url-password, is_real:
     \b[\w.-]+:([^\s@:"'`/]{6,})@(?:tcp|unix)\(
 url-password, looks_random:
     [a-z]://([A-Za-z0-9_-]{16,})@[a-z]
+    # In a path
+    ://[^\s"'<>]*/(?:t|tokens?|key|secret|hooks?|webhooks?)/([\w-]{20,})
     # A password with characters that belong encoded
     [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:]
         [\w.:-]+
     (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
 url-password, is_assigned:
-    # A map of Postfix
     # `DOMAIN\user:VALUE`
     \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
 cookie, looks_random:
     # A file of curl's
     \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
 flag-secret, is_given:
-    \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
+    \s-(?:u|-(?:proxy-)?user(?:name)?|-creds?|-login|-(?:basic-?|http-?)?auth)[ =]+\\*["']?
+        [^\s:"'/]+:\\*["']?({GIVEN})
+    # `hash:plain` of a cracker
+    (?:^|\n){GUTTER}(?:[0-9a-f]{32,}|\$[\w$./]{20,}):({BARE}) *(?:\n|$)
 named-secret, looks_random:
     # Base32 of one-time codes, in groups
     \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
@@ -175,7 +189,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso|(?:echo|printf) [^\n]*(?:\||\\x)
         |(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|(?:api|auth|access|subscription|functions?|master
         |admin|app|client)-key|config host|alias set|altool|put-param|snmp|hmac|login|ogin|assword
-        |redential|ftp> *user|radius|tacacs|recovery|backup
+        |redential|ftp> *user|radius|tacacs|recovery|backup|scratch|emergency|kinit|http-basic|htpasswd|passphrase-fd
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
@@ -222,8 +236,7 @@ flag-secret, is_set:
     [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)(?: +{ARGUMENT}
         |{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
-    \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd|read -\w*s)\b
-        [^\n]*<<< *{ARGUMENT}
+    (?:\b(?:sudo|su|openssl|gpg|login|read -\w*s)\b|{READS})[^\n]*<<< *{ARGUMENT}
     \bsigntool\b[^\n]* /p +{ARGUMENT}
     (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +
         {ARGUMENT}
@@ -254,6 +267,7 @@ flag-secret, is_given:
     # Printed by a command that names it
     (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie
         |pwgen|\brand\b|SecretString)[^\n]*\n{GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
+    {PRINTS}[^\n]*\n([^\s"'`\[{</-]\S{5,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
     (?i){WORD}(?: ID)? *\[[^\]\n]*\]: *({BARE})
@@ -281,9 +295,10 @@ flag-secret, is_real:
     \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
-    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
-        [^\n|"']*)?){QUOTE}? *\| *(?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)
-        |(?:sudo +)?(?:chpasswd|passwd|cryptsetup|kinit|gpg|openssl|smbpasswd|su)\b)
+    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?(?:{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
+        [^\n|"']*)?){QUOTE}?|'(?:[\w.-]+:)?([^'\n]{4,})'|"(?:[\w.-]+:)?([^"\n]{4,})") *\| *(?:[^\n|]*{READS}
+        |(?:sudo +)?(?:gpg|openssl|su)\b)
+    \bconfig +(?:--?\w+ +)*http-basic\.\S+ +\S+ +{ARGUMENT}
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
     \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
 
@@ -296,6 +311,7 @@ cookie, anything:
     (?i)\berlang\.cookie[^\n]*{LINE}{GUTTER}([A-Z]{20})\b
     -setcookie +(\w{6,})
 flag-secret, anything:
+    {READS}[^\n]*<<-? *["']?\w+["']?[^\n]*\n([^\n]+(?:\n[^\n]+){0,9}?)\n *[A-Z_]+ *(?:\n|$)
     \boathtool\b[^\n|;]* ([A-Z2-7]{16,})
 curl-password, is_real:
     \bcurl[ \t"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[\x20=]|["'],\x20?)?\\*
@@ -319,7 +335,7 @@ env-secret, looks_random:
 
 # --- configuration and source code --------------------------------------------------------------
 named-secret, looks_random:
-    (?i){WORD}[A-Za-z0-9_]{0,16}{NAMES}{OPEN}([^\s"'`\\]{8,}?){QUOTE}
+    (?i){WORD}[A-Za-z0-9_]{0,16}(?:{NAMES}|: *[^"'=\n,(){}]{1,30}= *){OPEN}([^\s"'`\\]{8,}?){QUOTE}
     (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
     # Encoded, changed, and of one member
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -436,7 +452,8 @@ named-secret, is_set:
         ([^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
     (?i)<[^<>]*(?:{PASSWORD}|secret){QUOTE}?(?: [^<>]*)?>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
-    (?i)pass ?phrase[^\n:]{0,40}: +((?-i:(?:[a-z]+ ){2,7}[a-z0-9]+)) *(?:{LINE}|$)
+    (?i)(?:pass ?phrase|enter (?:\w+ )?password)[^\n]{0,80}: +((?-i:(?:[a-z]+ ){2,7}(?:[A-Z]?[a-z]+ )*
+        [a-z0-9]+)) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n\\]{6,64})"
     (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"
         |[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +((?-i:[^\s"'`,;(){}\[\]<>:.A-Z]
@@ -576,7 +593,8 @@ private-key, anything:
     (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
     OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
 recovery-code, anything:
-    (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4,6}-?[0-9]{4,6}[,;\s]*){2,})
+    (?i)\b(?:backup|recovery|scratch|emergency|2fa)[\x20_-]?codes?\b[^0-9]{0,160}?((?:
+        (?:[0-9]{1,2}[.):] +)?(?:[0-9]{4,6}[ -]?[0-9]{4,6}|[0-9a-f]{5}-[0-9a-f]{5})[\s,;|*"-]*){2,})
     (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
         |pin)(?: is|:)? *([0-9]{6,8})\b
     (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}
