@@ -52,14 +52,14 @@ _CHARACTER: Final = r"[A-Za-z0-9+/_~.%!#^*?@&$-]"
 MIXED_WORD: Final = "|".join(
     f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
     for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
-) + r"|[\xc3-\xdf][\x80-\xbf][^\s]{1,40}[0-9]"
+) + r"|[\xc3-\xdf][\x80-\xbf]\S*[0-9]"
 """An expression of RE2 that every text with a random word matches, so other texts are skipped."""
 
 LABEL: Final = (
     r"passw|passphrase|(?:\b|_)pass\b|pwd|(?:\b|_)pw\b|secret|token|credential|creds\b|\bpsk\b"
     r"|\beap\b|identify|\bauth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
-    rf"|\blog(?:ged)?[ -]?(?:in|on)\b|\bsign in\b|anmeld|connexion|密钥|密鑰|ключ|логин|ログイン|登录|{WORDS['SPOKEN']}"
+    rf"|\blog(?:ged)?[ -]?(?:in|on)\b|\bsign in\b|anmeld|connexion|密钥|密鑰|ключ|логин|ログイン|登录|\b(?:ssh|wi-?fi|wlan|vpn|admin|root|ftp|user(?:name)?|account|benutzer|usuario|utilisateur|puk|pre-?shared|key (?:is|ist|for))\b|{WORDS['SPOKEN']}"
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
@@ -79,13 +79,13 @@ _CHOSEN_PASSWORD: Final = regex(
 
 _ORDINARY: Final = regex(
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
-    rb"|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
+    rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|[\w/-]+[.]\w+:[0-9]+|[A-Za-z]+[+][A-Za-z]+[0-9]?|ChaCha20-.*|.*EXAMPLE.*|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
     rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
-    rb"|[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
+    rb"|(?!.*[.][A-Z][a-z]{2,}[_-][0-9]+\Z)[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
     rb"|(?:[^/]*/){7}.*|.*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
     rb"|.*(?:a-z|A-Z|A-F|0-9).*|[$][A-Z].*|%.*%|.*IPv[46].*"  # expressions, variables
     rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # minified code
-    rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+|[\w./-]+#[0-9]+|.*[0-9]{12}:.*"  # mail headers, issues, ARNs
+    rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # mail headers, issues, ARNs
     rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+(?:[:/].*)?|.*-(?:v[0-9.]+|[0-9]+[.][0-9.]+)"
 )
 _PUBLIC_NAME: Final = regex(
@@ -167,37 +167,41 @@ def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where labels reach on their lines; overlapping reaches are merged, for linear time."""
-    start = end = -1
+    """Yield where labels reach; overlapping reaches are merged, for linear time."""
+    start = end = 0
     for label, label_end in _label().spans(content):
-        reach = max(0, label - LABEL_REACH_BYTES)
-        first = content.rfind(b"\n", reach, label) + 1 or reach and content.rfind(b" ", reach, label) + 1 or reach
-        lines = content[label_end : label_end + LABEL_REACH_BYTES].split(b"\n", 2)[:2]
+        if content.startswith(b"[", label):
+            continue
+        far = max(0, label - LABEL_REACH_BYTES)
+        word = far and (content.find(b" ", far, label) + 1 or label)
+        first = content.rfind(b"\n", far, label) + 1 or word
         if first > end:
-            if end >= 0:
-                yield start, end
+            yield start, end
             start = first
+        lines = content[label_end : label_end + LABEL_REACH_BYTES].split(b"\n", 2)[:2]
         end = label_end + len(b"\n".join(lines))
-    if end >= 0:
-        yield start, end
+    yield start, end
 
 
 @functools.cache
 def _label() -> Expression:
     # With the rest of the name, so that `ord` of `password` is no part of the secret.
-    return Expression(rf"(?i)(?:{LABEL})[\w+/]*")
+    # A placeholder is no label, although `secret-by-looks` stands in it.
+    return Expression(rf"(?i)\[redacted:[\w-]*|(?:{LABEL})[\w+/]*")
 
 
 def _is_random(word: bytes, bytes_min: int) -> bool:
     size = len(word)
-    kinds = word.translate(_KINDS)
-    capitals, small, digits = map(kinds.count, (b"U", b"l", b"d"))
     if word.translate(None, _SIGNS) != word:
         bytes_min = min(bytes_min, SIGNED_BYTES_MIN)
+    # First, because most words are too short.
+    if not bytes_min <= size <= BYTES_MAX:
+        return False
+    kinds = word.translate(_KINDS)
+    capitals, small, digits = map(kinds.count, (b"U", b"l", b"d"))
     return (
         min(capitals, small, digits) > 0
         and (min(capitals, small) > 1 or bytes_min == LABELLED_BYTES_MIN)
-        and bytes_min <= size <= BYTES_MAX
         and sum(kind != next_kind for kind, next_kind in pairwise(kinds)) >= SWITCHES_MIN * size
         and kinds.count(b"p") <= PUNCTUATION_MAX * size
         and sum(map(len, _LETTER_RUN.findall(word))) <= LETTER_RUNS_MAX * size

@@ -21,7 +21,7 @@ WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|authtok|
         |client|hmac|shared)[\x20_.-]?key(?:-data)?)
 STRONG_WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrase(?:n
         |\xc3\xb1)a|senha|mot de passe|wachtwoord)
-PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|ldap|key|store|sudo|become|remote)pass
+PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|smb|vnc|rdp|wifi|sql|bind|proxy|ldap|key|store|sudo|become|remote)pass
 STRONG = (?:{STRONG_WORD}|{PASS})
 PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
         |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
@@ -59,7 +59,7 @@ READS = (?:\b(?:chpasswd|passwd|kinit|smbpasswd|cryptsetup|mysql_config_editor|s
 PRINTS = (?:\bpass (?:show )?[\w-]+/|\b(?:bw|rbw|op|gopass|lpass|keepassxc-cli|secret-tool|keyring
         |credstash|chamber|doppler|infisical|security|pulumi|terraform|vault|sops)\b[^\n]*
         \b(?:get|read|show|lookup|find-\S*password|output|decrypt|access|-field\S*)\b
-        |secret[^\n]*\| *base64|get-(?:secret|parameter|password)|secret show|versions access
+        |secret[^\n]*\| *base64|get-(?:secret|param|password)|secret show|ssm get-param|versions access
         |initial-?password)
 UUID = [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 
@@ -123,8 +123,6 @@ url-password, is_real:
     \b[\w.-]+:([^\s@:"'`/]{6,})@(?:tcp|unix)\(
 url-password, looks_random:
     [a-z]://([A-Za-z0-9_-]{16,})@[a-z]
-    # In a path
-    ://[^\s"'<>]*/(?:t|tokens?|key|secret|hooks?|webhooks?)/([\w-]{20,})
     # A password with characters that belong encoded
     [a-z0-9]://[\w.%+-]*:([^\s"'<>`]*[^\s"'<>`0-9/@][^\s"'<>`/]*[@/#?][^\s"'<>`/]*)@[\w-]+[.:]
         [\w.:-]+
@@ -136,10 +134,7 @@ cookie, looks_random:
     # A file of curl's
     \t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]+\t(\S{16,})
 flag-secret, is_given:
-    \s-(?:u|-(?:proxy-)?user(?:name)?|-creds?|-login|-(?:basic-?|http-?)?auth)[ =]+\\*["']?
-        [^\s:"'/]+:\\*["']?({GIVEN})
-    # `hash:plain` of a cracker
-    (?:^|\n){GUTTER}(?:[0-9a-f]{32,}|\$[\w$./]{20,}):({BARE}) *(?:\n|$)
+    \s-u +\\*["']?[^\s:"'/]+:\\*["']?({GIVEN})
 named-secret, looks_random:
     # Base32 of one-time codes, in groups
     \b((?:[a-z2-7]{4}\x20){7}[a-z2-7]{4})\b
@@ -181,19 +176,20 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|\$ [^\n]*key|\brand\b|pwgen|\bhttps? .*-a
         |base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal|{CODE}
         |mnemonic|\bphrase|wallet|\bseed|(?:root|master|account|api|ssh|option|isakmp|shared|private
-        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\bpin\b
+        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\b(?:pin|puk)\b
         |__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw|crypt(?:setup|\w*[.(])|cipher
         |argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community|pragma (?:re)?key|sp_add|identif
         |insert into|new char|\bdata: *\n|\{PLAIN|SETUSER|\buser +\S+ +on\b|accounts\W|OpenVPN
         |random_pass|334 UGFz|cl\xc3|env:|{TOLD}|(?:license|product|activation|serial)[ _-]?(?:key
         |code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso|(?:echo|printf) [^\n]*(?:\||\\x)
         |(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|(?:api|auth|access|subscription|functions?|master
-        |admin|app|client)-key|config host|alias set|altool|put-param|snmp|hmac|login|ogin|assword
+        |admin|app|client)-key|config host|alias set|altool|(?:put|get)-param|attach|obscure|--show|hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops|pulumi)\x20|snmp|hmac|login|ogin|assword
         |redential|ftp> *user|radius|tacacs|recovery|backup|scratch|emergency|kinit|http-basic|htpasswd|passphrase-fd
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
-    # In a query
+    # In a path, and in a query
+    ://[^\s"'<>]*/(?:t|tokens?|key|secret|hooks?|webhooks?)/([\w-]{20,})
     (?i)[?&](?:amp;)?(?:[\w.-]{0,32}(?:{WORD}|pass|auth|sig|signature|key|code|appid)
         |[tkcs])=([^\s"'&<>\\;)#]{8,})
     # A map of Postfix, and `user@host:VALUE`
@@ -259,6 +255,8 @@ flag-secret, is_said:
     (?:[$#%>] |\n|^) *[a-z][\w-]* +(?:[a-z]+ +)?(?:login|auth\w*|set-(?:token|key)
         |[a-z]+-(?:auth)?token|register|activate|unlock) +(?:--?[\w-]+ +)?({GIVEN}) *(?:{LINE}|$)
 flag-secret, is_assigned:
+    # Any tool with a user and a password
+    \s-(?:u|U|l|-user(?:name)?|-login)[ =]+[^\s-]\S* +(?:[^\n|;&]* )?(?:-p|-P|-w|-pw) *{ARGUMENT}
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
     (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
@@ -267,6 +265,11 @@ flag-secret, is_given:
     # Printed by a command that names it
     (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie
         |pwgen|\brand\b|SecretString)[^\n]*\n{GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
+    \s--(?:(?:proxy-)?user(?:name)?|creds?|login|(?:basic-?|http-?)?auth)[ =]+\\*["']?
+        [^\s:"'/]+:\\*["']?({GIVEN})
+    # Of a cracker: `hash:plain`
+    (?:--show\b|hashcat|crack)[^\n]*\n(?:[^\n]*\n){0,4}?[^\s:]+:([^\s:/][^\s:]{5,})(?:[\s:]|$)
+    \b[\w.-]+/[\w.-]+:'([^'\n]{4,})'@
     {PRINTS}[^\n]*\n([^\s"'`\[{</-]\S{5,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
@@ -286,13 +289,15 @@ flag-secret, is_real:
     \b(?:config:set|secrets set|env set) [^\n]*? [A-Z_]+=([^\s"'\[]{4,})
     \bnmcli\b[^\n]* password +{ARGUMENT}
     \bwpa_passphrase +(?:"[^"\n]*"|\S+) +{ARGUMENT}
+    \bpsk +['"]{2}([^"'\n]{8,63})
+    \brclone obscure +{ARGUMENT}
     \b(?:bw unlock|vault login|cargo login|mysqladmin [^\n]*password|bw login +\S+@\S+) +{ARGUMENT}
     \b(?:mc alias set|mc config host add) +\S+ +\S+ +\S+ +{ARGUMENT}
     \bopenssl enc\b[^\n]* -k +{ARGUMENT}
     \b(?:xfreerdp|rdesktop|cmdkey|schtasks|wmic)\b[^\n]* /(?:p|pass|password|rp):? *{ARGUMENT}
     \bhttps? (?:[^\n]* )?(?:-a|--auth)[\x20=]\S+?:({GIVEN})
     \b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t"']-p{QUOTE}?({GIVEN})
-    \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
+    \s-U *{QUOTE}?[^\s%"']+%({GIVEN}){QUOTE}?
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
     \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?(?:{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
@@ -335,7 +340,7 @@ env-secret, looks_random:
 
 # --- configuration and source code --------------------------------------------------------------
 named-secret, looks_random:
-    (?i){WORD}[A-Za-z0-9_]{0,16}(?:{NAMES}|: *[^"'=\n,(){}]{1,30}= *){OPEN}([^\s"'`\\]{8,}?){QUOTE}
+    (?i){WORD}[A-Za-z0-9_]{0,16}(?:{NAMES}|: *[^"=\n,(){}]{1,30}= *){OPEN}([^\s"'`\\]{8,}?){QUOTE}
     (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
     # Encoded, changed, and of one member
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -364,7 +369,7 @@ named-secret, is_said:
     # `root_pw VALUE`, alone or at a line's end
     (?i)(?:(?:{NAMED}|authtok)\w{0,12}|[._-]key) +{QUOTE}?({BARE}){QUOTE}?;? *(?:{LINE}|$)
     # Sentences: `the password for the box is still VALUE`, `use VALUE as the password`
-    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|\xef\xbc\x9a|\xe2\x80[\x93-\x9c]|「|«|[`"'*]|\b(?:is
+    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|\xef\xbc\x9a|\xe2\x80[\x93-\x9c]|「|«|[`"'*]|\x20\(|\b(?:is
         |was|be|ist|est|es|er|jest|lautet)\b|\xc3[\xa8\xa9\xa4]r?\b|は|是|为
         |auf )[ \t]*(?:[a-z\xc3-\xdb\x80-\xbf]{2,11},? ){0,3}?[\x20\t"'`*_「“«]*({SAID})
     (?i){SPOKEN}[^\n=(){}\[\];<>|\\/]{0,60}?[ \t"'`*]({SAID})
@@ -399,6 +404,8 @@ named-secret, is_chosen:
     (?i)(?:authenticator|2fa|totp|mfa|secret key|setup key)\b[^\n]{0,60}?\b((?:[a-z2-7]{4} ){3,}
         [a-z2-7]{4})\b
     (?i)\b(?:pwd|password)=\{([^{}\n]{6,})\}
+    (?i)\buser(?:name)?=\S*[\s,;&]+(?:[^\n]* )?pass(?:word|wd)?=([a-z][\w!#%^*@?+$~.-]{5,})(?:{END}|,)
+    (?i){PASSWORD}[^\n=(){}\[\];<>|\\",]{0,40}: +"([A-Za-z][^"\n]*[0-9][^"\n]*)"
     # `creds: bob / VALUE`, `log in with bob:VALUE`
     (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
         |/)([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
@@ -459,7 +466,7 @@ named-secret, is_set:
         |[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +((?-i:[^\s"'`,;(){}\[\]<>:.A-Z]
         [^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
-    (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
+    (?i)\b(?:pin|puk)\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
     (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass)[ -]?code)\b
         (?:[^\n0-9=(){}]{0,40}?(?:\b(?:is|to|ist|es|est)|:|=))? +{QUOTE}?([0-9]{4,8})\b
     # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
@@ -552,7 +559,7 @@ named-secret, anything:
 sql-password, is_set:
     (?i)\bpragma (?:re)?key *= *{TEXT}([^\n"']{4,}){TEXT}
     \bsp_(?:addlogin|password)\b[^\n]*?, *N?'([^'\n]{4,})'
-    \bSECRET +'([^'\n]{6,})'
+    \b(?:SECRET|KEY) +'([^'\n]{6,})'
     (?i)\bset password\b[^\n;]*= *(?:password\()?{TEXT}([^\n"'`\\]{4,}){TEXT}
     (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
@@ -576,7 +583,8 @@ device-secret, is_given:
     (?i)\bcommunity *: *({GIVEN})\s*(?:\n|$)
     (?i)\bpre-?shared-?(?:key|secret)(?:{IS}| +)(?:[a-z-]+ +)?{QUOTE}?({GIVEN})
     : *PSK +({GIVEN})
-    \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk ascii) +(?:[0-9] +)?({GIVEN})
+    \b(?:wpa[\w-]*|wep|psk) +(?:wpa2? )?(?:ascii|hex|key|passphrase) +(?:[0-9] +)?({GIVEN})
+    \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk) +(?:[0-9] +)?({GIVEN})
     (?i)\b(?:chang\w+|reset|set)\b[^\n]{0,60}?password[^\n"]{0,20}? to ({GIVEN})
     (?i){PASSWORD} *\| *({BARE}) *(?:\n|$)
     (?i)\b(?:password|secret) +[0-9] +({GIVEN})

@@ -81,7 +81,7 @@ _NAME: Final = regex(
 )
 
 
-_YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[.][A-Z][a-z]+_?[0-9]{2,}\Z")
+_YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[a-z]{2}[.][A-Z][a-z]{2,}_?[0-9]+\Z")
 """Behind a word a year is a password's: names have numbers of one or two digits."""
 
 
@@ -92,7 +92,7 @@ _SAID_NAME: Final = regex(
     rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
     rb"|(?-i:[a-z_]+|[A-Z_]+)=.*|\w+:[0-9]*|(?-i:[a-z]+|[A-Z]+)[+]\w+|[^@]+@[^@]+\.[a-z]+"
     rb"|.*(?:::|arn:|key|token|/.*\.).*|[\w.-]+\.(?:[a-z]{2,4}|json|yaml|toml|html)(?::[0-9]+)?"
-    rb"|.*[$@]|[a-z_$]+[0-9]?[a-z_$]*(?:[.][a-z_$]+[0-9]?[a-z_$]*)+"
+    rb"|.*[$@]|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|(?-i:[a-z_$])[a-z_$]*[0-9]?[a-z_$]*(?:[.][a-z_$]+[0-9]?[a-z_$]*)+"
 )
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
 
