@@ -49,17 +49,22 @@ BLOCK_LINE_BYTES_MIN: Final = 40
 GUTTER_BYTES_MAX: Final = 12
 
 _CHARACTER: Final = r"[A-Za-z0-9+/_~.%!#^*?@&$-]"
-MIXED_WORD: Final = "|".join(
-    f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
-    for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
-) + r"|[\xc3-\xdf][\x80-\xbf]\S*[0-9]"
+MIXED_WORD: Final = (
+    "|".join(
+        f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
+        for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
+    )
+    + r"|[\xc3-\xdf][\x80-\xbf]\S*[0-9]"
+)
 """An expression of RE2 that every text with a random word matches, so other texts are skipped."""
 
 LABEL: Final = (
     r"passw|passphrase|(?:\b|_)pass\b|pwd|(?:\b|_)pw\b|secret|token|credential|creds\b|\bpsk\b"
     r"|\beap\b|identify|\bauth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
-    rf"|\blog(?:ged)?[ -]?(?:in|on)\b|\bsign in\b|anmeld|connexion|密钥|密鑰|ключ|логин|ログイン|登录|\b(?:ssh|wi-?fi|wlan|vpn|admin|root|ftp|user(?:name)?|account|benutzer|usuario|utilisateur|puk|pre-?shared|key (?:is|ist|for))\b|{WORDS['SPOKEN']}"
+    r"|\blog(?:ged)?[ -]?(?:in|on)\b|\bsign in\b|anmeld|connexion|密钥|密鑰|ключ|логин|ログイン"
+    r"|登录|\b(?:ssh|wi-?fi|wlan|vpn|admin|root|ftp|user(?:name)?|account|benutzer|usuario|puk"
+    r"|utilisateur|pre-?shared|key (?:is|ist|for))\b|" + WORDS["SPOKEN"]
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
@@ -79,13 +84,17 @@ _CHOSEN_PASSWORD: Final = regex(
 
 _ORDINARY: Final = regex(
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
-    rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|[\w/-]+[.]\w+:[0-9]+|[A-Za-z]+[+][A-Za-z]+[0-9]?|ChaCha20-.*|.*EXAMPLE.*|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
+    rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[\w/-]+[.]\w+:[0-9]+"  # files, macros
+    rb"|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|ChaCha20-.*|.*EXAMPLE.*"
+    rb"|[A-Za-z]+[+][A-Za-z]+[0-9]?|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
     rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
-    rb"|(?!.*[.][A-Z][a-z]{2,}[_-][0-9]+\Z)[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
+    rb"|(?!.*[.][A-Z][a-z]{2,}[_-][0-9]+\Z)"
+    rb"[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
     rb"|(?:[^/]*/){7}.*|.*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
     rb"|.*(?:a-z|A-Z|A-F|0-9).*|[$][A-Z].*|%.*%|.*IPv[46].*"  # expressions, variables
     rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # minified code
-    rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # mail headers, issues, ARNs
+    rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+"  # mail headers
+    rb"|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # issues, ARNs
     rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+(?:[:/].*)?|.*-(?:v[0-9.]+|[0-9]+[.][0-9.]+)"
 )
 _PUBLIC_NAME: Final = regex(
@@ -104,12 +113,14 @@ _BARE_WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2}
 _QUOTED_WORD: Final = regex(rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
 _LABELLED_CHARACTER: Final = rb"(?:[^\x00-\x20\"'`(){},;<>|\\\[\]\x7f-\xff]|[\xc3-\xdf][\x80-\xbf])"
 _LABELLED_WORD: Final = regex(
-    _ESCAPE + rb"(?:[\w.-]{0,40}[=:]+)?(" + _LABELLED_CHARACTER + rb"{8,})"
+    _ESCAPE
+    + rb"(?:(?<=\\[nrt])|(?<![\w!#%^*@&?+$~./:-]))(?:[\w.-]{0,40}[=:]+)?(?=\S*[0-9])("
+    + _LABELLED_CHARACTER
+    + rb"{8,})"
 )
-_ALONE_BELOW_LABEL: Final = regex(
-    rb"(?:[^\w\n\"'`(]{0,40}\n[^\w\n\"'`(]{0,40}){1,2}(" + _LABELLED_CHARACTER + rb"{8,64})"
-    rb"[^\S\n]{0,40}(?:\n|\Z)"
-)
+_REACH: Final = regex(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
+"""The rest of a label's line, and the next line that is not blank."""
+
 _URL_SEGMENT: Final = regex(rb"[^/]+")
 
 
@@ -147,7 +158,7 @@ def _bare_words(content: bytes) -> Iterator[tuple[int, int]]:
 def _labelled(content: bytes) -> Iterator[tuple[int, bytes]]:
     for start, end in _after_labels(content):
         word = content[start:end].rstrip(b".:")
-        if len(word) > LABELLED_BYTES_MAX or content[end:end+1] == b"(":
+        if len(word) > LABELLED_BYTES_MAX or content[end : end + 1] == b"(":
             continue
         is_chosen = _CHOSEN_PASSWORD.fullmatch(word) and not _ORDINARY.fullmatch(word)
         if is_chosen or _is_random(word, LABELLED_BYTES_MIN):
@@ -162,8 +173,6 @@ def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
                 break
             if found.start(1) >= 0:
                 yield found.span(1)
-        if below := _ALONE_BELOW_LABEL.match(content, end):
-            yield below.span(1)
 
 
 def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
@@ -173,13 +182,12 @@ def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
         if content.startswith(b"[", label):
             continue
         far = max(0, label - LABEL_REACH_BYTES)
-        word = far and (content.find(b" ", far, label) + 1 or label)
-        first = content.rfind(b"\n", far, label) + 1 or word
+        first = content.rfind(b"\n", far, label) + 1 or far
         if first > end:
             yield start, end
             start = first
-        lines = content[label_end : label_end + LABEL_REACH_BYTES].split(b"\n", 2)[:2]
-        end = label_end + len(b"\n".join(lines))
+        below = _REACH.match(content, label_end, label_end + LABEL_REACH_BYTES)
+        end = below.end() if below else label_end
     yield start, end
 
 

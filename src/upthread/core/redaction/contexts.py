@@ -21,7 +21,8 @@ WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|authtok|
         |client|hmac|shared)[\x20_.-]?key(?:-data)?)
 STRONG_WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrase(?:n
         |\xc3\xb1)a|senha|mot de passe|wachtwoord)
-PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|smb|vnc|rdp|wifi|sql|bind|proxy|ldap|key|store|sudo|become|remote)pass
+PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|smb|vnc|rdp|wifi|sql|bind|proxy|ldap|key
+        |store|sudo|become|remote)pass
 STRONG = (?:{STRONG_WORD}|{PASS})
 PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
         |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
@@ -59,7 +60,8 @@ READS = (?:\b(?:chpasswd|passwd|kinit|smbpasswd|cryptsetup|mysql_config_editor|s
 PRINTS = (?:\bpass (?:show )?[\w-]+/|\b(?:bw|rbw|op|gopass|lpass|keepassxc-cli|secret-tool|keyring
         |credstash|chamber|doppler|infisical|security|pulumi|terraform|vault|sops)\b[^\n]*
         \b(?:get|read|show|lookup|find-\S*password|output|decrypt|access|-field\S*)\b
-        |secret[^\n]*\| *base64|get-(?:secret|param|password)|secret show|ssm get-param|versions access
+        |secret[^\n]*\| *base64|get-(?:secret|param|password)|secret show|ssm get-param
+        |versions access
         |initial-?password)
 UUID = [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 
@@ -176,15 +178,19 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|\$ [^\n]*key|\brand\b|pwgen|\bhttps? .*-a
         |base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal|{CODE}
         |mnemonic|\bphrase|wallet|\bseed|(?:root|master|account|api|ssh|option|isakmp|shared|private
-        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\b(?:pin|puk)\b
+        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\b(?:pin
+        |puk)\b
         |__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw|crypt(?:setup|\w*[.(])|cipher
         |argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community|pragma (?:re)?key|sp_add|identif
         |insert into|new char|\bdata: *\n|\{PLAIN|SETUSER|\buser +\S+ +on\b|accounts\W|OpenVPN
         |random_pass|334 UGFz|cl\xc3|env:|{TOLD}|(?:license|product|activation|serial)[ _-]?(?:key
         |code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso|(?:echo|printf) [^\n]*(?:\||\\x)
         |(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|(?:api|auth|access|subscription|functions?|master
-        |admin|app|client)-key|config host|alias set|altool|(?:put|get)-param|attach|obscure|--show|hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops|pulumi)\x20|snmp|hmac|login|ogin|assword
-        |redential|ftp> *user|radius|tacacs|recovery|backup|scratch|emergency|kinit|http-basic|htpasswd|passphrase-fd
+        |admin|app|client)-key|config host|alias set|altool|(?:put|get)-param|attach|obscure|--show
+        |hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops
+        |pulumi)\x20|snmp|hmac|login|ogin|assword
+        |redential|ftp> *user|radius|tacacs|recovery|backup|scratch|emergency|kinit|http-basic
+        |htpasswd|passphrase-fd
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
@@ -301,7 +307,8 @@ flag-secret, is_real:
     -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
     \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?(?:{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
-        [^\n|"']*)?){QUOTE}?|'(?:[\w.-]+:)?([^'\n]{4,})'|"(?:[\w.-]+:)?([^"\n]{4,})") *\| *(?:[^\n|]*{READS}
+        [^\n|"']*)?){QUOTE}?|'(?:[\w.-]+:)?([^'\n]{4,})'
+        |"(?:[\w.-]+:)?([^"\n]{4,})") *\| *(?:[^\n|]*{READS}
         |(?:sudo +)?(?:gpg|openssl|su)\b)
     \bconfig +(?:--?\w+ +)*http-basic\.\S+ +\S+ +{ARGUMENT}
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
@@ -404,7 +411,8 @@ named-secret, is_chosen:
     (?i)(?:authenticator|2fa|totp|mfa|secret key|setup key)\b[^\n]{0,60}?\b((?:[a-z2-7]{4} ){3,}
         [a-z2-7]{4})\b
     (?i)\b(?:pwd|password)=\{([^{}\n]{6,})\}
-    (?i)\buser(?:name)?=\S*[\s,;&]+(?:[^\n]* )?pass(?:word|wd)?=([a-z][\w!#%^*@?+$~.-]{5,})(?:{END}|,)
+    (?i)\buser(?:name)?=\S*[\s,;&]+(?:[^\n]* )?pass(?:word|wd)?=([a-z][\w!#%^*@?+$~.-]{5,})
+        (?:{END}|,)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\",]{0,40}: +"([A-Za-z][^"\n]*[0-9][^"\n]*)"
     # `creds: bob / VALUE`, `log in with bob:VALUE`
     (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
@@ -459,8 +467,8 @@ named-secret, is_set:
         ([^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
     (?i)<[^<>]*(?:{PASSWORD}|secret){QUOTE}?(?: [^<>]*)?>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
-    (?i)(?:pass ?phrase|enter (?:\w+ )?password)[^\n]{0,80}: +((?-i:(?:[a-z]+ ){2,7}(?:[A-Z]?[a-z]+ )*
-        [a-z0-9]+)) *(?:{LINE}|$)
+    (?i)(?:pass ?phrase|enter (?:\w+ )?password)[^\n]{0,80}: +
+        ((?-i:(?:[a-z]+ ){2,7}(?:[A-Z]?[a-z]+ )*[a-z0-9]+)) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n\\]{6,64})"
     (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"
         |[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +((?-i:[^\s"'`,;(){}\[\]<>:.A-Z]

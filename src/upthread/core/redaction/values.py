@@ -97,6 +97,10 @@ _SAID_NAME: Final = regex(
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
 
 
+_CHOSEN: Final = regex(rb"(?=[^A-Za-z\xc3-\xdf]*(?:[A-Za-z]|[\xc3-\xdf]))[A-\xff .-]*[^A-\xff .-]")
+"""A letter, and a digit or a sign."""
+
+
 def anything(_value: bytes) -> bool:
     """Accept every value: whoever wrote the rule knows."""
     return True
@@ -131,10 +135,7 @@ def looks_random(value: bytes) -> bool:
 
 def is_chosen(value: bytes) -> bool:
     """Return whether a value may be a password somebody chose: not a plain word or identifier."""
-    has_other = any(byte < 0x41 and byte not in b".- " for byte in value[:JUDGED_BYTES_MAX])
-    text = value.decode("utf-8", "ignore")
-    has_letter = text.upper() != text.lower()
-    return has_other and has_letter and is_real(value)
+    return bool(_CHOSEN.match(value[:JUDGED_BYTES_MAX])) and is_real(value)
 
 
 def is_set(value: bytes) -> bool:
