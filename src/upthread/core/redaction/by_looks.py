@@ -60,11 +60,12 @@ MIXED_WORD: Final = (
 
 LABEL: Final = (
     r"passw|passphrase|(?:\b|_)pass\b|pwd|(?:\b|_)pw\b|secret|token|credential|creds\b|\bpsk\b"
-    r"|\beap\b|identify|\bauth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
+    r"|\beap\b|identify|auth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
     r"|\blog(?:ged)?[ -]?(?:in|on)\b|\bsign in\b|anmeld|connexion|密钥|密鑰|ключ|логин|ログイン"
     r"|登录|\b(?:ssh|wi-?fi|wlan|vpn|admin|root|ftp|user(?:name)?|account|benutzer|usuario|puk"
-    r"|utilisateur|pre-?shared|key (?:is|ist|for))\b|" + WORDS["SPOKEN"]
+    r"|acc\S{1,2}s\b|acceso|accesso|zugang|toegang|utilisateur|pre-?shared|key (?:is|ist|for))\b|"
+    + WORDS["SPOKEN"]
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
@@ -86,11 +87,12 @@ _ORDINARY: Final = regex(
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
     rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[\w/-]+[.]\w+:[0-9]+"  # files, macros
     rb"|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|ChaCha20-.*|.*EXAMPLE.*"
-    rb"|[A-Za-z]+[+][A-Za-z]+[0-9]?|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
+    rb"|[A-Za-z]+[+][A-Z]+[0-9]?|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
     rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
     rb"|(?!.*[.][A-Z][a-z]{2,}[_-][0-9]+\Z)"
     rb"[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
-    rb"|(?:[^/]*/){7}.*|.*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
+    rb"|(?:[^/]*/){7}.*|(?!.*/[0-9]{1,2}\Z).*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}"
+    rb"|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
     rb"|.*(?:a-z|A-Z|A-F|0-9).*|[$][A-Z].*|%.*%|.*IPv[46].*"  # expressions, variables
     rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # minified code
     rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+"  # mail headers
@@ -113,8 +115,8 @@ _BARE_WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2}
 _QUOTED_WORD: Final = regex(rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
 _LABELLED_CHARACTER: Final = rb"(?:[^\x00-\x20\"'`(){},;<>|\\\[\]\x7f-\xff]|[\xc3-\xdf][\x80-\xbf])"
 _LABELLED_WORD: Final = regex(
-    _ESCAPE
-    + rb"(?:(?<=\\[nrt])|(?<![\w!#%^*@&?+$~./:-]))(?:[\w.-]{0,40}[=:]+)?(?=\S*[0-9])("
+    _ESCAPE + rb"(?:(?<=\\[nrt])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9;[]m)"
+    rb"|(?<![\w!#%^*@&?+$~./:-]))(?:[\w.-]{0,40}[=:]+)?(?=\S*[0-9])("
     + _LABELLED_CHARACTER
     + rb"{8,})"
 )

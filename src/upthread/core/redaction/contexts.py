@@ -175,6 +175,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |[\w.-]*(?:sig\w*|key|code|appid)=)|_salt|ntlm|[._-]key(?: +|['"<\]=|]|{QUOTE})
         |-pw |[ /]r?p[:=]|<<<|\bnet1? +us|\bvault +|mysql|mariadb|(?:key|pat|license
         |hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
+        |\s-[uUl][ =]+\S+ [^\n]*-[pPw]
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|\$ [^\n]*key|\brand\b|pwgen|\bhttps? .*-a
         |base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal|{CODE}
         |mnemonic|\bphrase|wallet|\bseed|(?:root|master|account|api|ssh|option|isakmp|shared|private
@@ -238,7 +239,8 @@ flag-secret, is_set:
     [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)(?: +{ARGUMENT}
         |{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
-    (?:\b(?:sudo|su|openssl|gpg|login|read -\w*s)\b|{READS})[^\n]*<<< *{ARGUMENT}
+    (?:\b(?:sudo|su|openssl|gpg|login|read -\w*s)\b|(?i:pass|secret|token|creds)|{READS})
+        [^\n]*<<< *{ARGUMENT}
     \bsigntool\b[^\n]* /p +{ARGUMENT}
     (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +
         {ARGUMENT}
@@ -304,7 +306,7 @@ flag-secret, is_real:
     \bhttps? (?:[^\n]* )?(?:-a|--auth)[\x20=]\S+?:({GIVEN})
     \b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t"']-p{QUOTE}?({GIVEN})
     \s-U *{QUOTE}?[^\s%"']+%({GIVEN}){QUOTE}?
-    -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
+    -pass(?:in|out)? +{QUOTE}?pass:{ARGUMENT}
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
     \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?(?:{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
         [^\n|"']*)?){QUOTE}?|'(?:[\w.-]+:)?([^'\n]{4,})'
@@ -532,7 +534,7 @@ named-secret, is_real:
     # A wireless network of Windows
     (?i)\bKey Content +: *(\S{6,})
     # Several words: `password = "four words and 2022"`
-    (?i){STRONG}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}){TEXT}
+    (?i){STRONG}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}|(?:[a-z]+ )+[0-9]+[!?]?){TEXT}
     # A word in a login: `user=bob password=VALUE`
     (?i)\b(?:user(?:name)?|login)[\x20=:]+\S+[\s,;&]+(?:password|passwd|pwd|pass)(?: *[:=] *
         |=)((?-i:[a-z][\w!#%^*@&?$+~-]{5,}))(?:{END}|,)
@@ -609,8 +611,10 @@ private-key, anything:
     (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
     OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
 recovery-code, anything:
-    (?i)\b(?:backup|recovery|scratch|emergency|2fa)[\x20_-]?codes?\b[^0-9]{0,160}?((?:
-        (?:[0-9]{1,2}[.):] +)?(?:[0-9]{4,6}[ -]?[0-9]{4,6}|[0-9a-f]{5}-[0-9a-f]{5})[\s,;|*"-]*){2,})
+    (?i)\b(?:(?:backup|recovery|scratch|emergency|2fa)[\x20_-]?codes?|2fa backup)\b
+        [^0-9]{0,160}?((?:(?:[0-9]{1,2}[.):] +)?
+        (?:[0-9]{4,6}[ -]?[0-9]{4,6}|[0-9a-f]{5}-[0-9a-f]{5})
+        [\s,;|*"-]*){2,})
     (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
         |pin)(?: is|:)? *([0-9]{6,8})\b
     (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}
