@@ -175,7 +175,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |[\w.-]*(?:sig\w*|key|code|appid)=)|_salt|ntlm|[._-]key(?: +|['"<\]=|]|{QUOTE})
         |-pw |[ /]r?p[:=]|<<<|\bnet1? +us|\bvault +|mysql|mariadb|(?:key|pat|license
         |hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
-        |\s-[uUl][ =]+\S+ [^\n]*-[pPw]
+        |\s-[uUl][ =]+[^\s-]\S* +(?:--?\w\S*(?: +[^\s-]\S*)? +){0,2}-[pPw]
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|\$ [^\n]*key|\brand\b|pwgen|\bhttps? .*-a
         |base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal|{CODE}
         |mnemonic|\bphrase|wallet|\bseed|(?:root|master|account|api|ssh|option|isakmp|shared|private
@@ -264,7 +264,8 @@ flag-secret, is_said:
         |[a-z]+-(?:auth)?token|register|activate|unlock) +(?:--?[\w-]+ +)?({GIVEN}) *(?:{LINE}|$)
 flag-secret, is_assigned:
     # Any tool with a user and a password
-    \s-(?:u|U|l|-user(?:name)?|-login)[ =]+[^\s-]\S* +(?:[^\n|;&]* )?(?:-p|-P|-w|-pw) *{ARGUMENT}
+    \s-(?:u|U|l|-user(?:name)?|-login)[ =]+[^\s-]\S* +
+        (?:--?\w\S*(?: +[^\s-]\S*)? +){0,2}(?:-p|-P|-w|-pw) *{ARGUMENT}
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
     (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
