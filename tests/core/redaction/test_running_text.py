@@ -49,7 +49,8 @@ def test_redacting_what_is_settled_piece_by_piece_is_redacting_it_whole(text, le
         ("a line\nand wo", "a line\nand "),
         ("a line\nthe password is hun", "a line\n"),
         ("DB_PASSWORD=abc and", ""),
-        ("the password was\nsaid a line before", "the password was\nsaid a line "),
+        ("the password was\nsaid a line before", ""),
+        ("a\nuse Maple-Stairs_19 as", "a\n"),
         ("the password\nis on the next line", ""),
         ("a\n- name: DB_PASSWORD\n  value: hun", "a\n"),
         ("a\nlogin bob\n12: password hun", "a\n"),
@@ -58,7 +59,7 @@ def test_redacting_what_is_settled_piece_by_piece_is_redacting_it_whole(text, le
         ("a\nPuTTY-User-Key-File-3: x\nPrivate-MAC: 0a\nb c", None),
         ("a\n-----BEGIN CERTIFICATE-----\nMII\nb c", None),
         ("a\n-----BEGIN RSA PRIVATE KEY-----\nMII\n", "a\n"),
-        ("a\n-----BEGIN X PRIVATE KEY-----\nM\n-----END X PRIVATE KEY-----\nb c", None),
+        ("a\n-----BEGIN X PRIVATE KEY-----\nM\n-----END X PRIVATE KEY-----\nb c", "a\n"),
         ("-----BEGIN X PRIVATE KEY-----\nM\n-----END X PRIVATE KEY-----", ""),
     ],
 )

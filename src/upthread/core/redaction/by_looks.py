@@ -20,6 +20,7 @@ from itertools import chain, pairwise, permutations
 from typing import Final
 
 from upthread.core.lazy_regex import regex
+from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import Expression
 from upthread.core.redaction.values import hides_a_secret
 
@@ -48,16 +49,23 @@ BLOCK_LINE_BYTES_MIN: Final = 40
 GUTTER_BYTES_MAX: Final = 12
 
 _CHARACTER: Final = r"[A-Za-z0-9+/_~.%!#^*?@&$-]"
-MIXED_WORD: Final = "|".join(
-    f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
-    for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
+MIXED_WORD: Final = (
+    "|".join(
+        f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
+        for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
+    )
+    + r"|[\xc3-\xdf][\x80-\xbf]\S*[0-9]"
 )
 """An expression of RE2 that every text with a random word matches, so other texts are skipped."""
 
 LABEL: Final = (
     r"passw|passphrase|(?:\b|_)pass\b|pwd|(?:\b|_)pw\b|secret|token|credential|creds\b|\bpsk\b"
-    r"|\beap\b|identify|\bauth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
+    r"|\beap\b|identify|auth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
+    r"|\blog(?:ged)?[ -]?(?:in|on)\b|\bsign in\b|anmeld|connexion|密钥|密鑰|ключ|логин|ログイン"
+    r"|登录|\b(?:ssh|wi-?fi|wlan|vpn|admin|root|ftp|user(?:name)?|account|benutzer|usuario|puk"
+    r"|acc\S{1,2}s\b|acceso|accesso|zugang|toegang|utilisateur|pre-?shared|key (?:is|ist|for))\b|"
+    + WORDS["SPOKEN"]
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
@@ -68,20 +76,28 @@ _KINDS: Final = bytes.maketrans(
 _SIGNS: Final = b"!#%^*?@&$"
 _LETTER_RUN: Final = regex(rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}")
 _CHOSEN_PASSWORD: Final = regex(
-    rb"(?=.*[A-Za-z]{3})(?=.*[0-9].*[0-9])(?=.*[!#%^*@&?+$])[\w!#%^*@&?+$-]+"
+    rb"(?=.*[A-Za-z\x80-\xff]{3})(?:(?=.*[0-9].*[0-9])(?=.*[!#%^*@&?+$])"
+    rb"|(?=.*[A-Z\x80-\xff])(?=.*[a-z\x80-\xff]{3})(?=.*[0-9])(?=.+[!#%^*@&?+$~=]"
+    rb"|.+[_./:-].*[0-9]{2,}[a-z]?\Z|.+-.*_|.+\..*_|.+/.*/.*[0-9]\Z))"
+    rb"[\w!#%^*@&?+$~=./:\x80-\xff-]+"
 )
-"""A password that a person chose, for example `LanternWalnut576@un`."""
+"""A password that a person chose, for example `LanternWalnut576@un` or `Maple-Stairs_19`."""
 
 _ORDINARY: Final = regex(
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
-    rb"|[A-Z]{1,4}_kw.*|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
+    rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[\w/-]+[.]\w+:[0-9]+"  # files, macros
+    rb"|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|ChaCha20-.*|.*EXAMPLE.*"
+    rb"|[A-Za-z]+[+][A-Z]+[0-9]?|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
     rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
-    rb"|[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
-    rb"|(?:[^/]*/){7}.*|.*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
+    rb"|(?!.*[.][A-Z][a-z]{2,}[_-][0-9]+\Z)"
+    rb"[A-Za-z_](?:[a-z0-9_]*|\w*[a-z]{3}\w*)(?:\.[\w$-]+)+(?:#.*)?"  # dotted names
+    rb"|(?:[^/]*/){7}.*|(?!.*/[0-9]{1,2}\Z).*/[A-Z][a-z]{4}.*|.*/[a-z]{4,}"
+    rb"|[A-Za-z]+:(?://|[A-Za-z]).*"  # paths, URLs
     rb"|.*(?:a-z|A-Z|A-F|0-9).*|[$][A-Z].*|%.*%|.*IPv[46].*"  # expressions, variables
     rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # minified code
-    rb"|[+.~/#?-].*|.*=[?].*|.*[?]=+"  # mail headers
-    rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+"  # versions, mail addresses
+    rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+"  # mail headers
+    rb"|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # issues, ARNs
+    rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+(?:[:/].*)?|.*-(?:v[0-9.]+|[0-9]+[.][0-9.]+)"
 )
 _PUBLIC_NAME: Final = regex(
     rb"(?i)(?:id|cursor|hash|sum|digest|integrity|etag|sha-?[0-9]*|md5|fingerprint|pub"
@@ -97,14 +113,16 @@ _BEFORE: Final = b" \t\r\n\"'`=>({[|,:"
 _AFTER: Final = b" \t\r\n\"'`<)}]|,;\\&"
 _BARE_WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})")
 _QUOTED_WORD: Final = regex(rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
-_LABELLED_CHARACTER: Final = rb"[^\s\"'`(){},;<>|\\\[\]]"
+_LABELLED_CHARACTER: Final = rb"(?:[^\x00-\x20\"'`(){},;<>|\\\[\]\x7f-\xff]|[\xc3-\xdf][\x80-\xbf])"
 _LABELLED_WORD: Final = regex(
-    _ESCAPE + rb"(?:[\w.-]{0,40}[=:]+)?(" + _LABELLED_CHARACTER + rb"{8,64})"
+    _ESCAPE + rb"(?:(?<=\\[nrt])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9;[]m)"
+    rb"|(?<![\w!#%^*@&?+$~./:-]))(?:[\w.-]{0,40}[=:]+)?(?=\S*[0-9])("
+    + _LABELLED_CHARACTER
+    + rb"{8,})"
 )
-_ALONE_BELOW_LABEL: Final = regex(
-    rb"(?:[^\w\n\"'`(]{0,40}\n[^\w\n\"'`(]{0,40}){1,2}(" + _LABELLED_CHARACTER + rb"{8,64})"
-    rb"[^\S\n]{0,40}(?:\n|\Z)"
-)
+_REACH: Final = regex(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
+"""The rest of a label's line, and the next line that is not blank."""
+
 _URL_SEGMENT: Final = regex(rb"[^/]+")
 
 
@@ -142,6 +160,8 @@ def _bare_words(content: bytes) -> Iterator[tuple[int, int]]:
 def _labelled(content: bytes) -> Iterator[tuple[int, bytes]]:
     for start, end in _after_labels(content):
         word = content[start:end].rstrip(b".:")
+        if len(word) > LABELLED_BYTES_MAX or content[end : end + 1] == b"(":
+            continue
         is_chosen = _CHOSEN_PASSWORD.fullmatch(word) and not _ORDINARY.fullmatch(word)
         if is_chosen or _is_random(word, LABELLED_BYTES_MIN):
             yield start, word
@@ -155,40 +175,43 @@ def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
                 break
             if found.start(1) >= 0:
                 yield found.span(1)
-        if below := _ALONE_BELOW_LABEL.match(content, end):
-            yield below.span(1)
 
 
 def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where labels reach on their lines; overlapping reaches are merged, for linear time."""
-    start = end = -1
-    for _, label_end in _label().spans(content):
-        line, _, _ = content[label_end : label_end + LABEL_REACH_BYTES].partition(b"\n")
-        if label_end > end:
-            if end >= 0:
-                yield start, end
-            start = label_end
-        end = label_end + len(line)
-    if end >= 0:
-        yield start, end
+    """Yield where labels reach; overlapping reaches are merged, for linear time."""
+    start = end = 0
+    for label, label_end in _label().spans(content):
+        if content.startswith(b"[", label):
+            continue
+        far = max(0, label - LABEL_REACH_BYTES)
+        first = content.rfind(b"\n", far, label) + 1 or far
+        if first > end:
+            yield start, end
+            start = first
+        below = _REACH.match(content, label_end, label_end + LABEL_REACH_BYTES)
+        end = below.end() if below else label_end
+    yield start, end
 
 
 @functools.cache
 def _label() -> Expression:
     # With the rest of the name, so that `ord` of `password` is no part of the secret.
-    return Expression(rf"(?i)(?:{LABEL})[\w+/]*")
+    # A placeholder is no label, although `secret-by-looks` stands in it.
+    return Expression(rf"(?i)\[redacted:[\w-]*|(?:{LABEL})[\w+/]*")
 
 
 def _is_random(word: bytes, bytes_min: int) -> bool:
     size = len(word)
-    kinds = word.translate(_KINDS)
-    capitals, small, digits = map(kinds.count, (b"U", b"l", b"d"))
     if word.translate(None, _SIGNS) != word:
         bytes_min = min(bytes_min, SIGNED_BYTES_MIN)
+    # First, because most words are too short.
+    if not bytes_min <= size <= BYTES_MAX:
+        return False
+    kinds = word.translate(_KINDS)
+    capitals, small, digits = map(kinds.count, (b"U", b"l", b"d"))
     return (
         min(capitals, small, digits) > 0
         and (min(capitals, small) > 1 or bytes_min == LABELLED_BYTES_MIN)
-        and bytes_min <= size <= BYTES_MAX
         and sum(kind != next_kind for kind, next_kind in pairwise(kinds)) >= SWITCHES_MIN * size
         and kinds.count(b"p") <= PUNCTUATION_MAX * size
         and sum(map(len, _LETTER_RUN.findall(word))) <= LETTER_RUNS_MAX * size

@@ -5,7 +5,7 @@ from typing import Final
 RULES: Final = r"""
 # --- configuration and source code --------------------------------------------------------------
 named-secret, looks_random:
-    (?i){WORD}[A-Za-z0-9_]{0,16}{NAMES}{OPEN}([^\s"'`\\]{8,}?){QUOTE}
+    (?i){WORD}[A-Za-z0-9_]{0,16}(?:{NAMES}|: *[^"=\n,(){}]{1,30}= *){OPEN}([^\s"'`\\]{8,}?){QUOTE}
     (?i){WORD}[A-Za-z0-9_]{0,16}{IS}([A-Za-z0-9+/_~.=-]{16,})(?:[\s,;&"'`<\\$\])}|]|$)
     # Encoded, changed, and of one member
     (?i){WORD}[\w-]{0,16}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^"\n\\]{8,}){TEXT}
@@ -34,7 +34,7 @@ named-secret, is_said:
     # `root_pw VALUE`, alone or at a line's end
     (?i)(?:(?:{NAMED}|authtok)\w{0,12}|[._-]key) +{QUOTE}?({BARE}){QUOTE}?;? *(?:{LINE}|$)
     # Sentences: `the password for the box is still VALUE`, `use VALUE as the password`
-    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|\xef\xbc\x9a|\xe2\x80[\x93-\x9c]|「|«|[`"'*]|\b(?:is
+    (?i){TOLD}[^\n=(){}\[\];<>|\\]{0,60}?(?::|\xef\xbc\x9a|\xe2\x80[\x93-\x9c]|「|«|[`"'*]|\x20\(|\b(?:is
         |was|be|ist|est|es|er|jest|lautet)\b|\xc3[\xa8\xa9\xa4]r?\b|は|是|为
         |auf )[ \t]*(?:[a-z\xc3-\xdb\x80-\xbf]{2,11},? ){0,3}?[\x20\t"'`*_「“«]*({SAID})
     (?i){SPOKEN}[^\n=(){}\[\];<>|\\/]{0,60}?[ \t"'`*]({SAID})
@@ -69,6 +69,9 @@ named-secret, is_chosen:
     (?i)(?:authenticator|2fa|totp|mfa|secret key|setup key)\b[^\n]{0,60}?\b((?:[a-z2-7]{4} ){3,}
         [a-z2-7]{4})\b
     (?i)\b(?:pwd|password)=\{([^{}\n]{6,})\}
+    (?i)\buser(?:name)?=\S*[\s,;&]+(?:[^\n]* )?pass(?:word|wd)?=([a-z][\w!#%^*@?+$~.-]{5,})
+        (?:{END}|,)
+    (?i){PASSWORD}[^\n=(){}\[\];<>|\\",]{0,40}: +"([A-Za-z][^"\n]*[0-9][^"\n]*)"
     # `creds: bob / VALUE`, `log in with bob:VALUE`
     (?i)\b(?:creds?|credentials|log ?in|sign in|account|use)\b[^\n:/]{0,40}?[:\s]+[\w.@-]+(?: / |:
         |/)([^\s/:"'`,;().\\<>\[\]{}]{6,})(?:[\s,;.]|$)
@@ -122,13 +125,14 @@ named-secret, is_set:
         ([^"'<>\s\\&]{6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
     (?i)<[^<>]*(?:{PASSWORD}|secret){QUOTE}?(?: [^<>]*)?>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
-    (?i)pass ?phrase[^\n:]{0,40}: +((?-i:(?:[a-z]+ ){2,7}[a-z0-9]+)) *(?:{LINE}|$)
+    (?i)(?:pass ?phrase|enter (?:\w+ )?password)[^\n]{0,80}: +
+        ((?-i:(?:[a-z]+ ){2,7}(?:[A-Z]?[a-z]+ )*[a-z0-9]+)) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:should be|to|be|was|lautet) +"([^"\n\\]{6,64})"
     (?i)(?:^|[\n?]){GUTTER}(?:\w+ ){0,2}(?:password|passphrase)(?: for (?:'[^'\n]*'|"[^"\n]*"
         |[^\n:]{1,60}))?(?: \[[^\]\n]*\])?: +((?-i:[^\s"'`,;(){}\[\]<>:.A-Z]
         [^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
-    (?i)\bpin\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
+    (?i)\b(?:pin|puk)\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
     (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass)[ -]?code)\b
         (?:[^\n0-9=(){}]{0,40}?(?:\b(?:is|to|ist|es|est)|:|=))? +{QUOTE}?([0-9]{4,8})\b
     # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
@@ -186,7 +190,7 @@ named-secret, is_real:
     # A wireless network of Windows
     (?i)\bKey Content +: *(\S{6,})
     # Several words: `password = "four words and 2022"`
-    (?i){STRONG}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}){TEXT}
+    (?i){STRONG}{IS}{TEXT}((?-i:[a-z]+)(?: [\w-]+){2,7}|(?:[a-z]+ )+[0-9]+[!?]?){TEXT}
     # A word in a login: `user=bob password=VALUE`
     (?i)\b(?:user(?:name)?|login)[\x20=:]+\S+[\s,;&]+(?:password|passwd|pwd|pass)(?: *[:=] *
         |=)((?-i:[a-z][\w!#%^*@&?$+~-]{5,}))(?:{END}|,)

@@ -21,7 +21,8 @@ WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|authtok|
         |client|hmac|shared)[\x20_.-]?key(?:-data)?)
 STRONG_WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|authtok|passwort|kennwort|contrase(?:n
         |\xc3\xb1)a|senha|mot de passe|wachtwoord)
-PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|ldap|key|store|sudo|become|remote)pass
+PASS = (?:\b|_|db|user|root|admin|mail|smtp|imap|ftp|ssh|smb|vnc|rdp|wifi|sql|bind|proxy|ldap|key
+        |store|sudo|become|remote)pass
 STRONG = (?:{STRONG_WORD}|{PASS})
 PASSWORD = (?:passw(?:or)?d|passwd|passphrase|passwort|kennwort|contrase(?:n|\xc3\xb1)a|senha
         |mot de passe|wachtwoord|{PASS}|(?:\b|_|user|db|root|admin|bind)(?:pwd|pw))
@@ -50,7 +51,18 @@ GUTTER = [^\w\n]{0,24}
 END = (?:[\s;&"'`\\<|)\]]|%26|%22|\^@|$)
 BARE = [^\s"'`\\(){}\[\]<>,;&|$%*][^\s"'`\\(){}\[\]<>,;&|]{5,}
 GIVEN = [^\s"'`\\|&;()<>\[\]{}$,-][^\s"'`\\|&;()<>\[\]{},]{3,}
-ARGUMENT = (?:{QUOTE}?({GIVEN})|'([^'\n]{4,})'|"([^"\n]{4,})")
+ARGUMENT = (?:{QUOTE}?({GIVEN})|'([^'\n\[][^'\n]{3,})'|"([^"\n\[][^"\n]{3,})")
+# Reads a password on its standard input.
+READS = (?:\b(?:chpasswd|passwd|kinit|smbpasswd|cryptsetup|mysql_config_editor|sudo (?:-\w+ )*-S)\b
+        |-(?:stdinpass|-password-stdin|-with-token|-stdin|-passphrase-fd[ =]0)\b
+        |-pass(?:in|out)? stdin|\bhtpasswd [^\n]*-\w*i)
+# Prints a secret, whatever its name.
+PRINTS = (?:\bpass (?:show )?[\w-]+/|\b(?:bw|rbw|op|gopass|lpass|keepassxc-cli|secret-tool|keyring
+        |credstash|chamber|doppler|infisical|security|pulumi|terraform|vault|sops)\b[^\n]*
+        \b(?:get|read|show|lookup|find-\S*password|output|decrypt|access|-field\S*)\b
+        |secret[^\n]*\| *base64|get-(?:secret|param|password)|secret show|ssm get-param
+        |versions access
+        |initial-?password)
 UUID = [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 
 # To the next member of an object: on the line, or on the next one behind whatever gutter.
@@ -118,7 +130,6 @@ url-password, looks_random:
         [\w.:-]+
     (?:^|[\s])[^\s@:]+@[\w.-]+:([A-Za-z0-9+/_-]{16,})(?:[\s]|$)
 url-password, is_assigned:
-    # A map of Postfix
     # `DOMAIN\user:VALUE`
     \b(?:[A-Z][A-Z0-9-]+|[\w-]+(?:\.[\w-]+)+)\\[\w.-]+:({GIVEN})
 cookie, looks_random:
@@ -164,22 +175,28 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |[\w.-]*(?:sig\w*|key|code|appid)=)|_salt|ntlm|[._-]key(?: +|['"<\]=|]|{QUOTE})
         |-pw |[ /]r?p[:=]|<<<|\bnet1? +us|\bvault +|mysql|mariadb|(?:key|pat|license
         |hmac)[\w-]{0,13}{QUOTE}?\]?(?:{IS}| +){QUOTE}?[0-9a-z]{32}|\b7z|curl|oathtool
+        |\s-[uUl][ =]+[^\s-]\S* +(?:--?\w\S*(?: +[^\s-]\S*)? +){0,2}-[pPw]
         |{SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* -[pwPaNAX]|\$ [^\n]*key|\brand\b|pwgen|\bhttps? .*-a
         |base64 +-|nmcli|smbclient|sqlplus|lftp|openssl|signtool|rabbitmqctl|setcookie|unseal|{CODE}
         |mnemonic|\bphrase|wallet|\bseed|(?:root|master|account|api|ssh|option|isakmp|shared|private
-        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\bpin\b
+        |setup)[ _-]?key|key(?: content|-string| +[0-9]| +for\b|<)|\b[th]?otp\b|2fa|mfa|\b(?:pin
+        |puk)\b
         |__construct|(?:connect|connection|PDO|mysqli\w*)\(|hashpw|crypt(?:setup|\w*[.(])|cipher
         |argon2|pbkdf2|jwt\.|fernet|aes[._]|wifi|\.key=|community|pragma (?:re)?key|sp_add|identif
         |insert into|new char|\bdata: *\n|\{PLAIN|SETUSER|\buser +\S+ +on\b|accounts\W|OpenVPN
         |random_pass|334 UGFz|cl\xc3|env:|{TOLD}|(?:license|product|activation|serial)[ _-]?(?:key
         |code|number)?\W{1,4}[A-Z0-9]{4,6}-|zugang|acceso|(?:echo|printf) [^\n]*(?:\||\\x)
         |(?:\\x[0-9a-f]{2}[^\n"\\]?){4}|static:|(?:api|auth|access|subscription|functions?|master
-        |admin|app|client)-key|config host|alias set|altool|put-param|snmp|hmac|login|ogin|assword
-        |redential|ftp> *user|radius|tacacs|recovery|backup
+        |admin|app|client)-key|config host|alias set|altool|(?:put|get)-param|attach|obscure|--show
+        |hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops
+        |pulumi)\x20|snmp|hmac|login|ogin|assword
+        |redential|ftp> *user|radius|tacacs|recovery|backup|scratch|emergency|kinit|http-basic
+        |htpasswd|passphrase-fd
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
-    # In a query
+    # In a path, and in a query
+    ://[^\s"'<>]*/(?:t|tokens?|key|secret|hooks?|webhooks?)/([\w-]{20,})
     (?i)[?&](?:amp;)?(?:[\w.-]{0,32}(?:{WORD}|pass|auth|sig|signature|key|code|appid)
         |[tkcs])=([^\s"'&<>\\;)#]{8,})
     # A map of Postfix, and `user@host:VALUE`
@@ -222,7 +239,7 @@ flag-secret, is_set:
     [\s"'\[]--?(?:[a-z0-9]+-)*[a-z]*(?:password|passwd|passphrase|pass|pwd)(?: +{ARGUMENT}
         |{QUOTE}{NEXT}{QUOTE}({GIVEN}))
     {SHORT_FLAGS}\b(?:[^\n|;&]|\\\r?\n)* (?:-p|-w|-P|-pw|-a|-N|-A|-X) +{ARGUMENT}
-    \b(?:sudo|kinit|cryptsetup|passwd|su|openssl|gpg|login|chpasswd|read -\w*s)\b
+    (?:\b(?:sudo|su|openssl|gpg|login|read -\w*s)\b|(?i:pass|secret|token|creds)|{READS})
         [^\n]*<<< *{ARGUMENT}
     \bsigntool\b[^\n]* /p +{ARGUMENT}
     (?i)\b(?:config|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +\S*{PASSWORD} +
@@ -246,6 +263,9 @@ flag-secret, is_said:
     (?:[$#%>] |\n|^) *[a-z][\w-]* +(?:[a-z]+ +)?(?:login|auth\w*|set-(?:token|key)
         |[a-z]+-(?:auth)?token|register|activate|unlock) +(?:--?[\w-]+ +)?({GIVEN}) *(?:{LINE}|$)
 flag-secret, is_assigned:
+    # Any tool with a user and a password
+    \s-(?:u|U|l|-user(?:name)?|-login)[ =]+[^\s-]\S* +
+        (?:--?\w\S*(?: +[^\s-]\S*)? +){0,2}(?:-p|-P|-w|-pw) *{ARGUMENT}
     (?i)\bnet1?(?:\.exe)? +user +[^\s/]\S* +{QUOTE}?({GIVEN})
     (?i)\bnet +use\b[^\n]*/user:\S+ +({GIVEN})
     (?i)\bnet +use\b[^\n]* \\\\\S+ +({GIVEN})
@@ -254,6 +274,12 @@ flag-secret, is_given:
     # Printed by a command that names it
     (?i)(?:^|\n){GUTTER}(?:\S*[$#%>] |PS [^\n>]*> *|Bash\()[^\n]*(?:{WORD}|pass|key|cred|cookie
         |pwgen|\brand\b|SecretString)[^\n]*\n{GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
+    \s--(?:(?:proxy-)?user(?:name)?|creds?|login|(?:basic-?|http-?)?auth)[ =]+\\*["']?
+        [^\s:"'/]+:\\*["']?({GIVEN})
+    # Of a cracker: `hash:plain`
+    (?:--show\b|hashcat|crack)[^\n]*\n(?:[^\n]*\n){0,4}?[^\s:]+:([^\s:/][^\s:]{5,})(?:[\s:]|$)
+    \b[\w.-]+/[\w.-]+:'([^'\n]{4,})'@
+    {PRINTS}[^\n]*\n([^\s"'`\[{</-]\S{5,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
     (?i){WORD}(?: ID)? *\[[^\]\n]*\]: *({BARE})
@@ -272,18 +298,22 @@ flag-secret, is_real:
     \b(?:config:set|secrets set|env set) [^\n]*? [A-Z_]+=([^\s"'\[]{4,})
     \bnmcli\b[^\n]* password +{ARGUMENT}
     \bwpa_passphrase +(?:"[^"\n]*"|\S+) +{ARGUMENT}
+    \bpsk +['"]{2}([^"'\n]{8,63})
+    \brclone obscure +{ARGUMENT}
     \b(?:bw unlock|vault login|cargo login|mysqladmin [^\n]*password|bw login +\S+@\S+) +{ARGUMENT}
     \b(?:mc alias set|mc config host add) +\S+ +\S+ +\S+ +{ARGUMENT}
     \bopenssl enc\b[^\n]* -k +{ARGUMENT}
     \b(?:xfreerdp|rdesktop|cmdkey|schtasks|wmic)\b[^\n]* /(?:p|pass|password|rp):? *{ARGUMENT}
     \bhttps? (?:[^\n]* )?(?:-a|--auth)[\x20=]\S+?:({GIVEN})
     \b(?:mysql\w*|mariadb[\w-]*|sshpass|7z)\b[^\n|;&]*[ \t"']-p{QUOTE}?({GIVEN})
-    \bsmbclient\b[^\n|;&]*-U *{QUOTE}?[^\s%]+%({GIVEN})
-    -pass(?:in|out)? +{QUOTE}?pass:({GIVEN})
+    \s-U *{QUOTE}?[^\s%"']+%({GIVEN}){QUOTE}?
+    -pass(?:in|out)? +{QUOTE}?pass:{ARGUMENT}
     \bhtpasswd +-[a-zA-Z]*b[a-zA-Z]* +\S+ +(?:\S+ +)?{QUOTE}?({GIVEN})
-    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
-        [^\n|"']*)?){QUOTE}? *\| *(?:sudo +-S|[^\n|]*--(?:password-stdin|with-token|stdin)
-        |(?:sudo +)?(?:chpasswd|passwd|cryptsetup|kinit|gpg|openssl|smbpasswd|su)\b)
+    \b(?:echo|printf) +(?:-\w+ +|['"]%s(?:\\n)?['"] +)?(?:{QUOTE}?(?:[\w.-]+:)?({GIVEN}?(?:\\n
+        [^\n|"']*)?){QUOTE}?|'(?:[\w.-]+:)?([^'\n]{4,})'
+        |"(?:[\w.-]+:)?([^"\n]{4,})") *\| *(?:[^\n|]*{READS}
+        |(?:sudo +)?(?:gpg|openssl|su)\b)
+    \bconfig +(?:--?\w+ +)*http-basic\.\S+ +\S+ +{ARGUMENT}
     (?i)\bsqlplus\b[^\n]*[ \t"'][\w.$]+/{QUOTE}?({GIVEN}){QUOTE}?@
     \blftp\b[^\n]* -u +[^\s,]+,({GIVEN})
 
@@ -296,6 +326,7 @@ cookie, anything:
     (?i)\berlang\.cookie[^\n]*{LINE}{GUTTER}([A-Z]{20})\b
     -setcookie +(\w{6,})
 flag-secret, anything:
+    {READS}[^\n]*<<-? *["']?\w+["']?[^\n]*\n([^\n]+(?:\n[^\n]+){0,9}?)\n *[A-Z_]+ *(?:\n|$)
     \boathtool\b[^\n|;]* ([A-Z2-7]{16,})
 curl-password, is_real:
     \bcurl[ \t"',][^\n|;]*(?:-[uU]|--user|--proxy-user)(?:[\x20=]|["'],\x20?)?\\*
@@ -324,7 +355,7 @@ _OTHERS: Final = r"""
 sql-password, is_set:
     (?i)\bpragma (?:re)?key *= *{TEXT}([^\n"']{4,}){TEXT}
     \bsp_(?:addlogin|password)\b[^\n]*?, *N?'([^'\n]{4,})'
-    \bSECRET +'([^'\n]{6,})'
+    \b(?:SECRET|KEY) +'([^'\n]{6,})'
     (?i)\bset password\b[^\n;]*= *(?:password\()?{TEXT}([^\n"'`\\]{4,}){TEXT}
     (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
@@ -348,7 +379,8 @@ device-secret, is_given:
     (?i)\bcommunity *: *({GIVEN})\s*(?:\n|$)
     (?i)\bpre-?shared-?(?:key|secret)(?:{IS}| +)(?:[a-z-]+ +)?{QUOTE}?({GIVEN})
     : *PSK +({GIVEN})
-    \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk ascii) +(?:[0-9] +)?({GIVEN})
+    \b(?:wpa[\w-]*|wep|psk) +(?:wpa2? )?(?:ascii|hex|key|passphrase) +(?:[0-9] +)?({GIVEN})
+    \b(?:message-digest-key [0-9]+ md5|key-string|isakmp key|wpa-psk) +(?:[0-9] +)?({GIVEN})
     (?i)\b(?:chang\w+|reset|set)\b[^\n]{0,60}?password[^\n"]{0,20}? to ({GIVEN})
     (?i){PASSWORD} *\| *({BARE}) *(?:\n|$)
     (?i)\b(?:password|secret) +[0-9] +({GIVEN})
@@ -365,7 +397,10 @@ private-key, anything:
     (?i)\b(?:accounts|private[_\x20]?keys?)\\*["']? *[:=][^\n\w]*0x([0-9a-f]{64})\b
     OpenVPN Static key V1-----((?:[^0-9a-f]{1,12}[0-9a-f]{32}){2,})
 recovery-code, anything:
-    (?i)\b(?:backup|recovery)[\x20_-]codes?\b[^\n0-9]{0,20}((?:[0-9]{4,6}-?[0-9]{4,6}[,;\s]*){2,})
+    (?i)\b(?:(?:backup|recovery|scratch|emergency|2fa)[\x20_-]?codes?|2fa backup)\b
+        [^0-9]{0,160}?((?:(?:[0-9]{1,2}[.):] +)?
+        (?:[0-9]{4,6}[ -]?[0-9]{4,6}|[0-9a-f]{5}-[0-9a-f]{5})
+        [\s,;|*"-]*){2,})
     (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
         |pin)(?: is|:)? *([0-9]{6,8})\b
     (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}

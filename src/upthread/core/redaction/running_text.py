@@ -38,7 +38,7 @@ _ANNOUNCING: Final = regex(
     rf"{LABEL}|{WORDS['NEED'][4:]}|(?:^|[^\w ]) ?[$#%>] |\bPS |\bmot\b|[^\x00-\x7f]|[{{(]"
     r"|creds|key|auth|echo|\b(?:use|nimm|usa|utilise|create|alter|grant|setx?|env|[a-z]?[0-9]+ L)\b"
     r"|\b(?:docker|az|oc|cf|doctl)\b|mongo|ldap|sqlcmd|sshpass|zip\b|plink|pscp|clickhouse|identif"
-    r"|mosquitto|hash|redis|://",
+    r"|mosquitto|hash|redis|://|[^\W_][!#%^*@&?+$~=_./:-][^\W_]|[a-z][0-9]|[0-9][a-z]",
     re.IGNORECASE,
 )
 """A line with a secret has one of these words, so that the line is held back whole."""
@@ -116,15 +116,13 @@ def _settled_before(text: str, end: int, from_here: int) -> int:
 def _first_that_belongs(text: str, line: int, from_here: int) -> int:
     """Return where the first of the lines begins that are to be looked at with the one at hand."""
     first = line
-    # Below a label a secret stands alone, so that a second word on the line shows that it is none.
-    may_be_alone = len(text[line:].split(maxsplit=1)) <= 1
     while line > from_here:
         line = max(from_here, text.rfind("\n", from_here, line - 1) + 1)
         # The end alone: a line of a megabyte would else be looked through for each piece.
         end = text.index("\n", line)
         ended = text[max(line, end - LINE_ENDS_LOOKED_AT) : end]
         is_key = is_key_line(ended.encode("utf-8", "surrogatepass"))
-        is_label = may_be_alone and _LABEL.search(ended)
+        is_label = _LABEL.search(ended)
         if is_key or is_label or "-----BEGIN" in ended or _ANNOUNCING_THE_NEXT.search(ended):
             first = line
         elif ended.strip():

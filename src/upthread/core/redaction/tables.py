@@ -17,7 +17,7 @@ from upthread.core.redaction.values import is_chosen, is_given
 
 LINE_BYTES_MAX: Final = 4096
 
-_NAME: Final = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin))"
+_NAME: Final = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin|pw|psk))"
 SECRET_COLUMN: Final = (
     rf"{_NAME}[\"' ]*(?:[,;|\t]|  )|(?:[,;|\t]|  )[\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
 )

@@ -81,7 +81,7 @@ _NAME: Final = regex(
 )
 
 
-_YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z")
+_YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[a-z]{2}[.][A-Z][a-z]{2,}_?[0-9]+\Z")
 """Behind a word a year is a password's: names have numbers of one or two digits."""
 
 
@@ -90,11 +90,15 @@ _SAID_NAME: Final = regex(
     rb"(?i)(?-i:[A-Z-]+[0-9]+|[a-z]+(?:-[a-z]+)*-[0-9]{1,2}|[a-z0-9]+(?:_[a-z0-9]+)+)|0x.*"
     rb"|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|(?:.*[_.-])?(?:b|base|utf|sha|md|aes|rsa"
     rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
-    rb"|\w+=.*|\w+:[0-9]*|\w+[+]\w+|[^@]+@[^@]+\.[a-z]+"
+    rb"|(?-i:[a-z_]+|[A-Z_]+)=.*|\w+:[0-9]*|(?-i:[a-z]+|[A-Z]+)[+]\w+|[^@]+@[^@]+\.[a-z]+"
     rb"|.*(?:::|arn:|key|token|/.*\.).*|[\w.-]+\.(?:[a-z]{2,4}|json|yaml|toml|html)(?::[0-9]+)?"
-    rb"|.*[$@]|[a-z_$]+[0-9]?[a-z_$]*(?:[.][a-z_$]+[0-9]?[a-z_$]*)+"
+    rb"|.*[$@]|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|(?-i:[a-z_$])[a-z_$]*[0-9]?[a-z_$]*(?:[.][a-z_$]+[0-9]?[a-z_$]*)+"
 )
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
+
+
+_CHOSEN: Final = regex(rb"(?=[^A-Za-z\xc3-\xdf]*(?:[A-Za-z]|[\xc3-\xdf]))[A-\xff .-]*[^A-\xff .-]")
+"""A letter, and a digit or a sign."""
 
 
 def anything(_value: bytes) -> bool:
@@ -131,9 +135,7 @@ def looks_random(value: bytes) -> bool:
 
 def is_chosen(value: bytes) -> bool:
     """Return whether a value may be a password somebody chose: not a plain word or identifier."""
-    has_other = any(byte < 0x41 and byte not in b".- " for byte in value[:JUDGED_BYTES_MAX])
-    has_letter = value.upper() != value.lower()
-    return has_other and has_letter and is_real(value)
+    return bool(_CHOSEN.match(value[:JUDGED_BYTES_MAX])) and is_real(value)
 
 
 def is_set(value: bytes) -> bool:
