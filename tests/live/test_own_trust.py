@@ -208,8 +208,8 @@ def test_an_agent_that_opencode_cannot_have_is_named_with_the_cure_and_by_doctor
     assert shell.tell("Do it.", address=ADDRESS)["decision"] == "first", "nobody trusts it"
     shell.lines("trust", "--yes")
     error = shell.lines("tell", ADDRESS, "Do it.", exit_code=1)[-1]["error"]
-    assert f"OpenCode fails each prompt while {file} is there" in error["message"]
-    assert "agents/constructor.md" in error["hint"]
+    assert f"{file}: OpenCode fails each prompt while it is there" in error["message"]
+    assert "rename it" in error["hint"]
     assert str(file) in [each["history"] for each in shell.one("doctor")["findings"]]
     (shell.project / "agents").mkdir()
     file.rename(shell.project / "agents" / file.name)

@@ -7,7 +7,9 @@ prompt is then said by a turn, which is fed with what the server tells.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +20,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 import anyio
 from msgspec import Struct, field
 
+from upthread.agents._json_lines import as_object, member
 from upthread.agents._outcomes import Failure
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._process_end import RunningAgent
@@ -34,6 +37,7 @@ from upthread.agents.base import (
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
 from upthread.core.events import AgentEvent
+from upthread.core.lazy_regex import regex
 from upthread.core.text import command
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import ConfigError, UpstreamError
@@ -79,7 +83,80 @@ def start_of(
     )
 
 
-def require_no_plugins(request: OpenRequest, environment: Mapping[str, str]) -> None:
+def require_usable(request: OpenRequest, environment: Mapping[str, str]) -> None:
+    """Raise ConfigError for what OpenCode would fail with, or must not run. Blocking."""
+    _require_no_plugins(request, environment)
+    ignoring = _IGNORING if request.ignores_project else {}
+    for where in unusable_names(request.working_directory, {**environment, **ignoring}):
+        raise ConfigError(f"{where}: {UNUSABLE}", hint=RENAME)
+
+
+UNUSABLE: Final = "OpenCode fails each prompt while it is there: its name is JavaScript's own"
+RENAME: Final = "rename it"
+
+_OWN_NAMES: Final = frozenset(
+    """
+    constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf
+    __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__
+    """.split()
+)
+"""Properties of each object of JavaScript: an agent, provider or model of such a name fails each
+prompt, a command, skill or MCP server does not (1.18.33)."""
+
+_CONFIGS: Final = ("opencode.json", "opencode.jsonc")
+_NOT_JSON: Final = regex(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+"""A text, which stays, or a comment or comma that JSON does not have."""
+_NAME: Final = regex(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
+
+
+def unusable_names(working_directory: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield each file or key that OpenCode (1.18.33) fails with by its name. Blocking."""
+    home, here = Path(environment.get("HOME") or "/"), Path(os.path.realpath(working_directory))
+    own = Path(environment.get("XDG_CONFIG_HOME") or home / ".config", "opencode")
+    up = [here, *here.parents]
+    # Up to the root of the repository; without one to that of the disk.
+    up = up[: 1 + next((n for n, place in enumerate(up) if (place / ".git").exists()), len(up))]
+    if environment.get("OPENCODE_DISABLE_PROJECT_CONFIG") in {"1", "true"}:
+        up = []
+    given = Path(environment.get("OPENCODE_CONFIG_DIR") or own)
+    folders = dict.fromkeys((own, given, home / ".opencode", *(each / ".opencode" for each in up)))
+    places = (*folders, *(place for place in up if place not in folders))
+    configs = [place / name for place in places for name in ("config.json", *_CONFIGS)]
+    for config in (*configs, Path(environment.get("OPENCODE_CONFIG", ""))):
+        for key in _unusable_keys(_text_of(config)):
+            yield f"the key {key} in {config}"
+    for key in _unusable_keys(environment.get("OPENCODE_CONFIG_CONTENT", "")):
+        yield f"the key {key} in OPENCODE_CONFIG_CONTENT"
+    patterns = ("agent/**/*.md", "agents/**/*.md", "mode/*.md", "modes/*.md")
+    for folder in folders:
+        for file in (file for pattern in patterns for file in folder.glob(pattern)):
+            named = _NAME.match(_text_of(file))
+            # Of a file in a folder below, that folder is a part of the name.
+            stem = file.stem if file.parent.parent == folder else ""
+            if (named[1] if named else stem) in _OWN_NAMES:
+                yield str(file)
+
+
+def _text_of(file: Path) -> str:
+    with suppress(OSError):  # OpenCode cannot read it either
+        return read_start(str(file), SETTINGS_BYTES_MAX).decode("utf-8-sig", "replace")
+    return ""
+
+
+def _unusable_keys(text: str) -> Iterator[str]:
+    for _ in range(2):  # a comma may stand before a comment
+        text = _NOT_JSON.sub(lambda found: found[1] or "", text)
+    config: object = None
+    with suppress(ValueError, RecursionError):  # OpenCode says itself that it cannot read it
+        config = json.loads(text)
+    models = (("provider", name, "models") for name in as_object(member(config, "provider")))
+    for path in (("agent",), ("mode",), ("provider",), *models):
+        for name, value in as_object(member(config, *path)).items():
+            if name in _OWN_NAMES and member(value, "disable") is not True:
+                yield ".".join((*path, name))
+
+
+def _require_no_plugins(request: OpenRequest, environment: Mapping[str, str]) -> None:
     """Raise ConfigError if OpenCode would run a plug-in of a project that is not trusted. Blocking.
 
     OpenCode (1.18.33) imports `{plugin,plugins}/*.{ts,js}` of each `.opencode` from the working
@@ -107,7 +184,7 @@ _RUN_BY_OPENCODE: Final = (b"plugin", b"reference", b"\\u")
 def _plugins_at(place: Path) -> Iterator[Path]:
     folder = place / ".opencode"
     for each in (place, folder):
-        for name in ("opencode.json", "opencode.jsonc"):
+        for name in _CONFIGS:
             with suppress(OSError):  # OpenCode cannot read it either
                 content = read_start(str(each / name), SETTINGS_BYTES_MAX)
                 is_whole = len(content) < SETTINGS_BYTES_MAX
@@ -290,6 +367,7 @@ class Connection(ABC):
             detail=failure.detail if isinstance(failure, Failure) else str(failure),
             reset_at_ms=failure.reset_at_ms,
             tokens_used=running.seen.tokens_used,
+            has_spoken=running.has_spoken,
         )
 
 

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from upthread.agents.opencode.adapter import CONFIG, with_gate
+from upthread.agents._connection import unusable_names
+from upthread.agents.acp import AcpAdapter
+from upthread.agents.opencode.adapter import CONFIG, OpenCodeAdapter, with_gate
 from upthread.core.types import Outcome
-from upthread.errors import UpstreamError
+from upthread.errors import ConfigError, UpstreamError
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +45,77 @@ async def test_it_says_what_it_can_do(connection):
     can = connection.capabilities
     assert (can.agent, can.version) == ("opencode", "1.18.33")
     assert (can.can_resume, can.can_load, can.can_list, can.can_fork) == (True, True, True, True)
+
+
+AGENT = '{"agent": {"valueOf": {"prompt": "//"}, /* no */}, // no\n}'
+UNUSABLE = {
+    **{f"p/.opencode/{kind}/valueOf.md": "" for kind in ("agent", "agents", "mode", "modes")},
+    "p/.opencode/agent/deep/a.md": "---\ndescription: a\nname: 'valueOf'\n---\n",
+    **dict.fromkeys(("p/sub/.opencode/agent/valueOf.md", "h/.opencode/agent/valueOf.md"), "Do it."),
+    **dict.fromkeys(("x/opencode/agent/valueOf.md", "d/modes/valueOf.md"), "Do it."),
+    **dict.fromkeys(("p/opencode.json", "p/sub/opencode.jsonc"), AGENT),
+    "p/.opencode/opencode.json": AGENT,
+    **dict.fromkeys(("x/opencode/config.json", "x/opencode/opencode.json"), AGENT),
+    **dict.fromkeys(("h/.opencode/opencode.jsonc", "d/opencode.json", "named.json"), AGENT),
+    "p/sub/opencode.json": '{"mode": {"valueOf": {}}}',
+    "p/opencode.jsonc": '\ufeff{"provider": {"a": {"models": {"valueOf": {}}}}}',
+    "d/opencode.jsonc": '{"provider": {"valueOf": {}}}',
+}
+USABLE = {
+    "p/.opencode/agent/deep/valueOf.md": "",
+    "p/.opencode/modes/deep/valueOf.md": "",
+    "p/.opencode/agent/valueOf.md": "---\nname: fine\n---\n",
+    "p/.opencode/agent/__proto__.md": "",
+    "p/.opencode/command/valueOf.md": "",
+    ".opencode/agent/valueOf.md": "",
+    "h/.config/opencode/agent/valueOf.md": "",
+    "p/opencode.json": '{"agent": {"valueOf": {"disable": true}}, "mcp": {"valueOf": {}}}',
+    "p/opencode.jsonc": '{"agent": {"valueOf": ',
+}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "p" / ".git").mkdir(parents=True)
+    (tmp_path / "p" / "sub").mkdir()
+    given = {"HOME": "h", "XDG_CONFIG_HOME": "x", "OPENCODE_CONFIG_DIR": "d"}
+    given["OPENCODE_CONFIG"] = "named.json"
+    return {name: str(tmp_path / place) for name, place in given.items()}
+
+
+def put(directory: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(content)
+
+
+def test_each_name_that_opencode_takes_for_javascripts_own_is_listed(tmp_path, environment):
+    put(tmp_path, UNUSABLE)
+    content = {"OPENCODE_CONFIG_CONTENT": '{"agent": {"toString": {}}}'}
+    found = list(unusable_names(str(tmp_path / "p" / "sub"), {**environment, **content}))
+    files = {f"{tmp_path}/{name}" for name in UNUSABLE}
+    assert {where.rpartition(" ")[2] for where in found} == files | {"OPENCODE_CONFIG_CONTENT"}
+    assert len(found) == len(UNUSABLE) + 1
+    assert f"the key provider.a.models.valueOf in {tmp_path}/p/opencode.jsonc" in found
+
+
+def test_names_that_opencode_can_have_are_left_alone(tmp_path, environment):
+    put(tmp_path, USABLE)
+    assert list(unusable_names(str(tmp_path / "p" / "sub"), environment)) == []
+    put(tmp_path, {"p/opencode.json": AGENT})
+    environment["OPENCODE_DISABLE_PROJECT_CONFIG"] = "1"
+    assert list(unusable_names(str(tmp_path / "p"), environment)) == []
+
+
+@pytest.mark.parametrize("kind", [OpenCodeAdapter, AcpAdapter])
+async def test_a_name_that_opencode_cannot_have_is_told_before_it_starts(
+    tmp_path, environment, request_for, kind
+):
+    put(tmp_path, {"x/opencode/opencode.json": AGENT})
+    adapter = kind(agent="opencode", command=("no-such-opencode",), environment=environment)
+    with pytest.raises(ConfigError, match=r"key agent.valueOf in .*JavaScript's own"):
+        async with adapter.open(request_for()):
+            pass
 
 
 def plugins(given: str | None) -> list[str]:

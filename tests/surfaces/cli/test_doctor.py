@@ -41,6 +41,16 @@ def test_one_session_is_repaired_alone_and_shown_as_a_diff(up):
     assert "has a repaired copy already" in again.err
 
 
+def test_a_name_that_opencode_cannot_have_is_listed_with_its_cure(up):
+    file = up.home / ".config" / "opencode" / "agents" / "toString.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Convert.")
+    for words in (("doctor",), ("doctor", "opencode")):
+        (finding,) = up(*words, "--json").json["findings"]
+        assert (finding["history"], finding["cure"]) == (str(file), "rename it")
+    assert up("doctor", "codex", "--json").json["findings"] == []
+
+
 def test_a_dry_run_shows_the_faults_and_writes_nothing(up):
     damaged_database(database_of(up)).close()
     dry = up("repair", "opencode", "--dry-run")

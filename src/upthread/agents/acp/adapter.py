@@ -21,7 +21,7 @@ from upthread.agents._connection import (
     Adapter,
     Connection,
     Steps,
-    require_no_plugins,
+    require_usable,
     start_of,
     wall_clock_ms,
 )
@@ -341,7 +341,7 @@ class AcpAdapter(Adapter):
         environment = {**self._environment_of(request), **self._quirk.environment}
         is_opencode = self._quirk.name == "opencode"
         if is_opencode:
-            await anyio.to_thread.run_sync(require_no_plugins, request, environment)
+            await anyio.to_thread.run_sync(require_usable, request, environment)
         words = AgentWords(
             agent=self._agent,
             quirk=self._quirk,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 import anyio.to_thread
 
-from upthread.agents._connection import Adapter, require_no_plugins, wall_clock_ms
+from upthread.agents._connection import Adapter, require_usable, wall_clock_ms
 from upthread.agents._json_lines import as_object
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import inherited_environment
@@ -20,40 +19,9 @@ from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.connection import OpenCodeConnection
 from upthread.agents.opencode.server import started_server
 from upthread.core.agents import AGENTS
-from upthread.errors import ConfigError
 
 CONFIG: Final = "OPENCODE_CONFIG_CONTENT"
 """The variable with more configuration. OpenCode adds up the plug-ins of all its configurations."""
-
-
-OWN_NAMES: Final = frozenset(
-    """
-    constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf
-    __proto__ __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__
-    """.split()
-)
-"""Of JavaScript's own objects: an agent of such a name fails each prompt (1.18.33, TypeError)."""
-
-
-def unusable_agents(places: Iterable[Path]) -> list[Path]:
-    """Return the agents' files in OpenCode's folders whose names it takes for its own. Blocking."""
-    folders = (place / folder for place in places for folder in ("agent", "agents"))
-    return sorted(
-        file for folder in folders for file in folder.glob("*.md") if file.stem in OWN_NAMES
-    )
-
-
-def require_usable(request: OpenRequest, environment: Mapping[str, str]) -> None:
-    """Raise ConfigError for what OpenCode would fail with, or must not run. Blocking."""
-    home = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/"), ".config")
-    project = [] if request.ignores_project else [Path(request.working_directory, ".opencode")]
-    require_no_plugins(request, environment)
-    for file in unusable_agents((Path(home, "opencode"), *project)):
-        raise ConfigError(
-            f"OpenCode fails each prompt while {file} is there: it takes {file.stem!r} for "
-            "JavaScript's own",
-            hint=f"rename it, or move it to agents/{file.name}, which upthread reads",
-        )
 
 
 class OpenCodeAdapter(Adapter):

@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from upthread.agent_stores.base import VendorHistory
-from upthread.agents.opencode.adapter import unusable_agents
+from upthread.agents._connection import RENAME, UNUSABLE, unusable_names
 from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.database_files import diagnose
@@ -51,6 +51,7 @@ from upthread.surfaces.cli.terminal.phrases import (
 )
 
 OURS: Final = "upthread"
+OPENCODE: Final = "opencode"
 FAULTS_SHOWN_MAX: Final = 5
 """How many of the faults of our own file are said."""
 
@@ -94,6 +95,12 @@ def doctor(call: Call, agent: str | None) -> int:
     if agent is None and diagnosis.is_open:
         diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
         diagnosis.findings += of_hooks
+    if agent in {None, OPENCODE}:
+        directory = load_settings(Path.cwd(), environment=os.environ).working_directory
+        diagnosis.findings += [
+            Finding(store=OPENCODE, history=where, what=UNUSABLE, cure=RENAME)
+            for where in unusable_names(directory, os.environ)
+        ]
     if agent != OURS:
         for stored in stored_histories(os.environ, agent=agent):
             finding = finding_of(stored)
@@ -111,10 +118,6 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
     if of_file is not None:
         diagnosis.findings.append(of_file)
         diagnosis.is_whole = False
-    for file in unusable_agents([Path(settings.working_directory, ".opencode")]):
-        what = f"OpenCode fails each prompt while it is there: {file.stem!r} is JavaScript's own"
-        cure = f"rename it, or move it to agents/{file.name}"
-        diagnosis.findings.append(Finding(store=OURS, history=str(file), what=what, cure=cure))
     try:
         diagnosis.holdings, found = call.with_project(_own)
     except StoreError as error:
