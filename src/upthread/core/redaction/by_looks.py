@@ -2,8 +2,8 @@
 
 For example a key that `az … -o tsv` prints alone on a line, or a password as an argument of a call.
 In a random word capitals, small letters and digits alternate, because a generator made the word. An
-identifier alternates less, because it contains runs of letters. A word after a label such as
-`password` may be shorter.
+identifier alternates less, because it contains runs of letters. A word near a label such as
+`password` may be shorter, or one that a person chose, for example `Maple-Stairs_19`.
 
 A random word is not always a secret. A name before the word can show that, for example `integrity`
 or `node_id`. The lines of a longer base64 block are left to key_blocks.py.
@@ -160,7 +160,7 @@ def _bare_words(content: bytes) -> Iterator[tuple[int, int]]:
 def _labelled(content: bytes) -> Iterator[tuple[int, bytes]]:
     for start, end in _after_labels(content):
         word = content[start:end].rstrip(b".:")
-        if len(word) > LABELLED_BYTES_MAX or content[end : end + 1] == b"(":
+        if len(word) > LABELLED_BYTES_MAX or content.startswith(b"(", end):
             continue
         is_chosen = _CHOSEN_PASSWORD.fullmatch(word) and not _ORDINARY.fullmatch(word)
         if is_chosen or _is_random(word, LABELLED_BYTES_MIN):

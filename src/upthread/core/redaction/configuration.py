@@ -182,7 +182,7 @@ named-secret, is_set:
     #define +\w*(?:PASSWORD|PASSWD) +"([^"\s]{4,64})"
     #define +\w*PASS +"([^"\s]{0,63}[0-9][^"\s]{0,63})"
 named-secret, is_real:
-    \b(?:requirepass|masterauth|bindpw|rootpw) +{QUOTE}?({BARE})
+    \b(?:requirepass|masterauth|bindpw|rootpw) +(?:--\w+ +)*{QUOTE}?({BARE})
     \b(?:Cleartext-Password|User-Password) *:= *"([^"\n]{4,})"
     \bACL SETUSER\b[^\n]* >(\S{4,})
     \{PLAIN\}([^\s:"']{4,})

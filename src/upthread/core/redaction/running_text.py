@@ -115,14 +115,15 @@ def _settled_before(text: str, end: int, from_here: int) -> int:
 
 def _first_that_belongs(text: str, line: int, from_here: int) -> int:
     """Return where the first of the lines begins that are to be looked at with the one at hand."""
-    first = line
+    first = at_hand = line
     while line > from_here:
         line = max(from_here, text.rfind("\n", from_here, line - 1) + 1)
         # The end alone: a line of a megabyte would else be looked through for each piece.
         end = text.index("\n", line)
         ended = text[max(line, end - LINE_ENDS_LOOKED_AT) : end]
         is_key = is_key_line(ended.encode("utf-8", "surrogatepass"))
-        is_label = _LABEL.search(ended)
+        # Only right above, because a line with a label needs no other label.
+        is_label = first == at_hand and _LABEL.search(ended)
         if is_key or is_label or "-----BEGIN" in ended or _ANNOUNCING_THE_NEXT.search(ended):
             first = line
         elif ended.strip():
