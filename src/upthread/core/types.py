@@ -270,13 +270,18 @@ class ProjectIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease. Pid, start time and boot together: no reused pid fools us."""
+    """Who holds a lease. Pid, start time and boot together: no reused pid fools us.
+
+    `call` is the turn of a call that an agent's own tool made: then the process is the agent's, and
+    shows no heartbeat. None for a process of ours.
+    """
 
     host: str
     boot_id: str
     pid: int
     started_at_ticks: int
     doing: str = ""
+    call: TurnId | None = None
 
     def in_words(self) -> str:
         """`pid 4711 on build-3 (run spec-42)`."""
@@ -299,6 +304,15 @@ class Fence:
 
     name: str
     token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseClaim:
+    """A lease to be taken with a commit. `seen` is what it was when it was read, None if free."""
+
+    name: str
+    holder: Holder
+    seen: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,7 +114,9 @@ class Leases:
         seen_at_s = started_s
         told = False
         while True:
-            stale = seen if self._is_stale(seen_at_s) else None
+            # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
+            is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
+            stale = seen if is_beating and self._is_stale(seen_at_s) else None
             lease, is_ours, failure = await self._try(request, stale)
             if is_ours:
                 return _fence_of(lease), failure

@@ -292,12 +292,17 @@ def once_of(key: str, row: Row) -> Once:
 
 def lease_of(name: str, row: Row) -> Lease:
     """Return a lease from the columns of `-- lease`."""
-    token, heartbeat, host, boot_id, pid, started_at_ticks, doing = from_columns(row)
+    token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call = from_columns(row)
     holder = (
         None
         if host is None
         else Holder(
-            host=host, boot_id=boot_id, pid=pid, started_at_ticks=started_at_ticks, doing=doing
+            host=host,
+            boot_id=boot_id,
+            pid=pid,
+            started_at_ticks=started_at_ticks,
+            doing=doing,
+            call=call,
         )
     )
     return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)

@@ -15,6 +15,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import PromptSent, RunEvent, RunStarted, TurnEvent
+from upthread.core.lazy_dataclass import replace
 
 PROJECT = types.ProjectId("prj_one")
 WORKSTREAM = "spec-42"
@@ -25,6 +26,7 @@ KEY = types.ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role="pla
 HOLDER = types.Holder(
     host="build-3", boot_id="boot", pid=4711, started_at_ticks=99, doing="run spec-42"
 )
+CALL_HOLDER = replace(HOLDER, doing="a call", call=types.TurnId("trn_call"))
 OTHER_HOLDER = types.Holder(host="build-4", boot_id="boot", pid=12, started_at_ticks=7)
 
 
