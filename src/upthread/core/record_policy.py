@@ -124,6 +124,7 @@ _OURS: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType(
         Actor: frozenset({"kind"}),
         ExaminedFile: frozenset({"how", "state", "digest"}),
         events.Question: frozenset({"question_id", "role"}),
+        events.AgentsCall: frozenset({"agent", "because"}),
         commands.OpenLink: frozenset(),
         commands.EndLink: frozenset({"conversation_id"}),
         commands.RecordQuarantine: frozenset({"turn_id"}),
@@ -303,7 +304,7 @@ _CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 
 _GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        events.TurnIntended: ("inputs",),
+        events.TurnIntended: ("inputs", "call"),
         events.SessionAttached: ("upstream_session_id",),
         events.AttachFailed: ("upstream_session_id",),
         events.TurnEnded: ("surroundings",),

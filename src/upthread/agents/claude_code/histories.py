@@ -158,6 +158,21 @@ def subagents_by_call(transcript: Path) -> dict[str, str]:
     return made
 
 
+def call_of_subagent(transcript: str, agent_id: str) -> str:
+    """Return the call that made a sub-agent, by the small file beside its transcript.
+
+    Empty where there is none. The id may be any text: it is no path.
+    """
+    name = PurePath(agent_id).name
+    if not name or name != agent_id:
+        return ""
+    meta = Path(transcript).with_suffix("") / SUBAGENTS / f"agent-{name}.meta.json"
+    with suppress(OSError, ValueError):
+        found, _ = read_object(read_all(through_links(str(meta)), name, bytes_max=META_BYTES_MAX))
+        return text_of(found.get("toolUseId"))
+    return ""
+
+
 def called_with(transcript: Path, call_id: str) -> JsonObject:
     """Return what a session's call was given, empty where it made none. StoreError as above."""
     for line in read_lines(transcript):

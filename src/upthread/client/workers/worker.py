@@ -248,10 +248,9 @@ class Worker:
         self, project: Project, run: Run, transition: Transition, attempts: int
     ) -> None:
         try:
-            advancing = project.runs.advance(
+            wait_ms = await project.runs.advance(
                 run.workstream, transition, partial(self._tell_event, run)
             )
-            wait_ms = await project.hooks.published(advancing)
         except FencedError as error:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
             self._tell("fenced", run, str(error))

@@ -315,6 +315,8 @@ class RecordFacts:
         holder: str | None = None,
         tree_holder: str | None = None,
         opens_only_within: bool = False,
+        session_lost: Outcome | None = None,
+        takes_no_session: bool = False,
     ) -> HandshakeInputs:
         """Return the inputs for a prompt through `agent`, as far as the record goes."""
         intended = self.last.intended if self.last else None
@@ -334,4 +336,6 @@ class RecordFacts:
             condition_before=intended.condition if intended else None,
             condition_now=condition_now,
             opens_only_within=opens_only_within,
+            session_lost=session_lost,
+            takes_no_session=takes_no_session,
         )

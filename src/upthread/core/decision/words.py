@@ -97,6 +97,7 @@ OTHER_REASONS = {
     FOREIGN_SESSION: "the call named a session that is no role's now, or is in use",
     OTHER_ROLE: "the call asks for another role in it",
     NOT_FOLLOWED: "the agent did not go on with the session that it was told to",
+    "sent_back": "its sub-agent can be written to, and has its history",
     UNSEEN: "nothing was decided: no hook saw the call begin, or it gave up",
 }
 """Reasons that no rule of the handshake has, for what it did not decide: of links as well."""

@@ -95,10 +95,7 @@ class Forgetting:
             doing = f"forget {held.workstream}"
             # The run's lease first, since a run takes those of its conversations while it holds it.
             requests = [LeaseRequest(name=whole, doing=doing)]
-            requests += [
-                LeaseRequest(name=name, doing=doing, occupies=each.conversation.key)
-                for name, each in keys.items()
-            ]
+            requests += [LeaseRequest(name=name, doing=doing) for name, each in keys.items()]
             fences: list[Fence] = [
                 await stack.enter_async_context(self._leases.held(request)) for request in requests
             ]

@@ -250,4 +250,4 @@ def _writes(
 
 def _lease(key: ConversationKey, doing: str) -> LeaseRequest:
     name = conversation_lease(key.project_id, key.address)
-    return LeaseRequest(name=name, doing=doing, occupies=key)
+    return LeaseRequest(name=name, doing=doing)

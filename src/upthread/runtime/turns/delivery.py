@@ -184,7 +184,7 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
         children=recorded_children(store, live.conversation),
         # Counted over all sends of the turn, so that nothing is written over; a first has none.
         quarantined=len(store.quarantined(live.log.turn_id)) if is_again else 0,
-        examiner=_examiner(store, live),
+        examiner=examiner_of(store, live),
         known=(*doubts(store, live), *left_open_before(store, live), *own),
     )
 
@@ -221,7 +221,7 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     return result if is_time else structs.replace(result, reset_at_ms=None)
 
 
-def _examiner(store: Store, live: LiveTurn) -> Examiner:
+def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
     """Return who keeps what the session reads, knowing what it read before."""
     conversation_id, turn_id = live.conversation.conversation_id, live.log.turn_id
     session = live.require_link().upstream_session_id
@@ -232,6 +232,7 @@ def _examiner(store: Store, live: LiveTurn) -> Examiner:
         upstream_session_id=session,
         known=store.examined(conversation_id, upstream_session_id=session),
         first_ordinal=store.examined_count(turn_id),
+        unseen_after_ns=unseen_after_ns,
     )
 
 

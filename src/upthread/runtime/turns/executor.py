@@ -123,6 +123,7 @@ class Driver:
     async def _drive_agent(self, live: LiveTurn) -> None:
         """Carry out commands on one process of the agent, until another one is needed."""
         needs_another = False
+        assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
         async with (
             live.telling_of_wait("start") as has_started,
             live.request.adapter.open(live.open_request()) as connection,

@@ -23,7 +23,9 @@ from upthread.core.events import (
     TurnEvent,
     TurnIntended,
 )
-from upthread.core.turns.hooked_call import UNANSWERED, StoredSession, StoredTurn
+from upthread.core.quotas import TurnQuota
+from upthread.core.turns.hooked_call import UNANSWERED, CutOffCall, StoredSession, StoredTurn
+from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
     TOO_MANY,
@@ -38,6 +40,7 @@ from upthread.core.turns.replayed_history import (
 )
 from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import (
+    Conversation,
     Link,
     Message,
     Outcome,
@@ -46,10 +49,10 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.errors import StoreError
-from upthread.runtime.hooked.retrieval import Destination, Retrieved, found_writes
+from upthread.errors import QuotaExceededError, StoreError
 from upthread.runtime.record.turn_views import session_profile
 from upthread.runtime.turns.conversation import Claim
+from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
@@ -66,6 +69,10 @@ def _no_stamp(_agent: str, _session: UpstreamSessionId, _profile: str) -> str:
     return ""
 
 
+def _no_call(_call: CutOffCall) -> StoredSession | None:
+    return None
+
+
 def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | None:
     return None
 
@@ -76,13 +83,14 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     `is_read` says whether an agent's store is read here, and `profile` with which variable that
     store is found, empty where that is not known. `stamp` gives what a session is known by while
     nobody prompts it, empty where nothing is known of it, in a profile if one is given; `read`
-    gives all of it, None where there is none.
+    gives all of it, None where there is none. `of_call` gives the session of a call's sub-agent.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
     profile: Callable[[str], str] = lambda _agent: ""
     stamp: Callable[[str, UpstreamSessionId, str], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
+    of_call: Callable[[CutOffCall], StoredSession | None] = _no_call
 
 
 NO_SESSIONS: Final = OwnSessions()
@@ -251,9 +259,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             next_seq=self.prompt_seq + 1,
             at_ms=self.at_ms,
         )
-        yield from found_writes(
-            store, Retrieved(turn=self.turn, written_at_ns=written_at_ns), destination
-        )
+        yield from found_writes(store, self.turn, destination, written_at_ns=written_at_ns)
         for seq, event in enumerate(self._life(), start=1):
             yield RecordTurnEvent(
                 turn_id=self.turn_id, seq=seq, event=event, recorded_at_ms=self.at_ms
@@ -283,3 +289,62 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             tokens_window=usage.tokens_window if usage else None,
             session_stamp=self.stamp,
         )
+
+
+class Destination(Struct, frozen=True, kw_only=True):
+    """Where what was found is recorded: `link` is the session's, `next_seq` its next message."""
+
+    conversation: Conversation
+    turn_id: TurnId
+    link: Link
+    next_seq: int
+    at_ms: int
+
+
+def found_writes(
+    store: Store, turn: StoredTurn, destination: Destination, *, written_at_ns: int
+) -> tuple[Write, ...]:
+    """Return what was said and done after a prompt, for the commit that ends the turn.
+
+    More than a turn may hold is left out, from the event on that goes past the limit. Blocking.
+    """
+    recorder = Recorder(
+        conversation=destination.conversation,
+        turn_id=destination.turn_id,
+        link=destination.link,
+        next_seq=destination.next_seq,
+        # What was read is of the one session: what names none is its own.
+        guarantees_owner=True,
+    )
+    quota = TurnQuota()
+    for event in turn.events:
+        try:
+            quota.take(event)
+        # The call is over, and what it said until then is worth having.
+        except QuotaExceededError:
+            break
+        recorder.record(event, at_ms=destination.at_ms)
+    said = recorder.finish(at_ms=destination.at_ms)
+    return (*said, *_examined(store, said, destination, unseen_after_ns=written_at_ns))
+
+
+def _examined(
+    store: Store,
+    said: tuple[Write, ...],
+    destination: Destination,
+    *,
+    unseen_after_ns: int,
+) -> tuple[Write, ...]:
+    conversation_id = destination.conversation.conversation_id
+    session = destination.link.upstream_session_id
+    known = store.examined(conversation_id, upstream_session_id=session)
+    examiner = Examiner(
+        root=destination.link.working_directory,
+        conversation_id=conversation_id,
+        turn_id=destination.turn_id,
+        upstream_session_id=session,
+        known=known,
+        unseen_after_ns=unseen_after_ns,
+    )
+    examiner.notice(said)
+    return examiner.look(at_ms=destination.at_ms)

@@ -167,7 +167,8 @@ def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
     if found is None:
         return None
     history = as_recorded(found, live.request.redactor)
-    return _judged(store, live, live.messages.read(_sent(live).prompt_seq), history)
+    judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), history)
+    return structs.replace(judged, written_at_ns=found.written_at_ns)
 
 
 def _judged(

@@ -8,6 +8,7 @@ it began with, git walks through all of its history; what it found is remembered
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -15,15 +16,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from upthread.boundary import private_files as files
 from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.places import GitDirectories, find_place
 from upthread.boundary.git.references import find_reference, read_head, symbolic
 from upthread.core.project import normalise_remote
 from upthread.core.types import ProjectIdentity
 from upthread.errors import ConfigError, UsageError
-from upthread.runtime.bindings import files
-from upthread.runtime.bindings.light_json import list_in, text_in
-from upthread.runtime.bindings.places import key_of
 
 _HEADS = "refs/heads/"
 _REMOTE = "refs/remotes/origin/"
@@ -165,10 +164,14 @@ def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
         known = files.read(str(path)) or {}
     except (OSError, files.UnreadableError):
         return None
-    roots = tuple(each for each in list_in(known, "roots") if isinstance(each, str))
+    listed: object = known.get("roots")
+    roots = (
+        tuple(each for each in listed if isinstance(each, str)) if isinstance(listed, list) else ()
+    )
     if not roots or known.get("repository") != _marks(place):
         return None
-    return text_in(known, "commit"), roots
+    commit: object = known.get("commit")
+    return commit if isinstance(commit, str) else "", roots
 
 
 def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
@@ -184,7 +187,9 @@ def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
 
 
 def _memory_path(place: GitDirectories, home: Path) -> Path:
-    return home / "repositories" / f"{key_of(place.common_directory)}.json"
+    # Names are any text, lone surrogates among it (S8).
+    named = place.common_directory.encode("utf-8", "surrogatepass")
+    return home / "repositories" / f"{hashlib.blake2b(named, digest_size=16).hexdigest()}.json"
 
 
 def _marks(place: GitDirectories) -> dict[str, str]:

@@ -26,7 +26,6 @@ from upthread.store.postgres.queries import QUERIES, to_columns
 from upthread.store.postgres.server import Connection, Statements
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Step, Tail, from_columns
 
-
 AnyLease = TypeVar("AnyLease", Fence, Fence | LeaseClaim)
 
 
@@ -172,7 +171,8 @@ class Transaction:
 
         FencedError for a lease that is lost, ConflictError for one that cannot be taken.
         """
-        ordered = in_order((*fences, *take))
+        leases_named: list[Fence | LeaseClaim] = [*fences, *take]
+        ordered = in_order(leases_named)
         # Leases before conversations, and ends after their locks: every statement sees what was
         # committed before it began, so one that came first would not see what was waited for.
         leases = [

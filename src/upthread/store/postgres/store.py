@@ -36,10 +36,11 @@ class PostgresStore(Reads):
 
     `address` is a libpq URL; nothing of it is read from the environment but what libpq itself
     reads. StoreError when the database cannot be reached, or its schema is not this version's.
+    `wait_s` is how long the server and other writers are waited for, None: as long as usual.
     """
 
-    def __init__(self, address: str) -> None:
-        self.server = Server(address)
+    def __init__(self, address: str, *, wait_s: float | None = None) -> None:
+        self.server = Server(address, wait_s=wait_s)
         self._memory = Memory()
         self._prepared: Prepared | None = None
         try:
@@ -69,7 +70,8 @@ class PostgresStore(Reads):
         if take or give:
             # Not done again when the connection is lost: the lease may have been taken by us.
             self.server.run_once(
-                "write", lambda connection: self._commit_whole(connection, steps, fences, take, give)
+                "write",
+                lambda connection: self._commit_whole(connection, steps, fences, take, give),
             )
             return
         # Done again when the connection is lost: the same batch twice is once (S2).

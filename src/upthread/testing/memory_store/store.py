@@ -398,9 +398,7 @@ class MemoryStore:
         self._state = None
 
 
-def _taken(
-    leases: dict[str, Lease], name: str, holder: Holder, seen: Lease | None
-) -> Lease | None:
+def _taken(leases: dict[str, Lease], name: str, holder: Holder, seen: Lease | None) -> Lease | None:
     stands = leases.get(name, Lease(name=name, token=0, heartbeat=0, holder=None))
     has_moved = seen is None or (seen.token, seen.heartbeat) != (stands.token, stands.heartbeat)
     if stands.holder is not None and has_moved:

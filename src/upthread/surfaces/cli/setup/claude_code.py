@@ -29,6 +29,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "PreToolUse": TOOLS,
     "PostToolUse": TOOLS,
     "PostToolUseFailure": TOOLS,
+    "SubagentStart": "",
     "SubagentStop": "",
     "SessionEnd": "",
 }

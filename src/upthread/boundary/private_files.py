@@ -1,31 +1,19 @@
-"""Private files: read with a limit, replaced atomically, changed by one process at a time."""
+"""Private files of JSON: read with a limit, replaced atomically, for nobody else."""
 
 from __future__ import annotations
 
-import fcntl
+import json
 import os
-import time
+from typing import Any
 
 from upthread.boundary import files as opener
-from upthread.runtime.bindings.light_json import NotJsonError, dumps, loads
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any
 
 SCHEMA = 1
 FILE_BYTES_MAX = 4 * 1024 * 1024
-LOCK_WAIT_S = 0.3
-LOCK_LOOK_S = 0.02
 
 
 class UnreadableError(Exception):
     """A file is there and cannot be used; the message says which, and why."""
-
-
-class BusyError(Exception):
-    """Another process holds the lock for longer than a hook may wait."""
 
 
 def read(path: str) -> dict[str, Any] | None:
@@ -38,15 +26,15 @@ def read(path: str) -> dict[str, Any] | None:
         raise UnreadableError(f"{path}: {error.strerror}") from error
     try:
         raw = _all_of(descriptor)
-        fields = loads(raw.decode("utf-8"))
+        fields = json.loads(raw.decode("utf-8"))
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from error
-    except (NotJsonError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableError(f"{path}: {error}") from error
     finally:
         os.close(descriptor)
     # Another version may mean something else by the same name: better nothing than half of it.
-    if fields.get("schema") != SCHEMA:
+    if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
         raise UnreadableError(f"{path}: written by another version of upthread")
     return fields
 
@@ -58,7 +46,7 @@ def _all_of(descriptor: int) -> bytes:
     while piece := os.read(descriptor, min(left + 1, 1024 * 1024)):
         left -= len(piece)
         if left < 0:
-            raise NotJsonError(f"more than {FILE_BYTES_MAX} bytes")
+            raise ValueError(f"more than {FILE_BYTES_MAX} bytes")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -68,7 +56,7 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     make_directory(os.path.dirname(path))
     # Named by the process: two never write into one, and what a dead one left is found by it.
     beside = f"{path}.{os.getpid()}"
-    raw = dumps({"schema": SCHEMA, **fields}).encode("ascii")
+    raw = json.dumps({"schema": SCHEMA, **fields}).encode("ascii")
     descriptor = _made(beside)
     try:
         _write_all(descriptor, raw)
@@ -77,7 +65,7 @@ def replace(path: str, fields: dict[str, Any]) -> None:
         raise
     finally:
         os.close(descriptor)
-    # Hooks read without the lock: they find the old file or the new one, and never half of one.
+    # Readers find the old file or the new one, and never half of one.
     os.replace(beside, path)
 
 
@@ -115,56 +103,3 @@ def remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
-
-
-def remove_half_written(directory: str) -> None:
-    """Take away what processes that died have left beside the files of a directory."""
-    from upthread.runtime.bindings.claims import started_at_ticks
-
-    try:
-        listed = os.listdir(directory)
-    except FileNotFoundError:
-        return
-    for name in listed:
-        _, is_beside, pid = name.rpartition(".json.")
-        # One that lives may be writing it at this moment.
-        if is_beside and pid.isdecimal() and started_at_ticks(int(pid)) is None:
-            remove(os.path.join(directory, name))
-
-
-class Lock:
-    """Held by one process at a time, given back by its death. Raises BusyError."""
-
-    def __init__(self, path: str, *, wait_s: float = LOCK_WAIT_S) -> None:
-        self._path = path
-        self._wait_s = wait_s
-        self._descriptor = -1
-
-    def __enter__(self) -> None:
-        make_directory(os.path.dirname(self._path))
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline_s = time.monotonic() + self._wait_s
-        # Not waited for within flock, which knows no limit: an agent stands still meanwhile.
-        while not self._is_taken():
-            if time.monotonic() >= deadline_s:
-                os.close(self._descriptor)
-                raise BusyError(f"{self._path} is held by another process")
-            time.sleep(LOCK_LOOK_S)
-
-    def _is_taken(self) -> bool:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # Not by closing it alone: a child that was forked meanwhile has the same lock, and would
-        # hold it until it ends.
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
