@@ -127,7 +127,6 @@ class SetUp:
         """Wait until a conversation has so many turns in the store; returns its status."""
 
         def status() -> Any:
-            self.upthread("drain")
             listed = self.upthread("ls")["workstreams"]
             roles = [role for each in listed for role in each["roles"]]
             return next((r for r in roles if r["address"] == address and r["turns"] >= turns), None)
@@ -327,14 +326,6 @@ class PluggedOpenCode(SetUp):
 
     def requests_of(self, session: str) -> list[Any]:
         return [each for each in list(self.model.model_requests) if each.session_id == session]
-
-    def binding(self, role: str) -> Path:
-        """Return the file that binds a role of the workstream in use to its session."""
-        for path in self.own.glob("hooks/projects/*/bindings/*.json"):
-            found = json.loads(path.read_text())
-            if (found["workstream"], found["role"]) == (self.used, role):
-                return path
-        raise AssertionError(f"{role} has no binding in {self.used}")
 
 
 def _post(url: str, body: Any) -> Any:

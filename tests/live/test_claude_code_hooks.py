@@ -15,7 +15,7 @@ from tests.support import trusting
 from tests.support.decisions_told import decisions_told
 from tests.support.sets import EXTENDED, SOAK
 
-from upthread.core.decision.words import START_FRESH
+from upthread.core.decision.words import FIRST, START_FRESH
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -34,7 +34,7 @@ def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
     first = hooked.run(
         "Go.\n\n" + hooked.delegate(f"Remember KIWI-1.\n\n{reading} [[SAY noted PEAR]]")
     )
-    assert "upthread: spec-1/planner: STARTED" in first.lines
+    assert [decisions_told(line) for line in first.lines] == [[FIRST]]
     hooked.planner("spec-1", turns=1)
     second = hooked.run(f"Go.\n\n{hooked.delegate('What was it?')}")
     (line,) = second.lines[-1:]

@@ -67,6 +67,13 @@ class Desk:
         """Return the texts of the last request of a session."""
         return told(self.plugged.requests_of(session)[-1])
 
+    def delete(self, session: str) -> None:
+        """Delete a session from OpenCode's store, as its own interface does."""
+        with closing(sqlite3.connect(database_of(self.plugged.home))) as database:
+            for table, column in (("part", "session_id"), ("message", "session_id"), ("session", "id")):
+                database.execute(f"DELETE FROM {table} WHERE {column} = ?", (session,))
+            database.commit()
+
     def tasks(self) -> list[Any]:
         """Return what OpenCode has kept of its tasks, the last task last."""
         with closing(sqlite3.connect(database_of(self.plugged.home))) as database:
@@ -167,8 +174,7 @@ UNKNOWN = "ses_00000000000000000000000000"
 def test_an_id_that_opencode_does_not_know_is_replaced_and_its_history_replayed(desk):
     desk.ask("Remember KIWI-46.")
     desk.planner(turns=1)
-    path = desk.plugged.binding("planner")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "session": UNKNOWN}))
+    desk.delete(desk.planner(turns=1)["upstream_session_id"])
     desk.ask("What was it?")
     child = desk.planner(turns=2)
     assert child["last_turn"]["decision"] == "resume_with_replay"

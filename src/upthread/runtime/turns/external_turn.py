@@ -40,6 +40,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     TurnEnded,
     TurnParked,
+    UsageReported,
 )
 from upthread.core.lazy_dataclass import replace
 from upthread.core.names import Address, key_of
@@ -130,13 +131,17 @@ class Begun(Struct, frozen=True, kw_only=True):
 
 
 class CallEnded(Struct, frozen=True, kw_only=True):
-    """How a call ended, as the agent's hook says. `session` is empty where none was named."""
+    """How a call ended, as the agent's hook says. `session` is empty where none was named.
+
+    `tokens_window` is the most the session can hold, None where the agent did not say.
+    """
 
     session: str = ""
     outcome: Outcome = Outcome.OK
     reply: str = ""
     detail: str = ""
     reset_at_ms: int | None = None
+    tokens_window: int | None = None
 
 
 RequestOf = Callable[[Address, Task, AgentsCall], TellRequest]
@@ -542,6 +547,13 @@ class ExternalTurns:
             found = Recognised(recognition=Recognition.UNDECIDABLE)
         is_ok = told.outcome is Outcome.OK
         tail = _with_reply(live, found.tail, told.reply if is_ok else "")
+        if told.tokens_window is not None:
+            window = UsageReported(
+                upstream_session_id=live.current_session,
+                tokens_used=None,
+                tokens_window=told.tokens_window,
+            )
+            tail = (*tail, window)
         result = PromptResult(
             outcome=told.outcome, detail=told.detail, reset_at_ms=told.reset_at_ms
         )

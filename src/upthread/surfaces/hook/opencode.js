@@ -16,7 +16,6 @@ const LAUNCHER = COMMAND[1]
 const ANSWER_TIME_MAX_MS = 10000
 const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
-const EXAMINING = { read: "read", edit: "wrote", multiedit: "wrote", write: "wrote", patch: "wrote", apply_patch: "wrote" }
 const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
 const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
@@ -69,8 +68,6 @@ const decide = async (request, tell, unusable) => {
 
 const server = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, taskId }
-  const children = new Map()   // child session -> [{ path, how }, ...]
-
   const models = new Map()     // child session -> the newest message of its model
   const windows = new Map()    // "provider/model" -> tokens
 
@@ -116,11 +113,9 @@ const server = async ({ client, directory }) => {
     const call = calls.get(callID)
     if (!call) return
     calls.delete(callID)
-    const files = children.get(call.child) ?? []
-    children.delete(call.child)
     const window = await windowOf(models.get(call.child))
     models.delete(call.child)
-    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files, window })
+    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, window })
     show(told.line, "warning")
   }
 
@@ -141,7 +136,7 @@ const server = async ({ client, directory }) => {
     const child = part.state.metadata?.sessionId
     if (child && !call.child) {
       call.child = child
-      children.set(child, [])
+      models.set(child, undefined)
       const told = await tell({ ...call.request, event: "started", child })
       show(told.line, "warning")
     }
@@ -175,8 +170,6 @@ const server = async ({ client, directory }) => {
       show(told.line)
     },
     "tool.execute.after": async (input, output) => {
-      const examined = EXAMINING[input.tool]
-      if (examined && input.args?.filePath) children.get(input.sessionID)?.push({ path: input.args.filePath, how: examined })
       const call = input.tool === "task" ? calls.get(input.callID) : undefined
       if (!call) return
       const child = output?.metadata?.sessionId
@@ -194,7 +187,7 @@ const server = async ({ client, directory }) => {
       if (event.type === "message.part.updated") await watch(event.properties.part)
       if (event.type !== "message.updated") return
       const { info } = event.properties
-      if (info.role === "assistant" && children.has(info.sessionID)) models.set(info.sessionID, info)
+      if (info.role === "assistant" && models.has(info.sessionID)) models.set(info.sessionID, info)
     },
     "tool.definition": async (input, output) => {
       if (input.toolID === "task") output.description += note("task_id")
@@ -213,7 +206,7 @@ const SAID_CHILD = /\(sessionID: (ses_\w+)\)/   // in what a call that failed, o
 
 const setup = async (ctx) => {
   const calls = new Map()      // call id -> { request, child, taskId, line, isInBackground }
-  const children = new Map()   // child session -> { files: [{ path, how }, ...], said }
+  const children = new Map()   // child session -> { said }
   const toldGone = new Set()
   let isOver = false
 
@@ -238,7 +231,7 @@ const setup = async (ctx) => {
   const begin = async (call, child) => {
     if (!child || call.child) return
     call.child = child
-    children.set(child, { files: [], said: "" })
+    children.set(child, { said: "" })
     await tell({ ...call.request, event: "started", child })
   }
 
@@ -246,10 +239,8 @@ const setup = async (ctx) => {
     const call = calls.get(id)
     if (!call) return
     calls.delete(id)
-    const child = children.get(call.child)
     children.delete(call.child)
-    const files = child?.files ?? []
-    await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files, window: 0 })
+    await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said })
   }
 
   const before = async (event) => {
@@ -275,9 +266,6 @@ const setup = async (ctx) => {
   }
 
   const after = async (event) => {
-    const examined = EXAMINING[event.tool]
-    const path = event.input?.filePath ?? event.input?.path
-    if (examined && path) children.get(event.sessionID)?.files.push({ path, how: examined })
     const call = event.tool === "subagent" ? calls.get(event.id) : undefined
     if (!call) return
     const failed = event.status === "error" ? String(event.error?.message ?? event.error ?? "") : ""

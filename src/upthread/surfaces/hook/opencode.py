@@ -44,6 +44,7 @@ class Request(Struct, frozen=True):
     child: str = ""
     outcome: str = ""
     reply: str = ""
+    window: int = 0
 
     @property
     def call(self) -> SubAgentCall:
@@ -111,6 +112,7 @@ def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
         outcome=outcome,
         reply=asked.reply if is_ok else "",
         detail="" if is_ok else asked.reply,
+        tokens_window=asked.window or None,
     )
     calls.ended(asked.call, told)
     return {}
