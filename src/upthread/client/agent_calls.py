@@ -23,9 +23,10 @@ from upthread.core.decision.words import (
     OTHER_ROLE,
     RECORDED_BESIDE,
     UNKNOWN_SESSION,
+    UNSEEN,
 )
 from upthread.core.events import AgentsCall
-from upthread.core.names import Address
+from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
@@ -46,8 +47,10 @@ from upthread.runtime.record.workstream_views import Overview, RoleView, Workstr
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.external_session import session_of
 from upthread.runtime.turns.external_turn import (
     MAIN_ROLE,
+    AskedOf,
     Begun,
     CallEnded,
     ExternalTurns,
@@ -253,8 +256,11 @@ class AgentCalls:
         begun = self.turns.begin(
             self._request(call, role, workstream, because),
             _holder(call),
-            busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
-            reach=call.reach,
+            AskedOf(
+                busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
+                reach=call.reach,
+                further=tuple(misnamed),
+            ),
         )
         if begun is None:
             return Answer(prompt=call.prompt, is_role=True)
@@ -274,27 +280,34 @@ class AgentCalls:
             is_role=True,
         )
 
-    def named(self, call: SubAgentCall, session: str) -> Answer:
-        """Keep that a main session goes on with a sub-agent that it named itself."""
+    def named(self, call: SubAgentCall, session: str, *, is_unseen: bool = False) -> Answer:
+        """Keep that a main session continues a sub-agent that it named itself.
+
+        With `is_unseen` no hook saw the call begin.
+        """
         owner = self.turns.owner_of(session)
+        call = structs.replace(call, takes_session=True)  # the tool that was called continues it
         what = NO_ROLES
         if owner is not None and owner.key.slot != CHILD_SLOT:
             role = self.role_of(owner.key.role, call.agent) or Role(name=owner.key.role)
+            request = self._request(call, role, owner.key.workstream, "session")
             begun = self.turns.begin_named(
-                self._request(call, role, owner.key.workstream, "session"), _holder(call), session
+                request, _holder(call), session, reasons=(UNSEEN,) if is_unseen else ()
             )
             if begun is not None:
                 line = _line(begun)
                 if call.role and call.role != owner.key.role:
                     line += f": {OTHER_REASONS[OTHER_ROLE]}: {visible_line(call.role)}"
                 return Answer(line=line, prompt=call.prompt, session=session, is_role=True)
-            what = "in use"
+            what = f"in use by {self.turns.user_of(owner) or call.agent}"
         workstream, because = self.workstream_of(call.agent, call.main_session)
         role = Role(name=call.role or ROLE_UNKNOWN)
         request = self._request(call, role, workstream, because)
-        self.turns.begin_beside(request, _holder(call), session=session, reasons=(FOREIGN_SESSION,))
-        said = RECORDED_BESIDE.format(what=what)
-        return Answer(line=f"upthread: {role.name}: {said}", prompt=call.prompt, session=session)
+        self.turns.begin_beside(request, _holder(call), reasons=(FOREIGN_SESSION,))
+        # What was never a role's is left alone without a word.
+        is_silent = owner is None or owner.key.slot == CHILD_SLOT
+        line = f"upthread: {role.name}: {RECORDED_BESIDE.format(what=what)}"
+        return Answer(line="" if is_silent else line, prompt=call.prompt, session=session)
 
     def started(self, call: SubAgentCall, session: str, *, is_background: bool = False) -> None:
         """Keep which session a call's sub-agent works in."""
@@ -312,7 +325,7 @@ class AgentCalls:
             return
         role = self.role_of(call.role, call.agent) if call.role else None
         if not call.role:
-            self.named(call, session)
+            self.named(call, session, is_unseen=True)
             return
         workstream, because = self.workstream_of(call.agent, call.main_session)
         request = self._request(call, role or Role(name=call.role), workstream, because)
@@ -345,8 +358,7 @@ class AgentCalls:
             live = self.turns.open_turn(TurnId(lease.holder.call or ""))
             call = live.log.intended.call if live else None
             if live is not None and call is not None:
-                attached = live.log.view.attached
-                session = attached.upstream_session_id if attached else ""
+                session = session_of(live) or ""
                 key = live.conversation.key
                 yield call, session, key.role, key.address
 
@@ -374,10 +386,15 @@ class AgentCalls:
         """Return how a workstream stands."""
         return Overview(self._store, self._system.is_dead).workstream(self._project_id, workstream)
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether a person wants sub-agents of other main sessions to be handed over."""
+        return self._settings.handover
+
     def to_continue(
-        self, agent: str, session: str, workstream: str, *, only_own: bool
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the address and the session of each sub-agent that a main session can go on with.
+        self, agent: str, session: str, workstream: str
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield what a main session can continue: address, session, and the main session of that.
 
         Those that the handshake would not resume are left out, and those that somebody uses.
         """
@@ -386,10 +403,8 @@ class AgentCalls:
             resolved = self._store.resolve(key) if key.slot != CHILD_SLOT else None
             if resolved is None or resolved.conversation != conversation or resolved.link is None:
                 continue
-            link = resolved.link
-            is_own = not only_own or main_session_of(self._store, link) == session
-            role = self.role_of(key.role, agent)
-            if role is None or link.agent != agent or not is_own:
+            link, role = resolved.link, self.role_of(key.role, agent)
+            if role is None or link.agent != agent:
                 continue
             call = SubAgentCall(
                 agent=agent, main_session=session, call_id="", role=key.role, prompt="", pid=0
@@ -398,9 +413,18 @@ class AgentCalls:
                 structs.replace(call, takes_session=True), role, workstream, "", slot=key.slot
             )
             if self.turns.would_resume(request, conversation, link):
-                yield key.address, link.upstream_session_id
+                yield key.address, link.upstream_session_id, main_session_of(self._store, link)
 
     # --- below ----------------------------------------------------------------------------------
+
+    def _is_elsewhere(self, call: SubAgentCall, role: Role, workstream: str, slot: int) -> bool:
+        """Whether the session is one that the agent opens in another main session alone."""
+        if not call.only_own or not call.takes_session:
+            return False
+        address = Address(workstream=workstream, role=role.name, slot=slot)
+        found = self._store.resolve(key_of(self._project_id, address))
+        main = main_session_of(self._store, found.link) if found and found.link else ""
+        return main not in {"", call.main_session}
 
     def _request(
         self, call: SubAgentCall, role: Role, workstream: str, because: str, *, slot: int = 1
@@ -415,7 +439,8 @@ class AgentCalls:
         claim = structs.replace(
             request.claim,
             takes_no_session=not call.takes_session,
-            opens_only_within=ELSEWHERE in call.unusable.values(),
+            opens_only_within=ELSEWHERE in call.unusable.values()
+            or self._is_elsewhere(call, role, workstream, slot),
             session_lost=lost[-1] if lost else None,
         )
         return structs.replace(request, claim=claim)

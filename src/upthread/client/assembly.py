@@ -51,6 +51,8 @@ class Assembly(ABC):
         self.redactor = parts.redactor
         self.notices_at_rest = parts.notices_at_rest
         self.now_ms = parts.system.now_ms
+        self.unread: tuple[str, ...] = ()
+        """Why calls whose agents died could not be read back, when the record was last read."""
         self._parts = parts
         self._system = parts.system
         self._environment = parts.environment

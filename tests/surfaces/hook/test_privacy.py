@@ -42,7 +42,6 @@ def call_while_looking(place: HookPlace, words: list[str], **said: str) -> None:
     end.pop("call_id")
     place.hook(place.request("ended", said["call_id"], **end))
     assert holding(place, words) == {}, "while its words are under way"
-    place.wait_for_words()
 
 
 @pytest.mark.extended
@@ -57,7 +56,6 @@ def test_planted_secrets_are_in_no_file_that_hooks_write(place, capsys):
     failed = {"outcome": "unknown", "reply": "\n".join(texts[2 * third :]), "child": "ses_1"}
     call_while_looking(place, words, call_id="c2", prompt="Go on.", **failed)
     spooled = "".join(path.read_text() for path in place.files("spool/*"))
-    assert place.upthread("drain")["calls"] == 2
     assert holding(place, words) == {}
     (binding,) = place.files("bindings/*")
     families = {family for family, _, _ in secrets}
@@ -79,7 +77,6 @@ def test_no_word_is_kept_where_only_an_index_is(place):
     call_while_looking(place, words, call_id="c1", prompt=f"Find {words[0]}.", **said)
     failed = {"outcome": "unknown", "reply": f"No {words[2]}.", "child": "ses_1"}
     call_while_looking(place, words, call_id="c2", prompt="Go on.", **failed)
-    assert place.upthread("drain")["calls"] == 2
     assert holding(place, words) == {}
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     assert [turn["outcome"] for turn in conversation["turns"]] == ["ok", "unknown"]
@@ -92,7 +89,6 @@ def test_a_record_that_was_kept_in_full_is_redacted_for_hooks_once_that_is_asked
     ((_, word, text),) = planted(1)
     record(place, "full")
     place.call("c1", "ses_1", prompt=text, reply="Planned Merlin-22.")
-    place.upthread("drain")
     assert any(name.startswith("hooks/") for name in holding(place, [word]))
     record(place, "redacted")
     assert not any(name.startswith("hooks/") for name in holding(place, [word]))
@@ -107,7 +103,6 @@ def test_a_long_prompt_is_handed_over_whole_and_not_waited_for(place):
     assert said.answer["task_id"] == ""
     end = {"child": "ses_1", "outcome": "ok", "reply": reply, "prompt": "Plan it."}
     assert place.hook(place.request("ended", "c1", **end)).out == ""
-    place.wait_for_words()
     (said_path,) = place.files("spool/*-said.json")
     assert json.loads(said_path.read_text())["reply"] == {"text": reply}
 
@@ -117,7 +112,6 @@ def test_a_long_prompt_is_handed_over_whole_and_not_waited_for(place):
 def test_words_that_nobody_could_keep_are_said_to_be_lost(place, program):
     place.start_drains_by(program)
     place.call("c1", "ses_1", prompt="Plan it.")
-    assert place.upthread("drain")["calls"] == 1
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     assert [turn["outcome"] for turn in conversation["turns"]] == ["ok"]
     assert "was not kept" in json.dumps(conversation)
@@ -130,7 +124,6 @@ def test_a_drain_that_cannot_be_started_is_told_and_the_call_is_kept(place):
     end = {"child": "ses_1", "outcome": "ok", "reply": "Planned.", "prompt": "Plan it."}
     told = place.hook(place.request("ended", "c1", **end)).answer["line"]
     assert told.startswith(f"upthread: {UNDECIDED}")
-    assert place.upthread("drain")["calls"] == 1
 
 
 def test_an_error_never_quotes_what_was_said(place):
@@ -154,7 +147,6 @@ def test_forgetting_empties_spool_and_bindings_of_what_is_forgotten(place):
         place.upthread("use", workstream)
         child = f"ses_{workstream}"
         place.call(f"{workstream}-1", child, prompt=f"Find {word}.", reply=f"{word}!")
-        place.upthread("drain")
         place.call(f"{workstream}-2", child, prompt=f"Again {word}.")
     (binding, *_) = place.files("bindings/*.json")
     dead = subprocess.Popen([sys.executable, "-c", ""])

@@ -141,7 +141,6 @@ def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours
 @pytest.mark.soak
 def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(place):
     place.call("c0", "ses_1")
-    place.upthread("drain")
     place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     (place.project / "upthread.toml").write_text('[roles.planner]\ncontinuity = "fresh"\n')
     line = place.hook(place.request("before", "c1", prompt="Go on.")).answer["line"]
@@ -151,7 +150,6 @@ def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(plac
 
 def test_settings_that_cannot_be_read_are_told_and_the_agent_goes_on(place):
     place.call("c0", "ses_1")
-    place.upthread("drain")
     place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     (place.project / "upthread.toml").write_text("[roles\n")
     said = place.hook(place.request("before", "c1", prompt="Go on."))

@@ -83,14 +83,31 @@ def find_child(store: Store, live: LiveTurn, *, now_ms: int) -> None:
 
     Does nothing for a turn that upthread drives.
     """
-    call = live.log.view.intended.call if live.log.view.intended else None
-    if call is None or live.log.view.sent is not None:
-        return
-    sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
     try:
-        found = live.request.own_sessions.of_call(sought)
+        writes = found_child(store, live, now_ms=now_ms)
     except StoreError:
         return  # the turn stays one of which nobody knows whether its prompt arrived
-    if found is not None and found.upstream_session_id:
-        writes = attach_external(store, live, found.upstream_session_id, now_ms=now_ms)
+    if writes is not None:
         live.log.commit_here(writes=writes)
+
+
+def found_child(store: Store, live: LiveTurn, *, now_ms: int) -> tuple[Write, ...] | None:
+    """As `find_child`, held for the next commit; returns its writes, None for nothing to write.
+
+    Raises StoreError for a store that cannot be read.
+    """
+    call = live.log.view.intended.call if live.log.view.intended else None
+    if call is None or live.log.view.sent is not None:
+        return None
+    sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
+    found = live.request.own_sessions.of_call(sought)
+    session = found.upstream_session_id if found is not None else session_of(live)
+    return attach_external(store, live, session, now_ms=now_ms) if session else None
+
+
+def session_of(live: LiveTurn) -> UpstreamSessionId | None:
+    """Return the session that a call works in, or is to resume; None where nobody knows."""
+    if live.log.view.attached is not None:
+        return live.log.view.attached.upstream_session_id
+    is_resumed = live.log.intended.decision in RESUMING
+    return live.current_session if is_resumed else None

@@ -12,7 +12,7 @@ upthread (runtime/turns/recovery.py). Everything here is blocking, and a step is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
@@ -20,18 +20,19 @@ from msgspec import Struct, structs
 from upthread.agents.base import PromptResult
 from upthread.core.commands import OpenConversation, RecordDecision, Write
 from upthread.core.decision.handshake import REFUSE, decide
+from upthread.core.decision.model import freshness_in, inputs_from
 from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.decision.words import (
     FIRST,
     NAMED,
     RESUME,
-    RESUME_WITH_UPDATE,
     START_FRESH,
     UNSEEN,
 )
 from upthread.core.events import (
     AgentEvent,
     AgentsCall,
+    AttachFailed,
     ChildEnded,
     ChildStarted,
     PromptRecognised,
@@ -67,7 +68,13 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.core.workstreams import ROLE_UNKNOWN
-from upthread.errors import ConflictError, LeaseHeldError, QuotaExceededError
+from upthread.errors import (
+    ConflictError,
+    FencedError,
+    LeaseHeldError,
+    QuotaExceededError,
+    StoreError,
+)
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import System
@@ -75,10 +82,15 @@ from upthread.runtime.turns.beginning import Beginning
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.delivery import examiner_of
-from upthread.runtime.turns.external_session import attach_external, find_child
+from upthread.runtime.turns.external_session import (
+    RESUMING,
+    attach_external,
+    find_child,
+    found_child,
+)
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
-from upthread.runtime.turns.recovery import recognised_in_store, rest_of
+from upthread.runtime.turns.recovery import read_in_store, recognised_in_store, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
 from upthread.runtime.turns.turn_history import (
     know_children,
@@ -91,8 +103,6 @@ from upthread.store.base import Store
 
 TRIES_MAX: Final = 8
 """How often a step is done again that another process came before."""
-
-RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})
 
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""
@@ -144,6 +154,20 @@ class CallEnded(Struct, frozen=True, kw_only=True):
     tokens_window: int | None = None
 
 
+class AskedOf(Struct, frozen=True, kw_only=True):
+    """What an agent says of a call beside what was asked.
+
+    `busy` are sessions the agent itself is at work in. `reach` words how the model writes to a
+    sub-agent of its own main session. `further` are reasons beside those of the handshake.
+    """
+
+    busy: frozenset[str] = frozenset()
+    reach: Callable[[str], str] | None = None
+    further: tuple[str, ...] = ()
+
+
+NOTHING_ASKED: Final = AskedOf()
+
 RequestOf = Callable[[Address, Task, AgentsCall], TellRequest]
 """Makes the request for a call of a role."""
 
@@ -170,33 +194,50 @@ class ExternalTurns:
     # --- before a call ---------------------------------------------------------------------------
 
     def begin(
-        self,
-        request: TellRequest,
-        holder: Holder,
-        *,
-        busy: frozenset[str] = frozenset(),
-        reach: Callable[[str], str] | None = None,
+        self, request: TellRequest, holder: Holder, asked: AskedOf = NOTHING_ASKED
     ) -> Begun | None:
         """Decide on a call, take its conversation for the agent's process, commit the intent.
 
-        `busy` are sessions the agent itself is at work in. `reach` words how the model writes to a
-        sub-agent of its own main session. None for a call that is known already.
-        Raises ConflictError where others come first each time, and LeaseHeldError where all
-        siblings are in use.
+        A call that is known is decided again, where the agent has lost the session it was to
+        resume; otherwise None. Raises ConflictError where others come first each time, and
+        LeaseHeldError where all siblings are in use.
         """
         turn_id = turn_id_of(_call(request))
         if self._store.turn_owner(turn_id) is not None:
-            return None
+            return self._decide_again(turn_id, request)
         mine = replace(holder, call=turn_id)
-        return self._again(lambda: self._begin(request, mine, busy, reach))
+        return self._again(lambda: self._begin(request, mine, asked))
 
-    def _begin(
-        self,
-        request: TellRequest,
-        holder: Holder,
-        busy: frozenset[str],
-        reach: Callable[[str], str] | None,
-    ) -> Begun:
+    def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
+        """Decide again on a call whose session the agent says it has lost."""
+        live, lost = self.open_turn(turn_id), request.claim.session_lost
+        if live is None or live.link is None or lost is None or live.log.view.sent is not None:
+            return None
+        stored = live.log.intended.inputs
+        assert isinstance(stored, Mapping)
+        inputs = replace(inputs_from(stored), freshness=freshness_in(stored), session_lost=lost)
+        live.inputs, decision = inputs, decide(inputs)
+        live.log.hold(
+            AttachFailed(upstream_session_id=live.link.upstream_session_id, outcome=lost, detail="")
+        )
+        live.log.hold(
+            structs.replace(
+                live.log.intended,
+                decision=decision.decision,
+                reasons=decision.reasons,
+                inputs=decision.inputs,
+            )
+        )
+        prompt = live.messages.prompt()
+        context = self._context(live)
+        told = (ContextPart(text=context),)
+        stamp = prompt.upstream_session_id
+        parts = live.messages.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
+        live.log.commit_here(writes=(parts,) if context else ())
+        started = structs.replace(_started(live, decision), turn_number=live.turn_number)
+        return Begun(decision=decision.decision, session="", started=started, context=context)
+
+    def _begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun:
         in_use = ""
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
             address = structs.replace(request.claim.address, slot=slot)
@@ -204,15 +245,40 @@ class ExternalTurns:
             lease = self._store.lease(conversation_lease(key.project_id, key.address))
             claim = self._conversations.standing(key, ())
             session = claim.link.upstream_session_id if claim.link else ""
-            who = request.claim.agent if session in busy else self._user_of(lease)
+            who = request.claim.agent if session in asked.busy else self._user_of(lease)
             if who:
                 in_use = in_use or f"{key.address} is in use by {who}"
                 continue
             taken = structs.replace(request.claim, address=address)
             mine = structs.replace(request, claim=taken)
-            begun = self._begin_in(mine, holder, claim, lease, reach)
+            begun = self._begin_in(self._claimed(mine, holder, claim, lease), asked)
             return structs.replace(begun, in_use=in_use)
         raise LeaseHeldError(f"{request.claim.address}: too many calls at once", holder=in_use)
+
+    def _begin_in(self, claimed: tuple[LiveTurn, tuple[LeaseClaim, ...]], asked: AskedOf) -> Begun:
+        live, take = claimed
+        found = self._beginning.lacked(live)
+        if found.turns:
+            live, take = self._read_back(live, take, found)
+        decision = self._beginning.decided(live, found)
+        decision = replace(decision, reasons=(*decision.reasons, *asked.further))
+        session = live.current_session if decision.decision in RESUMING else None
+        if decision.decision == REFUSE:
+            self._refuse(live, decision)
+            said = _started(live, decision)
+            return Begun(
+                decision=REFUSE, session="", started=said, refusal=said.line, hint=decision.hint
+            )
+        if asked.reach is not None and (sent := self._sent_back(live, decision, asked.reach)):
+            return sent
+        live.log.take = take
+        context = self._intend(live, decision)
+        return Begun(
+            decision=decision.decision,
+            session=session or "",
+            started=_started(live, decision, session or ""),
+            context=context,
+        )
 
     def _sent_back(
         self, live: LiveTurn, decision: Decision, reach: Callable[[str], str]
@@ -253,41 +319,6 @@ class ExternalTurns:
         if lease is None or lease.holder is None or self._system.is_dead(lease.holder):
             return ""
         return lease.holder.in_words()
-
-    def _begin_in(
-        self,
-        request: TellRequest,
-        holder: Holder,
-        claim: Claim,
-        lease: Lease | None,
-        reach: Callable[[str], str] | None,
-    ) -> Begun:
-        live, take = self._claimed(request, holder, claim, lease)
-        found = self._beginning.lacked(live)
-        if found.turns:
-            live, take = self._read_back(live, take, found)
-        decision = self._beginning.decided(live, found)
-        session = live.current_session if decision.decision in RESUMING else None
-        if decision.decision == REFUSE:
-            self._refuse(live, decision)
-            said = _started(live, decision)
-            return Begun(
-                decision=REFUSE,
-                session="",
-                started=said,
-                refusal=said.line,
-                hint=decision.hint,
-            )
-        if reach is not None and (sent := self._sent_back(live, decision, reach)):
-            return sent
-        live.log.take = take
-        context = self._intend(live, decision, session)
-        return Begun(
-            decision=decision.decision,
-            session=session or "",
-            started=_started(live, decision, session or ""),
-            context=context,
-        )
 
     def _claimed(
         self, request: TellRequest, holder: Holder, claim: Claim, lease: Lease | None
@@ -347,11 +378,10 @@ class ExternalTurns:
         self,
         live: LiveTurn,
         decision: Decision,
-        session: UpstreamSessionId | None,
         *,
         is_told: bool = True,
     ) -> str:
-        """Commit a turn's intent, with its session where that is known; returns its context."""
+        """Commit a turn's intent; returns what goes before its prompt."""
         turn_id = turn_id_of(_call(live.request))
         intended, prompt, writes = self._beginning.intent(live, decision, turn_id)
         live.log.hold(intended)
@@ -361,8 +391,6 @@ class ExternalTurns:
             told = (ContextPart(text=context),)
             stamp = prompt.upstream_session_id
             writes += (live.messages.user_parts(prompt.seq, 1, told, stamp=stamp),)
-        if session:
-            writes += self._attached(live, session)
         live.log.commit_here(writes=writes)
         return context
 
@@ -376,19 +404,24 @@ class ExternalTurns:
 
     # --- a call that names its session -----------------------------------------------------------
 
-    def begin_named(self, request: TellRequest, holder: Holder, session: str) -> Begun | None:
-        """Begin a turn in the session that a main session goes on with by itself.
+    def begin_named(
+        self, request: TellRequest, holder: Holder, session: str, *, reasons: tuple[str, ...] = ()
+    ) -> Begun | None:
+        """Begin a turn in the session that a main session continues by itself.
 
-        None where no conversation goes on in that session, or somebody works in it.
+        None where no conversation goes on in that session, or somebody works in it. `reasons` stand
+        in the place of the handshake's.
         """
         turn_id = turn_id_of(_call(request))
         if self._store.turn_owner(turn_id) is not None:
             return None
         return self._again(
-            lambda: self._begin_named(request, replace(holder, call=turn_id), session)
+            lambda: self._begin_named(request, replace(holder, call=turn_id), session, reasons)
         )
 
-    def _begin_named(self, request: TellRequest, holder: Holder, session: str) -> Begun | None:
+    def _begin_named(
+        self, request: TellRequest, holder: Holder, session: str, reasons: tuple[str, ...]
+    ) -> Begun | None:
         owner = self.owner_of(session)
         if owner is None or owner.key.slot == CHILD_SLOT:
             return None
@@ -400,15 +433,20 @@ class ExternalTurns:
         live, take = self._claimed(request, holder, claim, lease)
         decision = self._beginning.decided(live, self._beginning.lacked(live))
         if decision.decision not in RESUMING:
-            reasons = (NAMED, *decision.reasons)
-            decision = replace(decision, decision=RESUME, reasons=reasons)
+            why = (NAMED, *decision.reasons)
+            decision = replace(decision, decision=RESUME, reasons=why)
+        decision = replace(decision, reasons=reasons or decision.reasons)
         live.log.take = take
-        self._intend(live, decision, UpstreamSessionId(session), is_told=False)
+        self._intend(live, decision, is_told=False)
         return Begun(
             decision=decision.decision,
             session=session,
             started=_started(live, decision, session),
         )
+
+    def user_of(self, conversation: Conversation) -> str:
+        """Return who holds a conversation and lives, in words; empty for nobody."""
+        return self._user_of(self._store.lease(lease_name_of(conversation)))
 
     def owner_of(self, session: str) -> Conversation | None:
         """Return the conversation whose newest link holds a session."""
@@ -421,7 +459,6 @@ class ExternalTurns:
         request: TellRequest,
         holder: Holder,
         *,
-        session: str = "",
         reasons: Sequence[str] = (),
     ) -> None:
         """Keep a call that is not continued, in a conversation under that of its main session."""
@@ -459,8 +496,7 @@ class ExternalTurns:
         mine = replace(holder, call=turn_id)
         live.log.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
         decision = Decision(decision=START_FRESH, reasons=(RECORDED_ONLY, *reasons))
-        known = UpstreamSessionId(session) if session else None
-        self._intend(live, decision, known, is_told=False)
+        self._intend(live, decision, is_told=False)
 
     # --- while it goes on ------------------------------------------------------------------------
 
@@ -499,8 +535,7 @@ class ExternalTurns:
             live, take = self._claimed(mine, holder, claim, lease)
             live.log.take = take
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
-            known = UpstreamSessionId(session) if is_same else None
-            self._intend(live, decision, known, is_told=False)
+            self._intend(live, decision, is_told=False)
             return
 
     def _attached(
@@ -646,37 +681,42 @@ class ExternalTurns:
         found = self._store.held_leases(self._project_id)
         return tuple(each for each in found if each.holder and each.holder.call is not None)
 
-    def recover_dead(self) -> int:
-        """Record what agents did that have died, from their own stores; returns how many calls.
+    def recover_dead(self) -> tuple[str, ...]:
+        """Record what agents did that have died, from their own stores; returns what failed.
 
         A call stays open, as one of ours does: the next prompt of its role ends it.
         """
-        number = 0
+        faults: list[str] = []
         for lease in self.held_calls():
             assert lease.holder is not None
             if self._system.is_dead(lease.holder):
-                number += self._recover(lease, lease.holder)
-        return number
+                try:
+                    self._recover(lease, lease.holder)
+                except StoreError as error:
+                    faults.append(error.message)
+                except (ConflictError, FencedError):
+                    continue  # another process was quicker
+        return tuple(faults)
 
-    def _recover(self, lease: Lease, dead: Holder) -> bool:
-        doing = f"reading back {dead.doing}"
-        mine = self._system.this_process(doing)
-        held = self._store.acquire_lease(lease.name, mine, seen=lease)
-        if held is None or dead.call is None:
-            return False  # another process is quicker
-        fence = Fence(name=lease.name, token=held.token)
-        try:
-            live = self._turn(dead.call, (fence,))
-            if live is None:
-                return False
-            find_child(self._store, live, now_ms=self._system.now_ms())
-            found = recognised_in_store(self._store, live)
-            if found is not None:
-                live.log.hold(PromptRecognised(recognition=found.recognition))
-                live.log.commit_here(writes=self._done(live, found))
-            return True
-        finally:
-            self._store.release_lease(fence)
+    def _recover(self, lease: Lease, dead: Holder) -> None:
+        """Read a call back in one commit, which frees its conversation.
+
+        What cannot be read, or is not there yet, is looked for again by whoever comes next.
+        """
+        live = self._turn(TurnId(dead.call or ""), ())
+        if live is None:
+            return
+        now_ms = self._system.now_ms()
+        writes = found_child(self._store, live, now_ms=now_ms)
+        found = read_in_store(self._store, live)
+        if found is None:
+            return
+        live.log.hold(PromptRecognised(recognition=found.recognition))
+        done = self._done(live, found)
+        mine = self._system.this_process(f"reading back {dead.doing}")
+        live.log.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
+        live.log.give = (Fence(name=lease.name, token=lease.token + 1),)
+        live.log.commit_here(writes=(*(writes or ()), *done))
 
     # --- below -----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
 from upthread.core.turns.effects import Effect, held
+from upthread.core.turns.hooked_call import CutOffCall
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
@@ -157,13 +158,25 @@ def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
 
     None where nothing was sent, and where nobody here reads that agent's store. Blocking.
     """
-    link = live.link
-    if link is None or live.log.view.sent is None:
-        return None
     try:
-        found = live.request.own_sessions.read(link.agent, link.upstream_session_id)
+        return read_in_store(store, live)
     except StoreError:
         return None  # the person is told why once the record is compared with the session
+
+
+def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
+    """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
+    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
+    if link is None or live.log.view.sent is None:
+        return None
+    own, session = live.request.own_sessions, link.upstream_session_id
+    if call is None:
+        found = own.read(link.agent, session)
+    else:
+        main, call_id = call.main_session, call.call_id
+        found = own.of_call(
+            CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
+        )
     if found is None:
         return None
     history = as_recorded(found, live.request.redactor)

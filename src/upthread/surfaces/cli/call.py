@@ -81,7 +81,12 @@ class Call(Struct, frozen=True, kw_only=True):
                     self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
-                return await use(project)
+                done = await use(project)
+                for fault in project.unread:
+                    self.output.note(
+                        f"an interrupted call could not be read back: {fault}", "yellow"
+                    )
+                return done
 
         # Late: a line that is refused by its words alone opens nothing.
         import anyio

@@ -24,6 +24,7 @@ from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome
 from upthread.runtime.turns.external_turn import CallEnded
 from upthread.surfaces.hook import main_session
+from upthread.surfaces.hook.handover import hand_over
 
 AGENT: Final = "claude-code"
 DELEGATING: Final = frozenset({"Agent", "Task"})
@@ -45,9 +46,15 @@ def _writing_to(session: str) -> str:
     return f"{WRITING} with to: {session!r}"
 
 
-CONTINUING: Final = main_session.Continuing(
-    agent=AGENT, how=_writing_to, only_own=True, note=LOADING
-)
+def _continuing(transcript: str) -> main_session.Continuing:
+    return main_session.Continuing(
+        agent=AGENT,
+        how=_writing_to,
+        only_own=True,
+        note=LOADING,
+        # Copied before any model acts: afterwards it would have to be denied a call first.
+        reached=lambda others: hand_over(transcript, others),
+    )
 
 
 class Given(Struct, frozen=True):
@@ -219,15 +226,16 @@ def _stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
 
 
 def _prompted(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    continuing = _continuing(event.transcript_path)
     # A notification quotes the sub-agent. Taken for a person's words it could name a workstream,
     # and free the other calls that the main session is waiting for.
     if not event.prompt.startswith(NOTIFICATION):
         return main_session.prompted(
-            calls, event.session_id, event.prompt, CONTINUING, pid=os.getppid()
+            calls, event.session_id, event.prompt, continuing, pid=os.getppid()
         )
     _notified(calls, event)
     # The main session's turn begins all the same, and the one that ended can be written to now.
-    return main_session.whom_to_continue(calls, event.session_id, CONTINUING)
+    return main_session.whom_to_continue(calls, event.session_id, continuing)
 
 
 def _notified(calls: AgentCalls, event: Event) -> None:
@@ -258,7 +266,7 @@ def _session_ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
 
 
 def _session_started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    return main_session.session_started(calls, event.session_id, CONTINUING)
+    return main_session.session_started(calls, event.session_id, _continuing(event.transcript_path))
 
 
 _OF_MAIN: Final = frozenset({"SessionStart", "UserPromptSubmit", "SessionEnd"})

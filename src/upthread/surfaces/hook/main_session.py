@@ -5,7 +5,8 @@ Codex took over their names, fields and answers, so both agents' hooks answer th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -20,19 +21,22 @@ CONTEXT_CHARACTERS_MAX: Final = 1_200
 """Of what a main session is told at its start: some 300 tokens."""
 
 ACTIONS_TOLD_MAX: Final = 3
+DAY_S: Final = 24 * 60 * 60
 
 
 class Continuing(Struct, frozen=True, kw_only=True):
     """How an agent's main session continues a sub-agent that it had before.
 
     `how` returns the words for one sub-agent's session, `note` stands below them. With `only_own` a
-    main session can continue nothing but what was started in it.
+    main session can continue nothing but what was started in it, and what `reached` returns: of the
+    sub-agents of other main sessions those that this one can write to as well.
     """
 
     agent: str
     how: Callable[[str], str]
     only_own: bool
     note: str = ""
+    reached: Callable[[Sequence[tuple[str, str]]], frozenset[str]] | None = None
 
 
 def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
@@ -40,8 +44,10 @@ def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> 
     calls.turns.recover_dead()
     workstream, because = calls.workstream_of(continuing.agent, session)
     view = calls.standing(workstream)
-    interrupted = calls.interrupted(workstream if because != NONE else "")
+    interrupted = list(calls.interrupted(workstream if because != NONE else ""))
     told: dict[str, Any] = {}
+    if because == NONE and not interrupted and (last := calls.in_use().last):
+        told["systemMessage"] = f"upthread: no workstream; last: {last[0]}, {_ago(last[1])}"
     if lines := [line for role in interrupted if (line := _interrupted_line(role))]:
         told["systemMessage"] = "\n".join(lines)
     whom = _whom(calls, workstream, session, continuing)
@@ -78,6 +84,17 @@ def about_to_use(
     return {"hookSpecificOutput": said}
 
 
+def _ago(at_ms: int) -> str:
+    """Return `today`, `yesterday` or `3 days ago` for epoch milliseconds, by local days."""
+    days = _day(time.time_ns() / 1e9) - _day(at_ms / 1000)
+    return "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
+
+
+def _day(at_s: float) -> int:
+    # By the moment's own offset: around a change of summer time a day has 23 or 25 hours.
+    return int((at_s + time.localtime(at_s).tm_gmtoff) // DAY_S)
+
+
 def _state_of(view: WorkstreamView) -> str:
     """Return how a workstream stands, in a few lines for a session that begins."""
     known = view.workstream
@@ -102,8 +119,12 @@ def _interrupted_line(role: RoleView) -> str:
 
 
 def _whom(calls: AgentCalls, workstream: str, session: str, continuing: Continuing) -> str:
-    found = calls.to_continue(continuing.agent, session, workstream, only_own=continuing.only_own)
-    lines = [f"- {address}: {continuing.how(child)}" for address, child in found]
+    found = list(calls.to_continue(continuing.agent, session, workstream))
+    reached = {child for _, child, main in found if main == session or not continuing.only_own}
+    if continuing.reached is not None and calls.hands_over:
+        others = [(main, child) for _, child, main in found if child not in reached]
+        reached |= continuing.reached(others)
+    lines = [f"- {whose}: {continuing.how(child)}" for whose, child, _ in found if child in reached]
     if not lines:
         return ""
     head = "These sub-agents have their history; continue them like this:"

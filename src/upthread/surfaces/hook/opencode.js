@@ -53,8 +53,8 @@ const traced = (description, line) => {
 }
 
 // Asked again, without the session, for as long as OpenCode cannot use the one that was named.
-const decide = async (request, tell, unusable) => {
-  const known = {}
+const decide = async (request, tell, unusable, busy = []) => {
+  const known = Object.fromEntries(busy.map((id) => [id, "busy"]))
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const told = await tell({ ...request, event: "before", unusable: known })
     const fault = told.task_id ? await unusable(told.task_id, request.session) : null
@@ -92,10 +92,11 @@ const server = async ({ client, directory }) => {
   // Whose agent it was last does not matter: a turn of `upthread tell` goes on in it as another one.
   const unusable = async (id) => {
     const found = await client.session.get({ path: { id } }).catch(() => ({}))
-    if (!found.data) return "missing"
+    return found.data ? null : "missing"
+  }
+  const busy = async () => {
     const states = await client.session.status().catch(() => ({}))
-    const state = states.data?.[id]?.type
-    return state && state !== "idle" ? "busy" : null
+    return Object.entries(states.data ?? {}).filter(([, state]) => state.type !== "idle").map(([id]) => id)
   }
 
   const windowOf = async (message) => {
@@ -161,7 +162,7 @@ const server = async ({ client, directory }) => {
       if (named && !isThere) delete output.args.task_id
       const told = isThere
         ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
-        : await decide({ ...request, named: String(named ?? "") }, tell, unusable)
+        : await decide({ ...request, named: String(named ?? "") }, tell, unusable, await busy())
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
       calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id

@@ -61,7 +61,7 @@ def snippet(call: Call) -> int:
         setting = claude_code.status_line(home)
     else:
         program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
-        words = shlex.join(programs.own_file(program, str(home)))
+        words = shlex.join(programs.own_file(program, str(home), *launcher.libraries()))
         setting = {"type": "command", "command": words}
     shown = {claude_code.STATUS_LINE: setting}
     if call.output.is_json:
