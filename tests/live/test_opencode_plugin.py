@@ -197,7 +197,7 @@ def test_a_session_that_the_model_names_itself_is_continued_on_record(desk):
     assert "And now?" in json.dumps(desk.plugged.upthread("audit", desk.plugged.used))
     assert again["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
     line = desk.tasks()[-1]["metadata"]["upthread"]
-    assert f"the call named {UNKNOWN}, a session that the agent does not have" in line
+    assert f"the call named {UNKNOWN}, which the agent does not have" in line
 
 
 IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}

@@ -120,7 +120,7 @@ class Opened(Struct, frozen=True, kw_only=True):
 def open_record(asked: Asked) -> Opened:
     """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
     home = home_directory(asked.environment)
-    repository = find_repository(asked.directory, home=home)
+    repository = find_repository(asked.directory, home=home, is_remembered=not asked.is_known_only)
     settings = load_settings(
         repository.root,
         environment=asked.environment,

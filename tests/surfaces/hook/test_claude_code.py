@@ -56,11 +56,6 @@ def test_a_session_without_a_workstream_is_told_the_last_one_and_when(place, cla
     place.upthread("use", "--clear")
     told = claude("SessionStart", source="startup")
     assert told == {"systemMessage": "upthread: no workstream; last: spec-42, today"}
-    (path,) = place.home.glob("hooks/places/*.json")
-    known = json.loads(path.read_text())
-    known["workstreams"][0]["last_at_ms"] -= 24 * 60 * 60 * 1000
-    path.write_text(json.dumps(known))
-    assert claude("SessionStart")["systemMessage"].endswith("spec-42, yesterday")
 
 
 @pytest.mark.extended
@@ -86,7 +81,7 @@ def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_t
     claude("PreToolUse", **delegation("Plan it."))
     done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
     claude("PostToolUse", **delegation("Plan it.", tool_response=done))
-    for number, child in enumerate(("a1", "a stranger's")):
+    for number, child in enumerate(("a1", "a-stranger")):
         written = {"tool_name": "SendMessage", "tool_use_id": f"toolu_m{number}"}
         written["tool_input"] = {"to": child, "message": f"Which {number}?"}
         claude("PostToolUse", **written, tool_response={"content": f"This {number}."})

@@ -12,6 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.core.decision.test_handshake import INPUTS
 from tests.support.thoroughness import EXAMPLES
+from upthread.runtime.bindings.places import Place
+from upthread.runtime.hooked.publication import beforehand, grounds
+from upthread.surfaces.hook.call import SubAgentCall
+from upthread.surfaces.hook.decision import take_decision
 
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.decision.freshness import Surroundings, freshness
@@ -21,11 +25,7 @@ from upthread.core.decision.price import Price, Spending, Tokens, cache_state
 from upthread.core.decision.rules import RULES
 from upthread.core.types import ConversationId, Outcome
 from upthread.core.workstreams import CALLERS_VARIABLE
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.hooked.publication import beforehand, grounds
 from upthread.runtime.turns.examination import examine, look_again
-from upthread.surfaces.hook.call import SubAgentCall
-from upthread.surfaces.hook.decision import take_decision
 
 AGENTS = ("opencode", "claude-code", "codex")
 SESSION = "ses_1"

@@ -46,10 +46,13 @@ class WorkingTree(Struct, frozen=True, kw_only=True):
     repository: str
 
 
-def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
+def find_repository(
+    directory: Path, *, home: Path | None = None, is_remembered: bool = True
+) -> Repository:
     """Return where a directory belongs.
 
-    `home` is where it is remembered which commit a repository began with, None for nowhere.
+    `home` is where it is remembered which commit a repository began with, None for nowhere; what
+    is found is not written there unless it `is_remembered`.
     Raises UsageError when it is none, or in a repository that must not be read, and ConfigError for
     one that cannot be: by its path alone it would be another project.
     """
@@ -57,7 +60,7 @@ def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     if place is None:
         return Repository(identity=ProjectIdentity(path=str(real)), root=real)
     try:
-        root_commit = _root_commit(place, home)
+        root_commit = _root_commit(place, home, is_remembered=is_remembered)
     except GitFileError as error:
         raise ConfigError(str(error), hint=_CURE) from error
     remote = place.configuration.last("remote.origin.url")
@@ -122,7 +125,7 @@ def require_readable(directory: Path) -> GitDirectories | None:
         raise UsageError(str(error), hint=_CURE) from error
 
 
-def _root_commit(place: GitDirectories, home: Path | None) -> str | None:
+def _root_commit(place: GitDirectories, home: Path | None, *, is_remembered: bool) -> str | None:
     """Return the oldest commit without a parent, None where history does not lead to one.
 
     Raises GitFileError.
@@ -132,7 +135,7 @@ def _root_commit(place: GitDirectories, home: Path | None) -> str | None:
         return None
     known = _remembered(place, home) if home else None
     if known is None or known[0] != commit:
-        known = _found(place, commit, known, home)
+        known = _found(place, commit, known, home if is_remembered else None)
     # Git tells the newest first; a history merged in later must not make it another project.
     return known[1][-1] if known and known[1] else None
 
