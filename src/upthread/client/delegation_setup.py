@@ -26,7 +26,6 @@ from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.turns.prompt import Task, with_unverified
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.turn import TurnView
@@ -43,7 +42,7 @@ from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
-from upthread.runtime.record.turn_views import main_session_of, session_host
+from upthread.runtime.record.turn_views import session_host
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
@@ -153,19 +152,10 @@ class Preparing:
             stamp=lambda agent, session, profile: stored.stamp_of(
                 self._where(agent, profile), agent, session
             ),
-            read=self._read_session,
+            read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
+            version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
             of_call=lambda call: stored.read_stored(self._where(call.agent), call),
         )
-
-    def _read_session(self, agent: str, session: UpstreamSessionId) -> StoredSession | None:
-        """Return a session from its agent's store, a sub-agent's by its main session."""
-        owner = self._store.link_owner(self._project_id, session)
-        links = self._store.links(owner.conversation_id) if owner else ()
-        main = main_session_of(self._store, links[-1]) if links else ""
-        if main:
-            call = CutOffCall(agent=agent, main_session=main, call_id="", session=session)
-            return stored.read_stored(self._where(agent), call)
-        return stored.read_session(self._where(agent), agent, session)
 
     def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:
         """Return what the record lacks of a role's session; `last` is its newest turn. Blocking."""

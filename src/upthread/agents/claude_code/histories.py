@@ -135,6 +135,29 @@ def find_transcript(home: Path, session_id: str) -> Path | None:
     return next((home / "projects").glob(f"*/{glob.escape(name)}.jsonl"), None)
 
 
+def find_any_subagent(home: Path, agent_id: str) -> Path | None:
+    """Return where the transcript of a sub-agent is, of whichever main session; None without."""
+    name = PurePath(agent_id).name
+    if name != agent_id or not name:
+        return None
+    pattern = f"*/*/{SUBAGENTS}/{glob.escape(file_of(name))}"
+    return next((home / "projects").glob(pattern), None)
+
+
+def version_in(path: Path) -> str:
+    """Return the version that wrote to a transcript last, empty where its end has none."""
+    with os.fdopen(through_links(str(path)), "rb") as transcript:
+        size = transcript.seek(0, os.SEEK_END)
+        transcript.seek(max(0, size - TAIL_BYTES))
+        lines = transcript.read(TAIL_BYTES).split(b"\n")
+    for line in reversed(lines):
+        if b'"version"' in line:
+            value, why = read_object(line)
+            if not why and text_of(value.get("version")):
+                return text_of(value.get("version"))
+    return ""
+
+
 def find_subagent(home: Path, main_session_id: str, agent_id: str) -> Path | None:
     """Return where the transcript of a main session's sub-agent is, None when it has none."""
     name = PurePath(agent_id).name

@@ -104,6 +104,11 @@ def read_of(usage: object) -> int | None:
     return tokens_of(usage, _READ)
 
 
+def written_of(usage: object) -> int | None:
+    """Return the tokens that a request wrote; None where it does not say."""
+    return _figure(usage, "output_tokens")
+
+
 def cached_of(usage: object) -> int | None:
     """Return how many of them came from a cache; None where it does not say."""
     return _figure(usage, "cache_read_input_tokens")

@@ -108,6 +108,12 @@ def read_rollout(path: Path, *, characters_max: int | None = None) -> VendorHist
     )
 
 
+def version_in(path: Path) -> str:
+    """Return the version that began a thread, empty where its rollout does not begin with one."""
+    first = next(iter(read_lines(path)), None)
+    return text_of(object_of(first.value.get("payload")).get("cli_version")) if first else ""
+
+
 def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
     """Yield what a file holds: one session."""
     yield read_rollout(path, characters_max=characters_max)

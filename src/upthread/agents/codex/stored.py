@@ -24,6 +24,7 @@ from upthread.agents.codex.histories import (
     find_rollout,
     output_text,
     read_items,
+    version_in,
 )
 from upthread.core.events import (
     AgentEvent,
@@ -67,6 +68,12 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     return read_session(home, UpstreamSessionId(call.session))
 
 
+def version_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that began a thread, empty where that is not known."""
+    path = find_rollout(home, session)
+    return version_in(path) if path else ""
+
+
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:
     """Return what a thread's rollout is known by, empty without one."""
     path = find_rollout(home, session)
@@ -106,11 +113,6 @@ def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
         written_at_ns=path.stat().st_mtime_ns,
         refusal=told[-1] or "it said nothing",
     )
-
-
-def read_asked(home: Path, call: CutOffCall) -> str:
-    """Return what a call asked for by its main thread, empty for nothing. Raises StoreError."""
-    return _asked(_in_main(home, call)[1])
 
 
 def _in_main(home: Path, call: CutOffCall) -> tuple[Path | None, list[Mapping[str, Any]]]:

@@ -305,7 +305,8 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
             view = turns.fold(store.turn_events(turn.turn_id))
             call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
-            if call is None or view.recognised in _READ:
+            is_stamped = view.ended is not None and bool(view.ended.session_stamp)
+            if call is None or is_stamped or view.recognised in _READ:
                 continue
             if not any(kept.get(turn.turn_id, ())):
                 found[call.agent] += 1

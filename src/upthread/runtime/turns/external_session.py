@@ -35,6 +35,7 @@ def attach_external(
     The next commit has both: the prompt left when the agent began the session.
     """
     view, agent = live.log.view, live.request.claim.agent
+    live.agent_version = live.agent_version or _version(live)
     is_new = live.link is None or live.link.upstream_session_id != session
     was_new = view.attached is not None and view.attached.how == "new"
     writes = _linked(store, live, session, now_ms=now_ms) if is_new else ()
@@ -53,6 +54,17 @@ def attach_external(
         seq = live.log.intended.prompt_seq
         live.log.hold(sent_event(seq, prior, is_injected=live.must_inject))
     return writes
+
+
+def _version(live: LiveTurn) -> str:
+    call = live.log.intended.call
+    if call is None:
+        return ""
+    try:
+        main = UpstreamSessionId(call.main_session)
+        return live.request.own_sessions.version(call.agent, main)
+    except StoreError:
+        return ""
 
 
 def _linked(

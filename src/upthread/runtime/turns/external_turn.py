@@ -565,7 +565,6 @@ class ExternalTurns:
             live.log.commit_here(TurnEnded(outcome=told.outcome, detail=detail), writes=writes)
             return live
         found, result = self._found(live, told)
-        live.log.hold(PromptRecognised(recognition=found.recognition))
         done = self._done(live, found)
         sent = live.messages.prompt().sent_text
         live.account.note(result, prompt_characters=len(sent), reply_characters=len(live.reply))

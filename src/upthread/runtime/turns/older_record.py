@@ -69,6 +69,10 @@ def _no_stamp(_agent: str, _session: UpstreamSessionId, _profile: str) -> str:
     return ""
 
 
+def _no_version(_agent: str, _session: UpstreamSessionId) -> str:
+    return ""
+
+
 def _no_call(_call: CutOffCall) -> StoredSession | None:
     return None
 
@@ -83,7 +87,8 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     `is_read` says whether an agent's store is read here, and `profile` with which variable that
     store is found, empty where that is not known. `stamp` gives what a session is known by while
     nobody prompts it, empty where nothing is known of it, in a profile if one is given; `read`
-    gives all of it, None where there is none. `of_call` gives the session of a call's sub-agent.
+    gives all of it, None where there is none. `of_call` gives the session of a call's sub-agent,
+    and `version` the agent's version that a session is of, empty where that is not known.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
@@ -91,6 +96,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     stamp: Callable[[str, UpstreamSessionId, str], str] = _no_stamp
     read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
     of_call: Callable[[CutOffCall], StoredSession | None] = _no_call
+    version: Callable[[str, UpstreamSessionId], str] = _no_version
 
 
 NO_SESSIONS: Final = OwnSessions()
