@@ -77,6 +77,18 @@ class SetUp:
     def run(self, prompt: str) -> Ran:
         raise NotImplementedError
 
+    def continue_main(self, step: str) -> Ran:
+        """Prompt again, where needed in the main session that ran last."""
+        return self.run(f"Go on.\n\n{step}")
+
+    def reading(self, path: Path) -> str:
+        """Return the step that reads a file."""
+        return self.shell(f"cat {path}")
+
+    def shell(self, line: str) -> str:
+        """Return the step that runs a shell line."""
+        raise NotImplementedError
+
     def play(self, prompt: str, directory: Path) -> None:
         """Run a main session in a directory where it may well fail, and must not hang."""
         self.start(prompt, directory).wait(timeout=TIMEOUT_S)
@@ -160,7 +172,7 @@ class HookedClaude(SetUp):
 
     def command(self, prompt: str, *more: str) -> list[str]:
         options = ["--output-format", "stream-json", "--verbose", "--include-hook-events"]
-        allowed = ["--allowedTools", "Read", "Write", "Agent", "SendMessage", "ToolSearch"]
+        allowed = ["--allowedTools", "Read", "Write", "Bash", "Agent", "SendMessage", "ToolSearch"]
         return [str(self.binary), "-p", prompt, *options, *allowed, *more]
 
     def run(self, prompt: str, *more: str) -> Ran:
@@ -175,14 +187,24 @@ class HookedClaude(SetUp):
         for each in requests:
             is_child = bool(each.headers.get("x-claude-code-agent-id"))
             bodies[is_child].append(json.dumps(each.body["messages"]))
+        self.last = str(events[-1]["session_id"])
         return Ran(
-            session=events[-1]["session_id"],
+            session=self.last,
             lines=tuple(each["systemMessage"] for each in told if "systemMessage" in each),
             requests=tuple(requests),
             by_children=bodies[True],
             by_main=bodies[False],
             written=written,
         )
+
+    def continue_main(self, step: str) -> Ran:
+        return self.run(f"Go on.\n\n{step}", "--resume", self.last)
+
+    def reading(self, path: Path) -> str:
+        return claude_code.call("Read", file_path=str(path))
+
+    def shell(self, line: str) -> str:
+        return claude_code.command(line)
 
     def delegate(self, prompt: str) -> str:
         return claude_code.call("Agent", description="plan", prompt=prompt, subagent_type="planner")
@@ -227,6 +249,9 @@ class HookedCodex(SetUp):
     def delegate(self, prompt: str) -> str:
         """Spawn, and wait for the sub-agent: the end of its main session would end it."""
         return f"{self.spawn(prompt)} {self.wait_for_child()}"
+
+    def shell(self, line: str) -> str:
+        return codex.command(line)
 
     @staticmethod
     def spawn(prompt: str) -> str:
@@ -316,6 +341,12 @@ class PluggedOpenCode(SetUp):
         finally:
             server.terminate()
             server.communicate(timeout=TIMEOUT_S)
+
+    def reading(self, path: Path) -> str:
+        return opencode.call("read", filePath=str(path))
+
+    def shell(self, line: str) -> str:
+        return opencode.call("bash", command=line, description="run it")
 
     def delegate(self, prompt: str, role: str = "planner", **named: object) -> str:
         arguments = {"description": "work", "prompt": prompt, "subagent_type": role, **named}

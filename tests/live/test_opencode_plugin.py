@@ -70,7 +70,11 @@ class Desk:
     def delete(self, session: str) -> None:
         """Delete a session from OpenCode's store, as its own interface does."""
         with closing(sqlite3.connect(database_of(self.plugged.home))) as database:
-            for table, column in (("part", "session_id"), ("message", "session_id"), ("session", "id")):
+            for table, column in (
+                ("part", "session_id"),
+                ("message", "session_id"),
+                ("session", "id"),
+            ):
                 database.execute(f"DELETE FROM {table} WHERE {column} = ?", (session,))
             database.commit()
 

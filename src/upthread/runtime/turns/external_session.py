@@ -7,7 +7,13 @@ from typing import Final
 from msgspec import structs
 
 from upthread.core.commands import OpenLink, Write
-from upthread.core.decision.words import FIRST, NOT_FOLLOWED, RESUME, RESUME_WITH_UPDATE
+from upthread.core.decision.words import (
+    FIRST,
+    NOT_FOLLOWED,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+)
 from upthread.core.events import SessionAttached
 from upthread.core.turns.hooked_call import CutOffCall
 from upthread.core.turns.turn import TurnState
@@ -52,7 +58,9 @@ def attach_external(
     if live.log.view.state is TurnState.ATTACHED:
         prior = prior_of(store, live)
         seq = live.log.intended.prompt_seq
-        live.log.hold(sent_event(seq, prior, is_injected=live.must_inject))
+        # What was said before was told with the call, or was not: this process does not decide it.
+        is_injected = live.log.intended.decision == RESUME_WITH_REPLAY
+        live.log.hold(sent_event(seq, prior, is_injected=is_injected))
     return writes
 
 

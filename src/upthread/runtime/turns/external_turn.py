@@ -568,7 +568,7 @@ class ExternalTurns:
         done = self._done(live, found)
         sent = live.messages.prompt().sent_text
         live.account.note(result, prompt_characters=len(sent), reply_characters=len(live.reply))
-        self._conclude(live, result, (*writes, *done))
+        self._conclude(live, result, (*writes, *done), found)
         return live
 
     def _found(self, live: LiveTurn, told: CallEnded) -> tuple[Recognised, PromptResult]:
@@ -635,9 +635,13 @@ class ExternalTurns:
                 case _:
                     yield event
 
-    def _conclude(self, live: LiveTurn, result: PromptResult, writes: Sequence[Write]) -> None:
+    def _conclude(
+        self, live: LiveTurn, result: PromptResult, writes: Sequence[Write], found: Recognised
+    ) -> None:
         """Commit the end, or that the turn is parked: by the table that `tell` goes by."""
         if ROLLOVER[result.outcome].recovery in PARKS:
+            # A park has no stamp of the session, which tells that its store was read.
+            live.log.hold(PromptRecognised(recognition=found.recognition))
             because = TurnParked(
                 reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
             )

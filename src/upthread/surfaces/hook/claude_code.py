@@ -67,13 +67,19 @@ class Given(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True, rename="camel"):
-    """What the tool answered. `content` is a text, or blocks with texts."""
+    """What the tool answered. `content` is a text, or blocks with texts.
+
+    Of the blocks so many at the beginning and at the end are Claude Code's own notes, for example
+    `<tools-used-before-summary>Read</tools-used-before-summary>` (2.1.332).
+    """
 
     agent_id: str = ""
     is_async: bool = False
     resumed_agent_id: str = ""
     inline_handback: dict[str, Any] | None = None
     content: str | list[Any] = ""
+    harness_note_count: int = 0
+    harness_tail_count: int = 0
 
 
 class Event(Struct, frozen=True):
@@ -204,6 +210,7 @@ def _reply(answered: Answered) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
+    blocks = blocks[answered.harness_note_count : len(blocks) - answered.harness_tail_count]
     texts = (each.get("text") for each in blocks if isinstance(each, dict))
     return "\n".join(each for each in texts if isinstance(each, str) and each)
 
