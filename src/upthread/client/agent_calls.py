@@ -6,13 +6,14 @@ is decided and recorded is the same as for `tell`: runtime/turns/external_turn.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field, structs
 
+from upthread.agents.base import PermissionRequest
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.core.commands import RecordAct
@@ -42,6 +43,9 @@ from upthread.core.workstreams import (
 )
 from upthread.role_files import personal_role
 from upthread.runtime.lease import Leases
+from upthread.runtime.permissions.gate import Gate
+from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.record.effects import effects_in_doubt, left_open
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.system import process_holder, user_name
@@ -68,6 +72,8 @@ work in the session, or opens it only in another main session."""
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
 STATE_CHARACTERS_MAX: Final = 1_200
+Answered = TypeVar("Answered")
+
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
 
@@ -123,6 +129,27 @@ class Answer(Struct, frozen=True, kw_only=True):
     is_role: bool = False
 
 
+class Held(Struct, frozen=True, kw_only=True):
+    """Why a call must not run: `why` is for the model, `detail` names the actions to a person."""
+
+    why: str
+    detail: str
+
+
+async def _keep_nothing(_request: PermissionRequest) -> None:
+    """Keep no intent: a call of a hook is recorded with the turn that it belongs to."""
+
+
+def _now(waits: Coroutine[Any, Any, Answered]) -> Answered:
+    """Return what a coroutine returns that waits for nothing."""
+    try:
+        waits.send(None)
+    except StopIteration as done:
+        answer: Answered = done.value
+        return answer
+    raise AssertionError("the gate asks nobody here")
+
+
 class AgentCalls:
     """One project's calls. `environment` is the agent's."""
 
@@ -133,6 +160,7 @@ class AgentCalls:
         self._project_id = parts.project_id
         self._environment = parts.environment
         self._root = parts.settings.working_directory
+        self._redactor = parts.redactor
         folder = Path(parts.settings.home) / "worktrees" / parts.project_id
         worktrees = Worktrees(Path(self._root), folder)
         self._preparing = Preparing(parts, worktrees=worktrees, host="")
@@ -367,6 +395,32 @@ class AgentCalls:
         live = self.turns.open_turn(turn_id_of(call))
         attached = live.log.view.attached if live else None
         return attached is not None and attached.is_background
+
+    def held(self, agent: str, session: str, request: PermissionRequest) -> Held | None:
+        """Return why a call must not run, by the guard that `tell` has; None where it may."""
+        self.turns.recover_dead()
+        workstream, because = self.workstream_of(agent, session)
+        known = (each.workstream for each in self._store.workstreams(self._project_id))
+        # Where none is named, another main session may have been at it.
+        own = [each for each in known if because == NONE and each.startswith(SESSION_PREFIX)]
+        patterns = self._settings.outward_patterns
+        effects = [
+            found.effect
+            for name in dict.fromkeys((workstream, *own))
+            for find in (effects_in_doubt, left_open)
+            for found in find(self._store, self._project_id, name, outward_patterns=patterns)
+        ]
+        if not effects:
+            return None
+        gate = Gate(
+            PermissionPolicy(tree=self._root), outward_patterns=patterns, redactor=self._redactor
+        )
+        gate.expect(known=tuple(effects), keep=_keep_nothing)
+        answer = _now(gate.hold(request))
+        if answer is None or answer.runs:
+            return None
+        detail = gate.parked.detail if gate.parked else answer.why
+        return Held(why=answer.why, detail=f"{detail}; to settle it: upthread effects {workstream}")
 
     # --- a main session -------------------------------------------------------------------------
 

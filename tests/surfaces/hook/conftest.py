@@ -65,13 +65,14 @@ class HookPlace:
         request: dict[str, Any] | bytes,
         *,
         agent: str = "opencode",
+        event: str = "",
         before: Callable[[], None] | None = None,
         **environment: str,
     ) -> Said:
         """Run the program to its end; `before` runs in its process, before the program does."""
         raw = request if isinstance(request, bytes) else json.dumps(request).encode()
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home), *LIBRARIES],
+            [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home), event, *LIBRARIES],
             cwd=self.project,
             env={**self.environment, **environment},
             input=raw,

@@ -82,6 +82,15 @@ def role_of(frame_or_arguments: object) -> str:
     return text_at(frame_or_arguments, "subagent_type") or ROLE_UNKNOWN
 
 
+def call_request(
+    tool: str, arguments: Mapping[str, Any], *, session: str, call_id: str
+) -> PermissionRequest:
+    """Return a call that is about to run, as a hook tells it."""
+    return _request(
+        {"tool_name": tool, "input": arguments, "tool_use_id": call_id}, UpstreamSessionId(session)
+    )
+
+
 # --- whether it may run --------------------------------------------------------------------------
 
 

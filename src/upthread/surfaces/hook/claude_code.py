@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from upthread.agents.claude_code.entries import ENDS
 from upthread.agents.claude_code.histories import call_of_subagent
 from upthread.agents.claude_code.outcomes import failed_call
+from upthread.agents.claude_code.tools import call_request
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome
 from upthread.runtime.turns.external_turn import CallEnded
@@ -115,6 +116,8 @@ class Event(Struct, frozen=True):
 def understand(request: Mapping[str, Any]) -> Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
+    if event.hook_event_name == "PreToolUse" and event.tool_name not in {*DELEGATING, WRITING}:
+        return lambda calls: _guarded(calls, event)
     steps = _OF_TOOLS if event.tool_name else _OF_SESSIONS
     name = (event.hook_event_name, event.tool_name) if event.tool_name else event.hook_event_name
     # A sub-agent's start and stop alone are told with its id and are about it.
@@ -154,6 +157,18 @@ def _delegating(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
 def _writing(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     answer = calls.named(_call(event), event.given.to)
     return {"systemMessage": answer.line} if answer.line else {}
+
+
+def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    """Ask the person about a call that may do again what may have been done."""
+    asked = call_request(
+        event.tool_name, event.tool_input, session=event.session_id, call_id=event.tool_use_id
+    )
+    held = calls.held(AGENT, event.session_id, asked)
+    if held is None:
+        return {}
+    told = main_session.about_to_use(decision="ask", why=f"upthread: {held.detail}")
+    return {"systemMessage": f"upthread: {held.detail}", **told}
 
 
 def _started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:

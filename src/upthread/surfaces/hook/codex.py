@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field, structs
 
+from upthread.agents.codex.permissions import call_request
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome
 from upthread.runtime.turns.external_turn import CallEnded
@@ -108,6 +109,8 @@ def _of_tool(event: Event) -> Step | None:
             return lambda calls: _writing(calls, event)
         case ("PostToolUse", "spawn_agent"):
             return lambda calls: _spawned(calls, event)
+        case ("PreToolUse", _):
+            return lambda calls: _guarded(calls, event)
         case _:
             return None
 
@@ -153,6 +156,21 @@ def _spawned(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     detail = event.tool_response if isinstance(event.tool_response, str) else ""
     calls.ended(_call(event), CallEnded(outcome=Outcome.UNKNOWN, detail=detail))
     return {}
+
+
+def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    """Hold a call that may do again what may have been done, until a person has settled it."""
+    told = {
+        "session": event.agent_id or event.session_id,
+        "call": event.tool_use_id,
+        "tool": event.tool_name,
+        "arguments": event.tool_input,
+    }
+    held = calls.held(AGENT, event.session_id, call_request(told))
+    if held is None:
+        return {}
+    denied = main_session.about_to_use(decision="deny", why=held.why)
+    return {"systemMessage": f"upthread: {held.detail}", **denied}
 
 
 def _child_in(response: object) -> str:

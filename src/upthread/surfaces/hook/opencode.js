@@ -16,6 +16,8 @@ const LAUNCHER = COMMAND[1]
 const ANSWER_TIME_MAX_MS = 10000
 const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
+// Tools that reach nothing beyond the working tree: the guard is not asked about them.
+const QUIET = new Set(["read", "edit", "multiedit", "write", "patch", "apply_patch", "glob", "grep", "list", "lsp", "todowrite", "todoread", "skill", "question", "task", "subagent"])
 const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
 const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
@@ -26,7 +28,8 @@ const ask = (request) =>
       const cure = "upthread setup opencode mends it, upthread setup opencode --remove takes the plug-in away"
       return resolve({ gone: `upthread: ${LAUNCHER} is gone, so this session goes on without it; ${cure}` })
     }
-    const child = spawn(COMMAND[0], COMMAND.slice(1), { cwd: "/", stdio: ["pipe", "pipe", "ignore"] })
+    const words = request.event === "guard" ? ["Guard"] : []
+    const child = spawn(COMMAND[0], [...COMMAND.slice(1), ...words], { cwd: "/", stdio: ["pipe", "pipe", "ignore"] })
     let text = ""
     const failed = (why) => resolve({ line: `upthread: UNDECIDED, OpenCode goes on without it: ${why}` })
     const timer = setTimeout(() => { child.kill("SIGKILL"); failed("the hook took too long") }, ANSWER_TIME_MAX_MS)
@@ -155,6 +158,11 @@ const server = async ({ client, directory }) => {
       show(told.line, "warning")
     },
     "tool.execute.before": async (input, output) => {
+      if (!QUIET.has(input.tool)) {
+        const told = await tell({ event: "guard", session: input.sessionID, call_id: input.callID, tool: input.tool, arguments: output.args ?? {} })
+        show(told.line, "error")
+        if (told.held) throw new Error(told.held)
+      }
       if (input.tool !== "task" || !output.args) return
       const { subagent_type: role, prompt, task_id: named, background } = output.args
       const request = { session: input.sessionID, call_id: input.callID, role, prompt, is_background: background === true }
@@ -245,6 +253,10 @@ const setup = async (ctx) => {
   }
 
   const before = async (event) => {
+    if (!QUIET.has(event.tool)) {
+      const told = await tell({ event: "guard", session: event.sessionID, call_id: event.id, tool: event.tool, arguments: event.input ?? {} })
+      if (told.held) throw new Error(told.held)
+    }
     if (event.tool !== "subagent" || !event.input) return
     const { agent: role, prompt, sessionID: named, background, description } = event.input
     const request = {

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from upthread.agents.opencode.permissions import call_request
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
 from upthread.core.types import Outcome
@@ -45,6 +46,8 @@ class Request(Struct, frozen=True):
     outcome: str = ""
     reply: str = ""
     window: int = 0
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def call(self) -> SubAgentCall:
@@ -66,22 +69,9 @@ class Request(Struct, frozen=True):
 def understand(request: Mapping[str, Any]) -> Step:
     """Return what a request has done in the record."""
     asked = msgspec.convert(request, Request, strict=False)
-    match asked.event:
-        case "before":
-            return lambda calls: _before(calls, asked)
-        case "named":  # the model has filled in `task_id` itself, as OpenCode's results offer it
-            return lambda calls: _named(calls, asked)
-        case "started":
-            return lambda calls: _started(calls, asked)
-        case "ended":
-            return lambda calls: _ended(calls, asked)
-        case "prompt":
-            return lambda calls: _prompted(calls, asked)
-        case "replaced":
-            # The child has begun in another session by now: that can be told and not be mended.
-            return lambda _: {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"}
-        case _:
-            raise UsageError("the plug-in is of another version", hint="upthread setup opencode")
+    if asked.event not in STEPS:
+        raise UsageError("the plug-in is of another version", hint="upthread setup opencode")
+    return lambda calls: STEPS[asked.event](calls, asked)
 
 
 def _before(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
@@ -118,7 +108,31 @@ def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     return {}
 
 
+def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    """Hold a call that may do again what may have been done, until a person has settled it."""
+    told = {"session": asked.session, "call": asked.call_id}
+    request = call_request({**told, "tool": asked.tool, "arguments": asked.arguments})
+    held = calls.held(AGENT, asked.session, request)
+    return {"held": held.why, "line": f"upthread: {held.detail}"} if held else {}
+
+
 def _prompted(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     calls.taken_back(AGENT, asked.session, asked.call.pid)
     calls.hear_prompt(AGENT, asked.session, asked.prompt)
     return {}
+
+
+def _replaced(_calls: AgentCalls, _asked: Request) -> Mapping[str, Any]:
+    """Say that the child has begun in another session by now: that cannot be mended."""
+    return {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"}
+
+
+STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Mapping[str, Any]]]] = {
+    "before": _before,
+    "named": _named,  # the model has filled in `task_id` itself, as OpenCode's results offer it
+    "started": _started,
+    "ended": _ended,
+    "prompt": _prompted,
+    "guard": _guarded,
+    "replaced": _replaced,
+}

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
+import select
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from types import FrameType
-from typing import Any, Final
+import time
 
-from upthread import __version__
 from upthread.boundary.files import NOWHERE
 from upthread.boundary.own_home import home_of_hooks
+from upthread.surfaces.hook.guard import EVENT, is_clear
 
-STORE_WAIT_S: Final = 2.0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+    from typing import Any
+
+STORE_WAIT_S = 2.0
 """How long a record that is in use, or a server that does not answer, is waited for."""
 
-TIME_MAX_S: Final = 4.5
+TIME_MAX_S = 4.5
 """How long a hook takes at most before anything is recorded; agents give it 5 to 10 s."""
 
-REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
 """A prompt may quote whole files; a request without end must not fill the memory."""
 
-WHY_CHARACTERS_MAX: Final = 500
+TOOK_TOO_LONG = f"it took more than {TIME_MAX_S} s"
+WHY_CHARACTERS_MAX = 500
 
-PROBE: Final = "probe"
+PROBE = "probe"
 """In an agent's place: somebody asks whether this program starts and answers."""
 
-LINE_FIELDS: Final = {
+LINE_FIELDS = {
     "claude-code": "systemMessage",
     "codex": "systemMessage",
     "opencode": "line",
@@ -47,29 +50,48 @@ class TooLargeError(Exception):
 
 def main(arguments: list[str]) -> None:
     """Answer one request of AGENT, with upthread's files in HOME; never fails the agent."""
-    agent, home = (*arguments, "", "")[:2]
+    agent, home, event = (*arguments, "", "", "")[:3]
     if agent == PROBE:
+        from upthread import __version__
+
         _tell({"version": __version__})
         return
-    # Before anything is read: an agent that never closes the pipe would else be waited for.
-    signal.signal(signal.SIGALRM, _over)
-    signal.setitimer(signal.ITIMER_REAL, TIME_MAX_S)
+    until = time.monotonic() + TIME_MAX_S
     try:
-        told = _answer(agent, home)
+        request = _request(until)
+        home = home_of_hooks(os.environ, home)
+        told: Mapping[str, Any] = {}
+        if event != EVENT or not is_clear(home, request, os.environ):
+            told = _in_time(agent, home, request, until)
     except Exception as error:  # noqa: BLE001  # the agent continues and a person is told
         told = _undecided(agent, error)
-    signal.setitimer(signal.ITIMER_REAL, 0)
     _tell(told)
 
 
-def _over(_signal: int, _frame: FrameType | None) -> None:
-    raise TookTooLongError(f"it took more than {TIME_MAX_S} s")
+def _in_time(agent: str, home: str, raw: bytes, until: float) -> Mapping[str, Any]:
+    import signal  # from here on all that takes long to load
+
+    def over(_signal: int, _frame: FrameType | None) -> None:
+        raise TookTooLongError(TOOK_TOO_LONG)
+
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.001))
+    try:
+        return _answer(agent, home, raw)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _answer(agent: str, home: str) -> Mapping[str, Any]:
-    from upthread.errors import NotFoundError  # after the time runs: all that takes long
+def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
+    import json
+    import signal
+    from pathlib import Path
 
-    request = _request()
+    from upthread.errors import NotFoundError
+
+    found: object = json.loads(raw.decode("utf-8", "surrogateescape"))
+    request = dict(found) if isinstance(found, dict) else {}
+    directory = Path(os.path.abspath(str(request.get("cwd") or ".")))
     if agent not in LINE_FIELDS:
         raise ValueError(agent[:40])
     translator = __import__(
@@ -78,10 +100,9 @@ def _answer(agent: str, home: str) -> Mapping[str, Any]:
     step = translator.understand(request)
     if step is None:
         return {}
-    directory = Path(str(request.get("cwd") or ".")).absolute()
     # What is started from here shall not begin in a repository.
     os.chdir(NOWHERE)
-    environment = {**os.environ, "UPTHREAD_HOME": home_of_hooks(os.environ, home)}
+    environment = {**os.environ, "UPTHREAD_HOME": home}
     from upthread.client.project_opener import open_agent_calls
 
     try:
@@ -94,16 +115,18 @@ def _answer(agent: str, home: str) -> Mapping[str, Any]:
     return told
 
 
-def _request() -> dict[str, Any]:
+def _request(until: float) -> bytes:
     pieces: list[bytes] = []
     left = REQUEST_BYTES_MAX
-    while left > 0 and (piece := os.read(0, min(left, 1024 * 1024))):
+    while left > 0:
+        # An agent that never closes the pipe would else be waited for.
+        if not select.select((0,), (), (), max(until - time.monotonic(), 0))[0]:
+            raise TookTooLongError(TOOK_TOO_LONG)
+        if not (piece := os.read(0, min(left, 1024 * 1024))):
+            return b"".join(pieces)
         left -= len(piece)
         pieces.append(piece)
-    if not left:
-        raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
-    found: object = json.loads(b"".join(pieces).decode("utf-8", "surrogateescape"))
-    return dict(found) if isinstance(found, dict) else {}
+    raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
 
 
 def _undecided(agent: str, error: Exception) -> Mapping[str, Any]:
@@ -132,6 +155,8 @@ def _why(error: Exception) -> str:
 def _tell(told: Mapping[str, Any]) -> None:
     if not told:
         return
+    import json
+
     raw = json.dumps(told).encode("ascii")
     try:
         while raw:

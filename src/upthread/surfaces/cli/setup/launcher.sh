@@ -16,7 +16,7 @@ else
   case $agent in
     mcp) exec "$python" -I "$package/boundary/isolated.py" upthread "$@" ;;
     status-line) exec "$python" -I -S "$package/surfaces/hook/status_line.py" "$home" __LIBRARIES__ ;;
-    *) exec "$python" -I -S "$package/surfaces/hook/__main__.py" "$agent" "$home" __LIBRARIES__ ;;
+    *) exec "$python" -I -S "$package/surfaces/hook/__main__.py" "$agent" "$home" "$event" __LIBRARIES__ ;;
   esac
 fi
 
