@@ -6,10 +6,10 @@ A process of its own, since a project is found, and its store opened, by the env
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import cast
 
 import anyio
+from msgspec.structs import replace
 from tests.support.default_turn import Place, commits_of, open_place, prepare_turn
 
 import upthread

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from tests.support.default_turn import AGENT, Place, prepare_turn, texts
 
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult

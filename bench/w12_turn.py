@@ -13,12 +13,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 from measure import Row, Timing, timing_of
+from msgspec.structs import replace
 from scratch import scratch
 from tests.support.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
 from told_turns import Telling

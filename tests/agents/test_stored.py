@@ -28,8 +28,7 @@ from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
 from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of, stored_histories
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
-from upthread.core.lazy_dataclass import replace
-from upthread.core.turns.hooked_call import CutOffCall, Sought, StoredSession, turn_of
+from upthread.core.turns.stored_session import CutOffCall, Sought, StoredSession, turn_of
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -170,7 +169,7 @@ def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
 @pytest.mark.parametrize("agent", [*sorted(AGENTS.keys() - WITH_A_STORE), "nobody", "storeless"])
 def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path: Path, monkeypatch):
     """`storeless` has a folder and no home."""
-    row = replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
+    row = structs.replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
     monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
     assert part_of(row.name, "adapter") is not None
     call = CutOffCall(agent=agent, main_session="m", call_id="c", session="s")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.world import git, make_repository
+from upthread.runtime.bindings.places import Place as HookPlace
 
 from upthread.boundary.git.directory_files import (
     LINE_BYTES_MAX,
@@ -24,7 +25,6 @@ from upthread.boundary.git.linkage import common_of, named_in, points_back
 from upthread.boundary.git.places import find_place
 from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
-from upthread.runtime.bindings.places import Place as HookPlace
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import find_repository, git_facts
 

@@ -33,7 +33,7 @@ IDS = frozenset(
 """Ids and names, each of its own."""
 
 FIGURES = frozenset({"count", "total", "characters", "size_bytes", "first_read", "read", "written"})
-"""Beside what begins with `tokens_`: an agent reads more for a main session than for a sub-agent."""
+"""Beside what begins with `tokens_`: an agent reads more for a main session than for another."""
 
 DIFFERENT = frozenset(
     {

@@ -7,15 +7,12 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
 from upthread.core.decision.freshness import changed_files
-from upthread.runtime.bindings.examined_files import examined
 from upthread.runtime.turns import examination
 from upthread.runtime.turns.examination import examine, look_again
 
@@ -197,15 +194,3 @@ def test_a_file_the_session_wrote_is_known_in_its_new_content(tmp_path: Path) ->
     assert stale(tmp_path, wrote) == {}
     put(tmp_path / "a", "by somebody else", age=False)
     assert stale(tmp_path, wrote) == {"a": "changed"}
-
-
-# --- a real repository -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [10, HASHED_BYTES_MAX, HASHED_BYTES_MAX + 1])
-def test_a_hook_and_a_turn_know_a_file_in_the_same_way_whatever_its_size(tmp_path, size):
-    path = put(tmp_path / "a.bin", "x")
-    os.truncate(path, size)
-    os.utime(path, (OLD_S, OLD_S))
-    by_turn = examine(str(tmp_path), "a.bin", how="read")
-    assert examined(str(tmp_path), "a.bin", "read") == asdict(by_turn)

@@ -8,7 +8,6 @@ promises. A fault is given the real method and what it was called with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
+from msgspec.structs import replace
 from tests.support.shipped_stores import SQLITE
 
 from upthread.core import commands

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.agents.test_agent_conformance import REHEARSAL
 from tests.support.sets import spread
 from tests.testing.broken_agents import FAULTS, IDLE, BrokenAdapter

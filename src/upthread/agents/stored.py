@@ -17,7 +17,7 @@ from upthread.agent_stores.homes import file_stamp, home_of
 from upthread.agents.registry import REHEARSAL, part_of
 from upthread.agents.rehearsal.sessions import SessionStore, UnknownSessionError, sessions_directory
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

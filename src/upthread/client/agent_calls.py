@@ -71,7 +71,6 @@ ELSEWHERE: Final = "elsewhere"
 work in the session, or opens it only in another main session."""
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
-STATE_CHARACTERS_MAX: Final = 1_200
 Answered = TypeVar("Answered")
 
 NAMED: Final = "named"

@@ -28,7 +28,6 @@ from upthread.client.stores import lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of
-from upthread.core.lazy_dataclass import replace
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError
@@ -233,7 +232,7 @@ def open_agent_calls(
 
 
 def _system(system: System | None) -> System:
-    return replace(system or System(), end_process_group=end_process_group)
+    return structs.replace(system or System(), end_process_group=end_process_group)
 
 
 def _parts(

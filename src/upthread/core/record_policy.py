@@ -25,7 +25,6 @@ from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.reports import Status, VerdictResult
 
@@ -146,7 +145,7 @@ _TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
         record: tuple(
             name
-            for name in getattr(record, "__struct_fields__", None) or field_names(record)
+            for name in getattr(record, "__struct_fields__", None) or record.__struct_fields__
             if name not in ours
         )
         for record, ours in _OURS.items()
@@ -222,7 +221,7 @@ def _with(value: Kept, **fields: object) -> Kept:
         if getattr(value, name) is not new:
             if isinstance(value, Struct):
                 return cast("Kept", structs.replace(cast("Struct", value), **fields))
-            return cast("Kept", replace(cast("Any", value), **fields))
+            return cast("Kept", structs.replace(cast("Any", value), **fields))
     return value
 
 

@@ -20,8 +20,6 @@ CALLERS_VARIABLE = "UPTHREAD_CALLERS"
 BYTES_MAX = 200
 """As `core.names.WORKSTREAM_BYTES_MAX`."""
 
-UNASSIGNED = "no-workstream"
-"""Where calls are recorded that belong to none: each under its main session."""
 
 SESSION_PREFIX = "session-"
 SESSION_LETTERS = 8

@@ -15,9 +15,8 @@ from contextlib import (
 )
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
@@ -188,7 +187,9 @@ held by anybody: its release could not be written."""
 
 def _is_left_over(current: Lease, ourselves: Holder) -> bool:
     named = current.holder
-    is_ours = named is not None and replace(named, doing="") == replace(ourselves, doing="")
+    is_ours = named is not None and structs.replace(named, doing="") == structs.replace(
+        ourselves, doing=""
+    )
     return is_ours and (current.name, current.token) not in _HELD_HERE
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,15 @@ class HookPlace:
         end = {"outcome": "ok", "reply": "Planned.", **ended}
         self.hook(self.request("ended", call_id, child=child, prompt=prompt, **end))
         return decided
+
+
+def let_die(place: HookPlace) -> None:
+    """Let each agent that holds a call be a process that has ended."""
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    with closing(sqlite3.connect(place.home / "upthread.db")) as database:
+        database.execute("UPDATE lease SET pid = ?, started_at_ticks = 1", (dead.pid,))
+        database.commit()
 
 
 @pytest.fixture

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text, tool
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 from tests.support.decisions_told import decisions_told
+from tests.surfaces.hook.conftest import let_die
 
-from upthread.core.decision.words import RESUME_WITH_REPLAY, UNDECIDED
+from upthread.core.decision.words import RESUME_WITH_REPLAY
 
 PROMPT = "Make the file, KIWI-9."
 CHILD = "a1b2c3"
-
-
-def dead_pid() -> int:
-    ended = subprocess.Popen([sys.executable, "-c", "pass"])
-    ended.wait()
-    return ended.pid
-
-
-def let_die(place) -> None:
-    """Let the agent that holds each claim be a process that has ended."""
-    for path in (*place.files("bindings/*.json"), *place.files("spool/*.json")):
-        kept = json.loads(path.read_text())
-        (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
-        path.write_text(json.dumps(kept))
 
 
 class Killed:
@@ -137,46 +122,6 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
     assert "git push origin main: outcome unknown" in prompt
     assert decisions_told(answer["systemMessage"]) == [RESUME_WITH_REPLAY]
     assert "the last turn was cut off" in answer["systemMessage"]
-
-
-@pytest.mark.extended
-def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(cut_off):
-    answer = cut_off.before("Go on.", "c2")  # its drain takes nothing in
-    assert UNDECIDED in answer["systemMessage"]
-    assert "its last call was cut off" in answer["systemMessage"]
-
-
-def in_opencode(killed: Killed) -> dict:
-    """The next call of the same role, in another agent than the last one's."""
-    return killed.place.hook(killed.place.request("before", "c2", prompt="Go on.")).answer
-
-
-def begin_and_die(killed: Killed) -> None:
-    killed.begin(is_background=True)
-    killed.leave_transcript()
-
-
-def begin_and_end(killed: Killed) -> None:
-    ended_well(killed, is_behind=False)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
-def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(killed, last_call):
-    last_call(killed)
-    killed.place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
-    answer = in_opencode(killed)
-    assert decisions_told(answer["line"]) == [RESUME_WITH_REPLAY]
-    assert "KIWI-9" in answer["prompt"]
-    assert answer["prompt"].endswith("\n\nGo on.")
-
-
-def test_taken_in_twice_it_is_there_once(cut_off):
-    spool = {path: path.read_bytes() for path in cut_off.place.files("spool/*.json")}
-    before = cut_off.place.upthread("audit", "spec-42")["conversations"]
-    for path, raw in spool.items():  # as a drain leaves them that was killed after its commit
-        path.write_bytes(raw)
-    assert cut_off.place.upthread("audit", "spec-42")["conversations"] == before
 
 
 @pytest.mark.extended

@@ -7,12 +7,12 @@ import os
 import sqlite3
 import stat
 import subprocess
-import sys
 from contextlib import closing
 
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text
 from tests.support.decisions_told import decisions_told
+from tests.surfaces.hook.conftest import let_die
 
 from upthread.core.decision.words import (
     FIRST,
@@ -166,15 +166,6 @@ def test_files_are_private_and_names_are_never_paths(place):
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in written)
     assert {stat.S_IMODE(p.stat().st_mode) for p in place.home.rglob("*") if p.is_dir()} == {0o700}
     assert not any("escape" in path.name for path in place.home.parent.rglob("*"))
-
-
-def let_die(place) -> None:
-    """Let the agent that holds a call be a process that has ended."""
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    with closing(sqlite3.connect(place.home / "upthread.db")) as database:
-        database.execute("UPDATE lease SET pid = ?, started_at_ticks = 1", (dead.pid,))
-        database.commit()
 
 
 def test_a_call_whose_agent_died_frees_its_session_and_is_told_as_interrupted(place):

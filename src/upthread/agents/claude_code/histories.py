@@ -29,7 +29,7 @@ from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.turns.hooked_call import UNANSWERED
+from upthread.core.turns.stored_session import UNANSWERED
 from upthread.core.types import JsonValue
 
 AGENT: Final = "claude-code"

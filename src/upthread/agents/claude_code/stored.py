@@ -51,7 +51,7 @@ from upthread.agents.claude_code.tools import (
 from upthread.boundary.files import streamed
 from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

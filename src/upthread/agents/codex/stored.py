@@ -37,7 +37,7 @@ from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024

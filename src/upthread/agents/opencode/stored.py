@@ -25,7 +25,7 @@ from upthread.agents.opencode.histories import (
 )
 from upthread.agents.opencode.parts import history, usage
 from upthread.core.events import AgentEvent
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 
 NS_PER_MS = 1_000_000

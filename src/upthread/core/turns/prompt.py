@@ -12,7 +12,11 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.freshness import Freshness, render_changes
+from upthread.core.decision.freshness import (
+    NEW_INSTRUCTIONS_HOLD,
+    Freshness,
+    render_changes,
+)
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
 from upthread.core.text import item, unicode_text, without_mentions
@@ -128,6 +132,10 @@ def render_update(found: Freshness, *, role: Role) -> str:
     """Return the block that goes before the prompt of a resumed session; empty for nothing new."""
     changes = render_changes(found)
     pieces = [changes] if changes else []
-    if found.is_configuration_changed and role.instructions:
-        pieces += [NEW_INSTRUCTIONS, role_block(role)]
+    if found.is_configuration_changed:
+        # An agent that has the role's file tells the instructions itself.
+        told = (
+            [NEW_INSTRUCTIONS, role_block(role)] if role.instructions else [NEW_INSTRUCTIONS_HOLD]
+        )
+        pieces += told
     return "\n\n".join(pieces)

@@ -32,7 +32,7 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,

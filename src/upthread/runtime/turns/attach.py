@@ -18,7 +18,6 @@ from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rules import SESSION_EMPTY
 from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
-from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
@@ -101,7 +100,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         is_empty = not attaches_none and await _is_empty(live, connection)
         if attaches_none or is_empty:
             assert live.inputs is not None
-            live.inputs = replace(
+            live.inputs = structs.replace(
                 live.inputs, attaches_none=attaches_none, is_session_empty=is_empty
             )
             await live.log.commit(decided_again(live))
@@ -180,8 +179,8 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     now = connection.capabilities.version
     if inputs is None or not was or was == now:
         return
-    changed = replace(inputs.freshness, agent_version=Shift(was=was, now=now))
-    live.inputs = replace(inputs, freshness=changed)
+    changed = structs.replace(inputs.freshness, agent_version=Shift(was=was, now=now))
+    live.inputs = structs.replace(inputs, freshness=changed)
     if decide(live.inputs).reasons != live.log.intended.reasons:
         await live.log.commit(decided_again(live))
 
@@ -228,7 +227,7 @@ def restore_refused(
     if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output:
         return (), ()
     assert attached is not None, "a prompt was answered"
-    live.link = replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
+    live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
     session = refused.upstream_session_id
     again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
     return (again,), (link_end(link, outcome, now_ms), OpenLink(link=live.link))

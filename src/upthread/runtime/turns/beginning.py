@@ -5,11 +5,12 @@ The same for a prompt that upthread sends and for a call that an agent's own too
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from upthread.core.commands import OpenTurn, Write
 from upthread.core.decision.handshake import REFUSE, HandshakeInputs, decide
 from upthread.core.decision.price import Spending
 from upthread.core.events import TurnEnded, TurnIntended
-from upthread.core.lazy_dataclass import replace
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import cost_of
@@ -94,7 +95,7 @@ class Beginning:
     def decided(self, live: LiveTurn, found: Lacked) -> Decision:
         """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
         request = live.request
-        inputs = replace(
+        inputs = structs.replace(
             live.claim.inputs(request.claim),
             is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
             condition_now=request.condition,
@@ -110,7 +111,7 @@ class Beginning:
         if tokens_max is not None and decision.decision != REFUSE:
             # Only now, and decided again: what a turn takes at least depends on how it attaches.
             live.account.allowed = self.allowed(live, tokens_max, decision.decision)
-            live.inputs = replace(live.inputs, spending=live.account.allowed)
+            live.inputs = structs.replace(live.inputs, spending=live.account.allowed)
             decision = decide(live.inputs)
         return decision
 

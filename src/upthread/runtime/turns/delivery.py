@@ -17,7 +17,6 @@ from upthread.core.commands import Write
 from upthread.core.context.prior_context import PriorContext
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.core.events import AgentEvent, PromptSent, UsageReported
-from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for
@@ -247,13 +246,13 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
         write = live.messages.user_parts(
             live.messages.next_seq, 0, parts, stamp=live.current_session
         )
-        return replace(message, seq=live.messages.next_seq, parts=parts), (write,)
+        return structs.replace(message, seq=live.messages.next_seq, parts=parts), (write,)
     if not context:
         return message, ()
     parts = (ContextPart(text=context),)
     stamp = message.upstream_session_id
     write = live.messages.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
-    return replace(message, parts=(*message.parts, *parts)), (write,)
+    return structs.replace(message, parts=(*message.parts, *parts)), (write,)
 
 
 async def heard_out(

@@ -15,7 +15,7 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
 )
 from upthread.core.events import SessionAttached
-from upthread.core.turns.hooked_call import CutOffCall
+from upthread.core.turns.stored_session import CutOffCall
 from upthread.core.turns.turn import TurnState
 from upthread.core.types import Link, UpstreamSessionId
 from upthread.errors import StoreError

@@ -43,7 +43,6 @@ from upthread.core.events import (
     TurnParked,
     UsageReported,
 )
-from upthread.core.lazy_dataclass import replace
 from upthread.core.names import Address, key_of
 from upthread.core.quotas import TurnQuota
 from upthread.core.turns.prompt import Task, context_for
@@ -205,7 +204,7 @@ class ExternalTurns:
         turn_id = turn_id_of(_call(request))
         if self._store.turn_owner(turn_id) is not None:
             return self._decide_again(turn_id, request)
-        mine = replace(holder, call=turn_id)
+        mine = structs.replace(holder, call=turn_id)
         return self._again(lambda: self._begin(request, mine, asked))
 
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
@@ -215,7 +214,9 @@ class ExternalTurns:
             return None
         stored = live.log.intended.inputs
         assert isinstance(stored, Mapping)
-        inputs = replace(inputs_from(stored), freshness=freshness_in(stored), session_lost=lost)
+        inputs = structs.replace(
+            inputs_from(stored), freshness=freshness_in(stored), session_lost=lost
+        )
         live.inputs, decision = inputs, decide(inputs)
         live.log.hold(
             AttachFailed(upstream_session_id=live.link.upstream_session_id, outcome=lost, detail="")
@@ -261,7 +262,7 @@ class ExternalTurns:
         if found.turns:
             live, take = self._read_back(live, take, found)
         decision = self._beginning.decided(live, found)
-        decision = replace(decision, reasons=(*decision.reasons, *asked.further))
+        decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
@@ -292,7 +293,7 @@ class ExternalTurns:
         is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
         if not is_wanted or link is None or main_session_of(self._store, link) != call.main_session:
             return None
-        could = decide(replace(inputs, takes_no_session=False))
+        could = decide(structs.replace(inputs, takes_no_session=False))
         refused = self._store.refusals(live.conversation.conversation_id)
         moved_at_ms = self._store.turn_moved_at_ms(live.claim.last_id) if live.claim.last_id else 0
         was_refused = any(
@@ -301,7 +302,7 @@ class ExternalTurns:
         )
         if could.decision not in RESUMING or was_refused:
             return None
-        back = replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
+        back = structs.replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
         self._refuse(live, back)
         told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
         started = _started(live, back, link.upstream_session_id)
@@ -416,7 +417,9 @@ class ExternalTurns:
         if self._store.turn_owner(turn_id) is not None:
             return None
         return self._again(
-            lambda: self._begin_named(request, replace(holder, call=turn_id), session, reasons)
+            lambda: self._begin_named(
+                request, structs.replace(holder, call=turn_id), session, reasons
+            )
         )
 
     def _begin_named(
@@ -434,8 +437,8 @@ class ExternalTurns:
         decision = self._beginning.decided(live, self._beginning.lacked(live))
         if decision.decision not in RESUMING:
             why = (NAMED, *decision.reasons)
-            decision = replace(decision, decision=RESUME, reasons=why)
-        decision = replace(decision, reasons=reasons or decision.reasons)
+            decision = structs.replace(decision, decision=RESUME, reasons=why)
+        decision = structs.replace(decision, reasons=reasons or decision.reasons)
         live.log.take = take
         self._intend(live, decision, is_told=False)
         return Begun(
@@ -466,7 +469,7 @@ class ExternalTurns:
         turn_id = turn_id_of(call)
         if self._store.turn_owner(turn_id) is not None:
             return
-        key = replace(key_of(self._project_id, request.claim.address), slot=CHILD_SLOT)
+        key = structs.replace(key_of(self._project_id, request.claim.address), slot=CHILD_SLOT)
         main_id = main_id_of(call.agent, call.main_session)
         main = self._store.conversation(main_id)
         now_ms = self._system.now_ms()
@@ -474,7 +477,7 @@ class ExternalTurns:
         if main is None:
             opens = opening(
                 self._store,
-                replace(key, role=MAIN_ROLE),
+                structs.replace(key, role=MAIN_ROLE),
                 conversation_id=main_id,
                 now_ms=now_ms,
             )
@@ -483,7 +486,7 @@ class ExternalTurns:
             main = opened.conversation
         child = Conversation(
             conversation_id=ConversationId(f"con_{_digest(call.main_session, call.call_id)}"),
-            key=replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
+            key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
             generation=1,
             base_name=main.base_name,
             opened_at_ms=now_ms,
@@ -493,7 +496,7 @@ class ExternalTurns:
         claim = self._conversations.claim_of(child, None, ())
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self._live(request, claim)
-        mine = replace(holder, call=turn_id)
+        mine = structs.replace(holder, call=turn_id)
         live.log.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
         decision = Decision(decision=START_FRESH, reasons=(RECORDED_ONLY, *reasons))
         self._intend(live, decision, is_told=False)
@@ -519,7 +522,7 @@ class ExternalTurns:
         """
         turn_id = turn_id_of(_call(request))
         if self._store.turn_owner(turn_id) is None:
-            mine = replace(holder, call=turn_id)
+            mine = structs.replace(holder, call=turn_id)
             self._again(lambda: self._begin_unseen(request, mine, session))
 
     def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
@@ -659,7 +662,9 @@ class ExternalTurns:
             theirs = lease.holder
             assert theirs is not None
             assert theirs.call is not None
-            if replace(theirs, doing="", call=None) != replace(holder, doing="", call=None):
+            if structs.replace(theirs, doing="", call=None) != structs.replace(
+                holder, doing="", call=None
+            ):
                 continue
             live = self.open_turn(theirs.call)
             call = live.log.intended.call if live else None

@@ -24,7 +24,6 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.quotas import TurnQuota
-from upthread.core.turns.hooked_call import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -38,6 +37,7 @@ from upthread.core.turns.replayed_history import (
     lacked,
     redacted_history,
 )
+from upthread.core.turns.stored_session import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import (
     Conversation,

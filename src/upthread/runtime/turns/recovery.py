@@ -16,10 +16,10 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
 from upthread.core.turns.effects import Effect, held
-from upthread.core.turns.hooked_call import CutOffCall
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
+from upthread.core.turns.stored_session import CutOffCall
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError

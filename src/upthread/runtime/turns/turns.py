@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 import anyio
+from msgspec import structs
 
 from upthread.core.decision.handshake import REFUSE, RESUME, decide
 from upthread.core.decision.price import Tokens
@@ -20,7 +21,6 @@ from upthread.core.decision.words import RECOGNISED, lacking_in_words
 from upthread.core.events import (
     RecoveryStarted,
 )
-from upthread.core.lazy_dataclass import replace
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
@@ -91,7 +91,7 @@ class Turns:
                 address=address,
             )
         live.log.take_up(*last)
-        live.inputs = replace(
+        live.inputs = structs.replace(
             live.claim.inputs(live.request.claim), condition_now=live.request.condition
         )
 
@@ -195,10 +195,12 @@ class Turns:
         # What a session holds is what the next request of it reads at the least.
         held = live.log.view.parked.tokens_held if live.log.view.parked else None
         resume = Tokens(count=held, is_estimate=False) if held is not None else None
-        live.inputs = replace(live.inputs, price=replace(live.inputs.price, resume=resume))
+        live.inputs = structs.replace(
+            live.inputs, price=structs.replace(live.inputs.price, resume=resume)
+        )
         allowed = await live.read(lambda _: self._beginning.allowed(live, tokens_max, RESUME))
         live.account.allowed = allowed
-        again = replace(live.inputs, spending=allowed)
+        again = structs.replace(live.inputs, spending=allowed)
         if allowed.is_over:
             live.inputs = again
             await self._refuse(live, decide(again))

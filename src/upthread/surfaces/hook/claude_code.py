@@ -94,7 +94,6 @@ class Event(Struct, frozen=True):
     prompt: str = ""
     agent_id: str = ""
     agent_type: str = ""
-    agent_transcript_path: str = ""
     last_assistant_message: str = ""
     error: str = ""
     is_interrupt: bool = False

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import TypeVar, cast
 
+from msgspec import structs
+
 from upthread.core.codec import (
     decode_json,
     decode_part,
@@ -26,7 +28,6 @@ from upthread.core.commands import (
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -214,7 +215,7 @@ class MemoryStore:
     ) -> tuple[Message, ...]:
         within = self.messages(conversation_id, newest=base.SAID_WITHIN_MESSAGES)
         said = (
-            replace(each, parts=texts)
+            structs.replace(each, parts=texts)
             for each in reversed(within)
             if each.speaker in SPEAKERS_THAT_SAY
             and each.upstream_session_id in {None, *upstream_session_ids}
@@ -380,7 +381,7 @@ class MemoryStore:
         lease = self._tables.leases.get(fence.name)
         if lease is None or lease.token != fence.token or lease.holder is None:
             raise lost_lease(fence.name, fence.token)
-        self._tables.leases[fence.name] = replace(lease, heartbeat=lease.heartbeat + 1)
+        self._tables.leases[fence.name] = structs.replace(lease, heartbeat=lease.heartbeat + 1)
 
     def release_lease(self, fence: Fence) -> None:
         _release(self._tables.leases, fence)
@@ -412,7 +413,7 @@ def _release(leases: dict[str, Lease], fence: Fence) -> None:
     lease = leases.get(fence.name)
     if lease is None or lease.token != fence.token:
         raise lost_lease(fence.name, fence.token)
-    leases[fence.name] = replace(lease, holder=None)
+    leases[fence.name] = structs.replace(lease, holder=None)
 
 
 def _is_place_of(asked: ProjectIdentity, known: ProjectIdentity) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.opencode.adapter import unusable_agents
@@ -25,7 +25,6 @@ from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
-from upthread.core.lazy_dataclass import asdict
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -144,9 +143,9 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
         output.json(
             {
                 "sound": diagnosis.sound,
-                "findings": [asdict(each) for each in diagnosis.findings],
+                "findings": [to_builtins(each) for each in diagnosis.findings],
                 "holdings": diagnosis.holdings,
-                "hooks": [asdict(each) for each in diagnosis.hooks],
+                "hooks": [to_builtins(each) for each in diagnosis.hooks],
                 "other_versions": +diagnosis.other_versions,
             }
         )
