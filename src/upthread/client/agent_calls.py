@@ -6,16 +6,18 @@ is decided and recorded is the same as for `tell`: runtime/turns/external_turn.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import PermissionRequest
+from upthread.client.call_guard import Held, held_by
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
+from upthread.client.sub_agent_call import Answer, SubAgentCall, agents_call, holder_of
 from upthread.core.commands import RecordAct
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
@@ -31,7 +33,7 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
-from upthread.core.types import CHILD_SLOT, ConversationKey, Holder, Outcome, TurnId
+from upthread.core.types import CHILD_SLOT, ConversationKey, Outcome, TurnId
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -51,16 +53,15 @@ from upthread.runtime.record.workstream_views import Overview, RoleView, Workstr
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_session import session_of
-from upthread.runtime.turns.external_turn import (
+from upthread.runtime.turns.external_calls import (
     MAIN_ROLE,
-    AskedOf,
-    Begun,
-    CallEnded,
-    ExternalTurns,
+    ExternalCalls,
     main_id_of,
     turn_id_of,
 )
+from upthread.runtime.turns.external_progress import CallEnded, ExternalProgress
+from upthread.runtime.turns.external_session import session_of
+from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.runtime.working_tree.used import use_workstream, used_workstream
@@ -71,8 +72,6 @@ ELSEWHERE: Final = "elsewhere"
 work in the session, or opens it only in another main session."""
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
-Answered = TypeVar("Answered")
-
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
 
@@ -90,63 +89,6 @@ class InUse(Struct, frozen=True, kw_only=True):
     branch: str | None
     last: tuple[str, int] | None
     underway: tuple[str, ...]
-
-
-class SubAgentCall(Struct, frozen=True, kw_only=True):
-    """A call of a sub-agent, as an agent's hook tells it.
-
-    `pid` is the agent's process. `unusable` are sessions the agent was asked for, and what it said
-    of each. `takes_session` is whether the agent's tool takes a session to go on in. `named` is a
-    session that the model named and the agent does not have, empty for none. With `only_own` a main
-    session can go on with nothing but what was started in it. `reach` words how the model writes to
-    a sub-agent that it had before, None where it cannot.
-    """
-
-    agent: str
-    main_session: str
-    call_id: str
-    role: str
-    prompt: str
-    pid: int
-    takes_session: bool = False
-    unusable: Mapping[str, str] = field(default_factory=dict[str, str])
-    named: str = ""
-    only_own: bool = False
-    reach: Callable[[str], str] | None = None
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """What a hook answers: a line for the person, the prompt, and the session to resume.
-
-    `refusal` tells the model why the call is not made; `is_role` is whether the call is continued.
-    """
-
-    line: str = ""
-    prompt: str = ""
-    session: str = ""
-    refusal: str = ""
-    is_role: bool = False
-
-
-class Held(Struct, frozen=True, kw_only=True):
-    """Why a call must not run: `why` is for the model, `detail` names the actions to a person."""
-
-    why: str
-    detail: str
-
-
-async def _keep_nothing(_request: PermissionRequest) -> None:
-    """Keep no intent: a call of a hook is recorded with the turn that it belongs to."""
-
-
-def _now(waits: Coroutine[Any, Any, Answered]) -> Answered:
-    """Return what a coroutine returns that waits for nothing."""
-    try:
-        waits.send(None)
-    except StopIteration as done:
-        answer: Answered = done.value
-        return answer
-    raise AssertionError("the gate asks nobody here")
 
 
 class AgentCalls:
@@ -167,15 +109,26 @@ class AgentCalls:
         self._conversations = Conversations(parts.store, parts.system, leases)
 
     @cached_property
-    def turns(self) -> ExternalTurns:
-        """The turns behind the calls."""
-        return ExternalTurns(
+    def _known(self) -> ExternalCalls:
+        return ExternalCalls(
             self._store,
             self._system,
             self._conversations,
             project_id=self._project_id,
             request_of=self._known_request,
         )
+
+    @cached_property
+    def _turns(self) -> ExternalTurns:
+        return ExternalTurns(self._known)
+
+    @cached_property
+    def _progress(self) -> ExternalProgress:
+        return ExternalProgress(self._known)
+
+    def recover_dead(self) -> tuple[str, ...]:
+        """Record what agents did that have died, from their own stores; returns what failed."""
+        return self._progress.recover_dead()
 
     # --- where a call belongs -------------------------------------------------------------------
 
@@ -278,11 +231,11 @@ class AgentCalls:
         misnamed = [UNKNOWN_SESSION] if call.named else []
         if role is None:
             request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
-            self.turns.begin_beside(request, _holder(call), reasons=misnamed)
+            self._turns.begin_beside(request, holder_of(call), reasons=misnamed)
             return Answer(prompt=call.prompt)
-        begun = self.turns.begin(
+        begun = self._turns.begin(
             self._request(call, role, workstream, because),
-            _holder(call),
+            holder_of(call),
             AskedOf(
                 busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
                 reach=call.reach,
@@ -312,25 +265,25 @@ class AgentCalls:
 
         With `is_unseen` no hook saw the call begin.
         """
-        owner = self.turns.owner_of(session)
+        owner = self._known.owner_of(session)
         call = structs.replace(call, takes_session=True)  # the tool that was called continues it
         what = NO_ROLES
         if owner is not None and owner.key.slot != CHILD_SLOT:
             role = self.role_of(owner.key.role, call.agent) or Role(name=owner.key.role)
             request = self._request(call, role, owner.key.workstream, "session")
-            begun = self.turns.begin_named(
-                request, _holder(call), session, reasons=(UNSEEN,) if is_unseen else ()
+            begun = self._turns.begin_named(
+                request, holder_of(call), session, reasons=(UNSEEN,) if is_unseen else ()
             )
             if begun is not None:
                 line = _line(begun)
                 if call.role and call.role != owner.key.role:
                     line += f": {OTHER_REASONS[OTHER_ROLE]}: {visible_line(call.role)}"
                 return Answer(line=line, prompt=call.prompt, session=session, is_role=True)
-            what = f"in use by {self.turns.user_of(owner) or call.agent}"
+            what = f"in use by {self._known.user_of(owner) or call.agent}"
         workstream, because = self.workstream_of(call.agent, call.main_session)
         role = Role(name=call.role or ROLE_UNKNOWN)
         request = self._request(call, role, workstream, because)
-        self.turns.begin_beside(request, _holder(call), reasons=(FOREIGN_SESSION,))
+        self._turns.begin_beside(request, holder_of(call), reasons=(FOREIGN_SESSION,))
         # What was never a role's is left alone without a word.
         is_silent = owner is None or owner.key.slot == CHILD_SLOT
         line = f"upthread: {role.name}: {RECORDED_BESIDE.format(what=what)}"
@@ -339,16 +292,16 @@ class AgentCalls:
     def started(self, call: SubAgentCall, session: str, *, is_background: bool = False) -> None:
         """Keep which session a call's sub-agent works in."""
         self._require_begun(call, session)
-        self.turns.started(_agents_call(call), session, is_background=is_background)
+        self._progress.started(agents_call(call), session, is_background=is_background)
 
     def ended(self, call: SubAgentCall, told: CallEnded) -> None:
         """Keep what a call's sub-agent did, and how it ended."""
         self._require_begun(call, told.session)
-        self.turns.end(_agents_call(call), told)
+        self._progress.end(agents_call(call), told)
 
     def _require_begun(self, call: SubAgentCall, session: str) -> None:
         """Begin a call that no hook saw begin: its agent has gone on alone."""
-        if not call.call_id or self._store.turn_owner(turn_id_of(_agents_call(call))) is not None:
+        if not call.call_id or self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
             return
         role = self.role_of(call.role, call.agent) if call.role else None
         if not call.role:
@@ -357,9 +310,9 @@ class AgentCalls:
         workstream, because = self.workstream_of(call.agent, call.main_session)
         request = self._request(call, role or Role(name=call.role), workstream, because)
         if role is None:
-            self.turns.begin_beside(request, _holder(call))
+            self._turns.begin_beside(request, holder_of(call))
         else:
-            self.turns.begin_unseen(request, _holder(call), session)
+            self._turns.begin_unseen(request, holder_of(call), session)
 
     def open_call(
         self, agent: str, main_session: str, session: str, role: str
@@ -380,9 +333,9 @@ class AgentCalls:
 
     def _open_calls(self) -> Iterator[tuple[AgentsCall, str, str, str]]:
         """Yield each open call, the session that it is known to work in, its role and address."""
-        for lease in self.turns.held_calls():
+        for lease in self._known.held_calls():
             assert lease.holder is not None
-            live = self.turns.open_turn(TurnId(lease.holder.call or ""))
+            live = self._known.open_turn(TurnId(lease.holder.call or ""))
             call = live.log.intended.call if live else None
             if live is not None and call is not None:
                 session = session_of(live) or ""
@@ -391,13 +344,13 @@ class AgentCalls:
 
     def is_background(self, call: AgentsCall) -> bool:
         """Return whether a call's sub-agent is known to work on after the call."""
-        live = self.turns.open_turn(turn_id_of(call))
+        live = self._known.open_turn(turn_id_of(call))
         attached = live.log.view.attached if live else None
         return attached is not None and attached.is_background
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> Held | None:
         """Return why a call must not run, by the guard that `tell` has; None where it may."""
-        self.turns.recover_dead()
+        self.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         known = (each.workstream for each in self._store.workstreams(self._project_id))
         # Where none is named, another main session may have been at it.
@@ -409,23 +362,17 @@ class AgentCalls:
             for find in (effects_in_doubt, left_open)
             for found in find(self._store, self._project_id, name, outward_patterns=patterns)
         ]
-        if not effects:
-            return None
-        gate = Gate(
-            PermissionPolicy(tree=self._root), outward_patterns=patterns, redactor=self._redactor
-        )
-        gate.expect(known=tuple(effects), keep=_keep_nothing)
-        answer = _now(gate.hold(request))
-        if answer is None or answer.runs:
-            return None
-        detail = gate.parked.detail if gate.parked else answer.why
-        return Held(why=answer.why, detail=f"{detail}; to settle it: upthread effects {workstream}")
+        policy = PermissionPolicy(tree=self._root)
+        gate = Gate(policy, outward_patterns=patterns, redactor=self._redactor)
+        held = held_by(gate, effects, request) if effects else None
+        cure = f"; to settle it: upthread effects {workstream}"
+        return structs.replace(held, detail=held.detail + cure) if held else None
 
     # --- a main session -------------------------------------------------------------------------
 
     def taken_back(self, agent: str, session: str, pid: int) -> None:
         """End the calls that a person broke off: a person who writes has taken the turn back."""
-        self.turns.cancel_open(process_holder(pid, ""), session)
+        self._progress.cancel_open(process_holder(pid, ""), session)
 
     def interrupted(self, workstream: str) -> Iterator[RoleView]:
         """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""
@@ -465,7 +412,7 @@ class AgentCalls:
             request = self._request(
                 structs.replace(call, takes_session=True), role, workstream, "", slot=key.slot
             )
-            if self.turns.would_resume(request, conversation, link):
+            if self._turns.would_resume(request, conversation, link):
                 yield key.address, link.upstream_session_id, main_session_of(self._store, link)
 
     # --- below ----------------------------------------------------------------------------------
@@ -486,7 +433,7 @@ class AgentCalls:
             Address(workstream=workstream, role=role.name, slot=slot),
             Task(text=call.prompt),
             role=role,
-            call=_agents_call(call, because),
+            call=agents_call(call, because),
         )
         lost = [_outcome(why) for why in call.unusable.values() if why not in {BUSY, ELSEWHERE}]
         claim = structs.replace(
@@ -501,19 +448,6 @@ class AgentCalls:
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)
         return self._preparing.called(address, task, role=role, call=call)
-
-
-def _agents_call(call: SubAgentCall, because: str = "") -> AgentsCall:
-    return AgentsCall(
-        agent=call.agent,
-        main_session=call.main_session,
-        call_id=call.call_id,
-        because=because or NONE,
-    )
-
-
-def _holder(call: SubAgentCall) -> Holder:
-    return process_holder(call.pid, f"a call in {call.agent}")
 
 
 def _outcome(why: str) -> Outcome:

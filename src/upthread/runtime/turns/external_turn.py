@@ -11,17 +11,14 @@ upthread (runtime/turns/recovery.py). Everything here is blocking, and a step is
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.agents.base import PromptResult
 from upthread.core.commands import OpenConversation, RecordDecision, Write
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
-from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.decision.words import (
     FIRST,
     NAMED,
@@ -30,25 +27,11 @@ from upthread.core.decision.words import (
     UNSEEN,
 )
 from upthread.core.events import (
-    AgentEvent,
-    AgentsCall,
     AttachFailed,
-    ChildEnded,
-    ChildStarted,
-    PromptRecognised,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    TurnEnded,
-    TurnParked,
-    UsageReported,
 )
-from upthread.core.names import Address, key_of
-from upthread.core.quotas import TurnQuota
-from upthread.core.turns.prompt import Task, context_for
-from upthread.core.turns.recognition import Recognised
-from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked, unrecorded
-from upthread.core.turns.turn import Recognition
+from upthread.core.names import key_of
+from upthread.core.turns.prompt import context_for
+from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
@@ -61,44 +44,37 @@ from upthread.core.types import (
     Lease,
     LeaseClaim,
     Link,
-    Outcome,
-    ProjectId,
     TurnId,
     UpstreamSessionId,
 )
 from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import (
     ConflictError,
-    FencedError,
     LeaseHeldError,
-    QuotaExceededError,
-    StoreError,
 )
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
-from upthread.runtime.system import System
 from upthread.runtime.turns.beginning import Beginning
-from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
+from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, opening
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.delivery import examiner_of
+from upthread.runtime.turns.external_calls import (
+    MAIN_ROLE,
+    ExternalCalls,
+    call_of,
+    digest_of,
+    main_id_of,
+    turn_id_of,
+)
 from upthread.runtime.turns.external_session import (
     RESUMING,
-    attach_external,
     find_child,
-    found_child,
 )
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
-from upthread.runtime.turns.recovery import read_in_store, recognised_in_store, rest_of
-from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
 from upthread.runtime.turns.turn_history import (
-    know_children,
     past_of,
     prior_of,
-    recorded_children,
-    recorder_of_rest,
 )
-from upthread.store.base import Store
 
 TRIES_MAX: Final = 8
 """How often a step is done again that another process came before."""
@@ -106,19 +82,10 @@ TRIES_MAX: Final = 8
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""
 
-MAIN_ROLE: Final = "main"
-"""The role of an agent's main session, under which calls are kept that are not continued."""
-
-PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
-"""What is done about an outcome where the turn waits for a person, or for its time."""
-
 SENT_BACK: Final = "sent_back"
 """The reason of a call that is refused once, because its sub-agent can be written to."""
 
 _TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}."
-
-CANCELLED: Final = "interrupted by the caller"
-NO_CHILD: Final = "the agent began no sub-agent"
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -139,20 +106,6 @@ class Begun(Struct, frozen=True, kw_only=True):
     in_use: str = ""
 
 
-class CallEnded(Struct, frozen=True, kw_only=True):
-    """How a call ended, as the agent's hook says. `session` is empty where none was named.
-
-    `tokens_window` is the most the session can hold, None where the agent did not say.
-    """
-
-    session: str = ""
-    outcome: Outcome = Outcome.OK
-    reply: str = ""
-    detail: str = ""
-    reset_at_ms: int | None = None
-    tokens_window: int | None = None
-
-
 class AskedOf(Struct, frozen=True, kw_only=True):
     """What an agent says of a call beside what was asked.
 
@@ -167,28 +120,16 @@ class AskedOf(Struct, frozen=True, kw_only=True):
 
 NOTHING_ASKED: Final = AskedOf()
 
-RequestOf = Callable[[Address, Task, AgentsCall], TellRequest]
-"""Makes the request for a call of a role."""
-
 
 class ExternalTurns:
-    """Records the turns that an agent drives, in one project."""
+    """Begins the turns that an agent drives, in one project."""
 
-    def __init__(
-        self,
-        store: Store,
-        system: System,
-        conversations: Conversations,
-        *,
-        project_id: ProjectId,
-        request_of: RequestOf,
-    ) -> None:
-        self._store = store
-        self._project_id = project_id
-        self._system = system
-        self._conversations = conversations
-        self._request_of = request_of
-        self._beginning = Beginning(store, system)
+    def __init__(self, calls: ExternalCalls) -> None:
+        self._calls = calls
+        self._store = calls.store
+        self._system = calls.system
+        self._conversations = calls.conversations
+        self._beginning = Beginning(calls.store, calls.system)
 
     # --- before a call ---------------------------------------------------------------------------
 
@@ -201,7 +142,7 @@ class ExternalTurns:
         resume; otherwise None. Raises ConflictError where others come first each time, and
         LeaseHeldError where all siblings are in use.
         """
-        turn_id = turn_id_of(_call(request))
+        turn_id = turn_id_of(call_of(request))
         if self._store.turn_owner(turn_id) is not None:
             return self._decide_again(turn_id, request)
         mine = structs.replace(holder, call=turn_id)
@@ -209,7 +150,7 @@ class ExternalTurns:
 
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
-        live, lost = self.open_turn(turn_id), request.claim.session_lost
+        live, lost = self._calls.open_turn(turn_id), request.claim.session_lost
         if live is None or live.link is None or lost is None or live.log.view.sent is not None:
             return None
         stored = live.log.intended.inputs
@@ -242,11 +183,11 @@ class ExternalTurns:
         in_use = ""
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
             address = structs.replace(request.claim.address, slot=slot)
-            key = key_of(self._project_id, address)
+            key = key_of(self._calls.project_id, address)
             lease = self._store.lease(conversation_lease(key.project_id, key.address))
             claim = self._conversations.standing(key, ())
             session = claim.link.upstream_session_id if claim.link else ""
-            who = request.claim.agent if session in asked.busy else self._user_of(lease)
+            who = request.claim.agent if session in asked.busy else self._calls.holder_of(lease)
             if who:
                 in_use = in_use or f"{key.address} is in use by {who}"
                 continue
@@ -288,7 +229,7 @@ class ExternalTurns:
 
         A model that delegates again all the same gets a new sub-agent, with the briefing.
         """
-        link, inputs, call = live.link, live.inputs, _call(live.request)
+        link, inputs, call = live.link, live.inputs, call_of(live.request)
         assert inputs is not None
         is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
         if not is_wanted or link is None or main_session_of(self._store, link) != call.main_session:
@@ -310,16 +251,10 @@ class ExternalTurns:
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
-        if self._user_of(self._store.lease(lease_name_of(conversation))):
+        if self._calls.holder_of(self._store.lease(lease_name_of(conversation))):
             return False
-        live = self._live(request, self._conversations.claim_of(conversation, link, ()))
+        live = self._calls.live(request, self._conversations.claim_of(conversation, link, ()))
         return self._beginning.decided(live, NOTHING_LACKED).decision in RESUMING
-
-    def _user_of(self, lease: Lease | None) -> str:
-        """Return who holds a lease and lives, empty for nobody."""
-        if lease is None or lease.holder is None or self._system.is_dead(lease.holder):
-            return ""
-        return lease.holder.in_words()
 
     def _claimed(
         self, request: TellRequest, holder: Holder, claim: Claim, lease: Lease | None
@@ -332,19 +267,21 @@ class ExternalTurns:
         seen = lease if lease is not None and lease.holder is not None else None
         last = claim.last[1] if claim.last else None
         if last is None or last.ended is not None:
-            return self._live(request, claim), (LeaseClaim(name=name, holder=holder, seen=seen),)
+            return self._calls.live(request, claim), (
+                LeaseClaim(name=name, holder=holder, seen=seen),
+            )
         # Ended in a commit of its own: what it did is to be read before anything is decided.
         held = self._store.acquire_lease(name, holder, seen=seen)
         if held is None:
             raise ConflictError(f"{name} was taken meanwhile", hint="read it again", name=name)
         fences = (Fence(name=name, token=held.token),)
-        live = self._live(request, structs.replace(claim, fences=fences))
+        live = self._calls.live(request, structs.replace(claim, fences=fences))
         assert claim.last is not None
         live.log.take_up(*claim.last)
         find_child(self._store, live, now_ms=self._system.now_ms())
         self._beginning.end_open_turn(live)
         again = self._conversations.standing(claim.conversation.key, fences)
-        return self._live(request, again), ()
+        return self._calls.live(request, again), ()
 
     def _read_back(
         self, live: LiveTurn, take: tuple[LeaseClaim, ...], found: Lacked
@@ -357,10 +294,10 @@ class ExternalTurns:
                 raise ConflictError(f"{each.name} was taken meanwhile", hint="read it again")
             fences = (*fences, Fence(name=each.name, token=held.token))
         claim = structs.replace(live.claim, fences=fences)
-        mine = self._live(live.request, claim)
+        mine = self._calls.live(live.request, claim)
         self._beginning.read_back(mine, claim, found)
         again = self._conversations.standing(claim.conversation.key, fences)
-        return self._live(live.request, again), ()
+        return self._calls.live(live.request, again), ()
 
     def _refuse(self, live: LiveTurn, decision: Decision) -> None:
         """Keep a decision that leads to no turn, where its conversation is known."""
@@ -383,7 +320,7 @@ class ExternalTurns:
         is_told: bool = True,
     ) -> str:
         """Commit a turn's intent; returns what goes before its prompt."""
-        turn_id = turn_id_of(_call(live.request))
+        turn_id = turn_id_of(call_of(live.request))
         intended, prompt, writes = self._beginning.intent(live, decision, turn_id)
         live.log.hold(intended)
         live.messages.keep_told(prompt)
@@ -413,7 +350,7 @@ class ExternalTurns:
         None where no conversation goes on in that session, or somebody works in it. `reasons` stand
         in the place of the handshake's.
         """
-        turn_id = turn_id_of(_call(request))
+        turn_id = turn_id_of(call_of(request))
         if self._store.turn_owner(turn_id) is not None:
             return None
         return self._again(
@@ -425,13 +362,13 @@ class ExternalTurns:
     def _begin_named(
         self, request: TellRequest, holder: Holder, session: str, reasons: tuple[str, ...]
     ) -> Begun | None:
-        owner = self.owner_of(session)
+        owner = self._calls.owner_of(session)
         if owner is None or owner.key.slot == CHILD_SLOT:
             return None
         lease = self._store.lease(lease_name_of(owner))
         claim = self._conversations.standing(owner.key, ())
         is_current = claim.link is not None and claim.link.upstream_session_id == session
-        if not is_current or self._user_of(lease):
+        if not is_current or self._calls.holder_of(lease):
             return None
         live, take = self._claimed(request, holder, claim, lease)
         decision = self._beginning.decided(live, self._beginning.lacked(live))
@@ -447,14 +384,6 @@ class ExternalTurns:
             started=_started(live, decision, session),
         )
 
-    def user_of(self, conversation: Conversation) -> str:
-        """Return who holds a conversation and lives, in words; empty for nobody."""
-        return self._user_of(self._store.lease(lease_name_of(conversation)))
-
-    def owner_of(self, session: str) -> Conversation | None:
-        """Return the conversation whose newest link holds a session."""
-        return self._store.link_owner(self._project_id, session)
-
     # --- a call that is kept and not continued ---------------------------------------------------
 
     def begin_beside(
@@ -465,11 +394,13 @@ class ExternalTurns:
         reasons: Sequence[str] = (),
     ) -> None:
         """Keep a call that is not continued, in a conversation under that of its main session."""
-        call = _call(request)
+        call = call_of(request)
         turn_id = turn_id_of(call)
         if self._store.turn_owner(turn_id) is not None:
             return
-        key = structs.replace(key_of(self._project_id, request.claim.address), slot=CHILD_SLOT)
+        key = structs.replace(
+            key_of(self._calls.project_id, request.claim.address), slot=CHILD_SLOT
+        )
         main_id = main_id_of(call.agent, call.main_session)
         main = self._store.conversation(main_id)
         now_ms = self._system.now_ms()
@@ -485,7 +416,7 @@ class ExternalTurns:
             assert isinstance(opened, OpenConversation)
             main = opened.conversation
         child = Conversation(
-            conversation_id=ConversationId(f"con_{_digest(call.main_session, call.call_id)}"),
+            conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
             key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
             generation=1,
             base_name=main.base_name,
@@ -495,32 +426,18 @@ class ExternalTurns:
         )
         claim = self._conversations.claim_of(child, None, ())
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
-        live = self._live(request, claim)
+        live = self._calls.live(request, claim)
         mine = structs.replace(holder, call=turn_id)
         live.log.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
         decision = Decision(decision=START_FRESH, reasons=(RECORDED_ONLY, *reasons))
         self._intend(live, decision, is_told=False)
-
-    # --- while it goes on ------------------------------------------------------------------------
-
-    def started(self, call: AgentsCall, session: str, *, is_background: bool = False) -> None:
-        """Bank the session that a call's sub-agent works in."""
-        live = self.open_turn(turn_id_of(call))
-        if live is None or not session:
-            return
-        attached = live.log.view.attached
-        is_known = attached is not None and attached.upstream_session_id == session
-        if is_known and attached is not None and attached.is_background == is_background:
-            return
-        writes = self._attached(live, UpstreamSessionId(session), is_background=is_background)
-        live.log.commit_here(writes=writes)
 
     def begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
         """Begin a call that no hook saw begin, in the conversation that goes on in its session.
 
         Else where no session stands yet: the session that the role has stays the one to resume.
         """
-        turn_id = turn_id_of(_call(request))
+        turn_id = turn_id_of(call_of(request))
         if self._store.turn_owner(turn_id) is None:
             mine = structs.replace(holder, call=turn_id)
             self._again(lambda: self._begin_unseen(request, mine, session))
@@ -528,11 +445,11 @@ class ExternalTurns:
     def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
             address = structs.replace(request.claim.address, slot=slot)
-            key = key_of(self._project_id, address)
+            key = key_of(self._calls.project_id, address)
             lease = self._store.lease(conversation_lease(key.project_id, key.address))
             claim = self._conversations.standing(key, ())
             is_same = claim.link is not None and claim.link.upstream_session_id == session
-            if self._user_of(lease) or (claim.link is not None and not is_same):
+            if self._calls.holder_of(lease) or (claim.link is not None and not is_same):
                 continue
             mine = structs.replace(request, claim=structs.replace(request.claim, address=address))
             live, take = self._claimed(mine, holder, claim, lease)
@@ -541,227 +458,6 @@ class ExternalTurns:
             self._intend(live, decision, is_told=False)
             return
 
-    def _attached(
-        self, live: LiveTurn, session: UpstreamSessionId, *, is_background: bool = False
-    ) -> tuple[Write, ...]:
-        return attach_external(
-            self._store, live, session, now_ms=self._system.now_ms(), is_background=is_background
-        )
-
-    # --- its end ---------------------------------------------------------------------------------
-
-    def end(self, call: AgentsCall, told: CallEnded) -> LiveTurn | None:
-        """Commit what a call's sub-agent did, and how the call ended; returns the turn.
-
-        None for a call that is over already, or was taken over.
-        """
-        live = self.open_turn(turn_id_of(call))
-        if live is None:
-            return None
-        writes: tuple[Write, ...] = ()
-        attached = live.log.view.attached
-        if told.session and (attached is None or attached.upstream_session_id != told.session):
-            writes = self._attached(live, UpstreamSessionId(told.session))
-        live.log.give = live.log.fences
-        if live.log.view.sent is None:
-            detail = told.detail or told.reply or NO_CHILD
-            live.log.commit_here(TurnEnded(outcome=told.outcome, detail=detail), writes=writes)
-            return live
-        found, result = self._found(live, told)
-        done = self._done(live, found)
-        sent = live.messages.prompt().sent_text
-        live.account.note(result, prompt_characters=len(sent), reply_characters=len(live.reply))
-        self._conclude(live, result, (*writes, *done), found)
-        return live
-
-    def _found(self, live: LiveTurn, told: CallEnded) -> tuple[Recognised, PromptResult]:
-        """Return what the agent's own store has of the turn, and how it ended.
-
-        The reply is the hook's where the store does not have it yet.
-        """
-        found = recognised_in_store(self._store, live)
-        if found is None:
-            found = Recognised(recognition=Recognition.UNDECIDABLE)
-        is_ok = told.outcome is Outcome.OK
-        tail = _with_reply(live, found.tail, told.reply if is_ok else "")
-        if told.tokens_window is not None:
-            window = UsageReported(
-                upstream_session_id=live.current_session,
-                tokens_used=None,
-                tokens_window=told.tokens_window,
-            )
-            tail = (*tail, window)
-        result = PromptResult(
-            outcome=told.outcome, detail=told.detail, reset_at_ms=told.reset_at_ms
-        )
-        return structs.replace(found, tail=tail), result
-
-    def _done(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
-        """Return the writes of what the sub-agent did, with the files that it read and wrote."""
-        now_ms = self._system.now_ms()
-        recorder = recorder_of_rest(self._store, live)
-        know_children(recorder, recorded_children(self._store, live.conversation))
-        live.recorder = recorder
-        live.account.begin(recorder)
-        after = live.log.view.sent.prompt_seq if live.log.view.sent else 0
-        quota = TurnQuota()
-        tail = tuple(self._own(live, found.tail))
-        for event in unrecorded(tail, live.messages.of_turn(after_seq=after)):
-            try:
-                quota.take(event)
-            except QuotaExceededError:
-                break  # what it said until then is worth having
-            recorder.record(event, at_ms=now_ms)
-        said = recorder.finish(at_ms=now_ms)
-        examiner = examiner_of(self._store, live, unseen_after_ns=found.written_at_ns)
-        examiner.notice(said)
-        return (*said, *examiner.look(at_ms=now_ms))
-
-    def _own(self, live: LiveTurn, tail: Sequence[AgentEvent]) -> Iterator[AgentEvent]:
-        """Yield events without the sub-agents that are a conversation of their own."""
-        elsewhere: dict[str, bool] = {}
-
-        def is_elsewhere(session: str) -> bool:
-            if session not in elsewhere:
-                owner = self.owner_of(session)
-                elsewhere[session] = owner is not None and owner.parent_conversation_id is None
-            return elsewhere[session]
-
-        for event in tail:
-            match event:
-                case ChildStarted() | ChildEnded() if is_elsewhere(event.child_upstream_session_id):
-                    continue
-                case ToolCallUpdated(child_upstream_session_id=str() as child) if is_elsewhere(
-                    child
-                ):
-                    yield structs.replace(event, child_upstream_session_id=None)
-                case _:
-                    yield event
-
-    def _conclude(
-        self, live: LiveTurn, result: PromptResult, writes: Sequence[Write], found: Recognised
-    ) -> None:
-        """Commit the end, or that the turn is parked: by the table that `tell` goes by."""
-        if ROLLOVER[result.outcome].recovery in PARKS:
-            # A park has no stamp of the session, which tells that its store was read.
-            live.log.hold(PromptRecognised(recognition=found.recognition))
-            because = TurnParked(
-                reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
-            )
-            live.log.commit_here(parked_event(live, because), writes=writes)
-            return
-        ended = ended_event(live, result, writes=writes, at_ms=self._system.now_ms())
-        end_here(live, ended, writes)
-
-    def cancel_open(self, holder: Holder, main_session: str) -> None:
-        """End the calls of a main session that a person broke off, those in the background apart.
-
-        No agent tells of a call that was broken off; the person's next prompt is the sign.
-        """
-        for lease in self.held_calls():
-            theirs = lease.holder
-            assert theirs is not None
-            assert theirs.call is not None
-            if structs.replace(theirs, doing="", call=None) != structs.replace(
-                holder, doing="", call=None
-            ):
-                continue
-            live = self.open_turn(theirs.call)
-            call = live.log.intended.call if live else None
-            if live is None or call is None or call.main_session != main_session:
-                continue
-            attached = live.log.view.attached
-            if attached is None or not attached.is_background:
-                find_child(self._store, live, now_ms=self._system.now_ms())
-                self._give_up(live, TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED))
-
-    def _give_up(self, live: LiveTurn, ended: TurnEnded) -> None:
-        live.log.give = live.log.fences
-        rest = rest_of(self._store, live, ended, now_ms=self._system.now_ms())
-        for known in rest.known:
-            live.log.hold(known)
-        end_here(live, rest.ended, rest.writes)
-
-    # --- after a crash ---------------------------------------------------------------------------
-
-    def held_calls(self) -> tuple[Lease, ...]:
-        """Return the leases that are held for agents' processes."""
-        found = self._store.held_leases(self._project_id)
-        return tuple(each for each in found if each.holder and each.holder.call is not None)
-
-    def recover_dead(self) -> tuple[str, ...]:
-        """Record what agents did that have died, from their own stores; returns what failed.
-
-        A call stays open, as one of ours does: the next prompt of its role ends it.
-        """
-        faults: list[str] = []
-        for lease in self.held_calls():
-            assert lease.holder is not None
-            if self._system.is_dead(lease.holder):
-                try:
-                    self._recover(lease, lease.holder)
-                except StoreError as error:
-                    faults.append(error.message)
-                except (ConflictError, FencedError):
-                    continue  # another process was quicker
-        return tuple(faults)
-
-    def _recover(self, lease: Lease, dead: Holder) -> None:
-        """Read a call back in one commit, which frees its conversation.
-
-        What cannot be read, or is not there yet, is looked for again by whoever comes next.
-        """
-        live = self._turn(TurnId(dead.call or ""), ())
-        if live is None:
-            return
-        now_ms = self._system.now_ms()
-        writes = found_child(self._store, live, now_ms=now_ms)
-        found = read_in_store(self._store, live)
-        if found is None:
-            return
-        live.log.hold(PromptRecognised(recognition=found.recognition))
-        done = self._done(live, found)
-        mine = self._system.this_process(f"reading back {dead.doing}")
-        live.log.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
-        live.log.give = (Fence(name=lease.name, token=lease.token + 1),)
-        live.log.commit_here(writes=(*(writes or ()), *done))
-
-    # --- below -----------------------------------------------------------------------------------
-
-    def open_turn(self, turn_id: TurnId) -> LiveTurn | None:
-        """Return a call's turn under its lease; None for one that is over, or not its any more."""
-        owner = self._store.turn_owner(turn_id)
-        conversation = self._store.conversation(owner) if owner else None
-        if conversation is None:
-            return None
-        lease = self._store.lease(lease_name_of(conversation))
-        if lease is None or lease.holder is None or lease.holder.call != turn_id:
-            return None
-        return self._turn(turn_id, (Fence(name=lease.name, token=lease.token),))
-
-    def _turn(self, turn_id: TurnId, fences: tuple[Fence, ...]) -> LiveTurn | None:
-        owner = self._store.turn_owner(turn_id)
-        conversation = self._store.conversation(owner) if owner else None
-        if conversation is None:
-            return None
-        links = self._store.links(conversation.conversation_id)
-        link = links[-1] if links and links[-1].ended_because is None else None
-        claim = self._conversations.claim_of(conversation, link, fences)
-        if claim.last is None or claim.last[0] != turn_id or claim.last[1].is_over:
-            return None
-        call = claim.last[1].intended.call if claim.last[1].intended else None
-        if call is None:
-            return None
-        key = conversation.key
-        address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
-        live = self._live(self._request_of(address, Task(text=""), call), claim)
-        live.log.take_up(*claim.last)
-        live.agent_version = link.agent_version if link else ""
-        return live
-
-    def _live(self, request: TellRequest, claim: Claim) -> LiveTurn:
-        return LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
-
     def _again(self, step: Callable[[], Begun | None]) -> Begun | None:
         for _ in range(TRIES_MAX - 1):
             try:
@@ -769,49 +465,6 @@ class ExternalTurns:
             except ConflictError:
                 continue  # another process was quicker: all is read again
         return step()
-
-
-def _with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:
-    """Return what a turn did with its reply, which the agent's store may not have yet.
-
-    Calls without an end are left out then: they have ended, and their ends are not written yet.
-    """
-    redactor = live.request.redactor
-    text = "".join(event.text for event in tail if isinstance(event, TextReceived))
-    said = redactor.redact(reply) if redactor else reply
-    if not reply or reply in text or said in text:
-        return tuple(tail)
-    ended = {
-        event.call_id
-        for event in tail
-        if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
-    }
-    kept = (
-        event
-        for event in tail
-        if not isinstance(event, ToolCallAnnounced | ToolCallUpdated) or event.call_id in ended
-    )
-    return (*kept, TextReceived(upstream_session_id=live.current_session, text=reply))
-
-
-def main_id_of(agent: str, main_session: str) -> ConversationId:
-    """Return the id of the conversation that stands for an agent's main session."""
-    return ConversationId(f"con_{_digest(agent, main_session)}")
-
-
-def turn_id_of(call: AgentsCall) -> TurnId:
-    """Return the id of a call's turn: the same in each process that hears of the call."""
-    return TurnId(f"trn_{_digest(call.agent, call.main_session, call.call_id)}")
-
-
-def _digest(*words: str) -> str:
-    text = "\0".join(words)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]
-
-
-def _call(request: TellRequest) -> AgentsCall:
-    assert request.call is not None, "a turn of an agent's own has the call that began it"
-    return request.call
 
 
 def _started(live: LiveTurn, decision: Decision, session: str = "") -> TurnStarted:

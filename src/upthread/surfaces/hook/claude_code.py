@@ -21,9 +21,10 @@ from upthread.agents.claude_code.entries import ENDS
 from upthread.agents.claude_code.histories import call_of_subagent
 from upthread.agents.claude_code.outcomes import failed_call
 from upthread.agents.claude_code.tools import call_request
-from upthread.client.agent_calls import AgentCalls, SubAgentCall
+from upthread.client.agent_calls import AgentCalls
+from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
-from upthread.runtime.turns.external_turn import CallEnded
+from upthread.runtime.turns.external_progress import CallEnded
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.handover import hand_over
 

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from upthread.agents.codex.permissions import call_request
-from upthread.client.agent_calls import AgentCalls, SubAgentCall
+from upthread.client.agent_calls import AgentCalls
+from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
-from upthread.runtime.turns.external_turn import CallEnded
+from upthread.runtime.turns.external_progress import CallEnded
 from upthread.surfaces.hook import main_session
 
 AGENT: Final = "codex"

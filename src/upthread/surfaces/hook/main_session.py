@@ -41,7 +41,7 @@ class Continuing(Struct, frozen=True, kw_only=True):
 
 def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
     """Answer that a main session starts: how its workstream stands, and whom it can continue."""
-    calls.turns.recover_dead()
+    calls.recover_dead()
     workstream, because = calls.workstream_of(continuing.agent, session)
     view = calls.standing(workstream)
     interrupted = list(calls.interrupted(workstream if because != NONE else ""))

@@ -10,11 +10,12 @@ import msgspec
 from msgspec import Struct, field
 
 from upthread.agents.opencode.permissions import call_request
-from upthread.client.agent_calls import AgentCalls, SubAgentCall
+from upthread.client.agent_calls import AgentCalls
+from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
-from upthread.runtime.turns.external_turn import CallEnded
+from upthread.runtime.turns.external_progress import CallEnded
 
 AGENT: Final = "opencode"
 REPLACED: Final = (
