@@ -89,24 +89,23 @@ def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(cut_off):
         told = cut_off.place.run(*words).out
         assert "KIWI-9" in told, words
         assert "made.txt" in told, words
-        assert "cut off: the agent ended before its sub-agent did" in told, words
+        assert "cut off" in told, words
     effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert [each["state"] for each in effects] == ["done", "unknown"]
     (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
     (turn,) = conversation["turns"]
-    assert turn["outcome"] == "process_died"
+    assert turn["outcome"] is None, "until the next prompt ends it, as of a turn of ours"
 
 
 def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
-    installed = cut_off.place.home / "hooks" / "installed.json"
-    known = json.loads(installed.read_text())
-    installed.write_text(json.dumps({**known, "agents": {"claude": {}}}))
+    cut_off.place.upthread("setup", "claude", "--yes")
     why = cut_off.place.upthread("why", "spec-42/planner")
     assert why["now"]["reasons"][0] == "sub_agent_session"
     assert why["inside"]["agent"] == "claude-code"
     assert why["inside"]["reasons"][0] == "cut_off_elsewhere"
     text = cut_off.place.run("why", "spec-42/planner").out
-    line = cut_off.before("Go on.", "c2")["systemMessage"]
+    cut_off.before("Go on.", "c2")  # denied once: its sub-agent can be written to
+    line = cut_off.before("Go on.", "c3")["systemMessage"]
     assert why["inside"]["words"] in line
     assert why["inside"]["words"] in text
     assert "in    claude-code, called by its own tool, it would" in text
@@ -114,7 +113,9 @@ def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
 
 @pytest.mark.extended
 def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(cut_off):
-    answer = cut_off.before("Go on.", "c2")
+    denied = cut_off.before("Go on.", "c2")["hookSpecificOutput"]
+    assert "SendMessage" in denied["permissionDecisionReason"]
+    answer = cut_off.before("Go on.", "c3")
     prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
     assert prompt.endswith("\n\nGo on.")
     assert "KIWI-9" in prompt
@@ -134,9 +135,12 @@ def test_secrets_are_not_kept(killed):
     assert [path for path in held if secret.encode() in path.read_bytes()] == []
 
 
-def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(cut_off):
-    (cut_off.place.project / "upthread.toml").write_text('record = "index"\n')
-    held = [path for path in cut_off.place.home.rglob("*") if path.is_file()]
+def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(killed):
+    (killed.place.project / "upthread.toml").write_text('record = "index"\n')
+    killed.begin()
+    killed.leave_transcript()
+    assert "made.txt" not in killed.place.run("show", "spec-42").out
+    held = [path for path in killed.place.home.rglob("*") if path.is_file()]
     for word in (b"KIWI-9", b"made.txt"):
         assert [path for path in held if word in path.read_bytes()] == [], word
 
@@ -151,9 +155,9 @@ def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, 
         killed.transcript.symlink_to(moved)
     else:
         os.mkfifo(killed.transcript)
-    told = killed.place.run("show", "spec-42").out
-    assert "KIWI-9" not in told
-    assert "is not read" in told
+    told = killed.place.run("show", "spec-42")
+    assert "made.txt" not in told.out
+    assert "is not read" in told.err
 
 
 def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(cut_off):
@@ -169,7 +173,6 @@ def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubl
     cut_off.die()
     effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert len(effects) == 2, "those of the first call alone"
-    assert "not kept" in cut_off.place.run("show", "spec-42").out
 
 
 def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(cut_off):
@@ -177,8 +180,6 @@ def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(c
         told = cut_off.place.run(*words).out
         assert "agent-stderr" not in told, words
         assert "look whether it was done, and say so" in told, "it was pushing"
-        go_on = "then delegate it again in the agent, or tell it from here: upthread tell"
-        assert f'{go_on} spec-42/planner "…"' in told, words
 
 
 def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_record(killed):
@@ -276,9 +277,9 @@ def test_a_database_that_was_locked_is_read_when_it_is_free(opencode):
     execute = opencode.database.connection.execute
     execute("PRAGMA locking_mode = EXCLUSIVE")
     execute("BEGIN EXCLUSIVE")
-    told = opencode.place.run("show", "spec-42").out
-    assert "locked" in told
-    assert "not kept" in told
+    told = opencode.place.run("show", "spec-42")
+    assert "locked" in told.err
+    assert "made.txt" not in told.out
     execute("ROLLBACK")
     opencode.database.close()
     told = opencode.place.run("show", "spec-42").out

@@ -85,7 +85,7 @@ class Storm:
         child = answer.get("task_id") or child
         if self.random.random() < 0.1:
             return self._kill_the_agent()
-        self._event(call, "started", child=child)
+        self._event(call, "started", child=child, prompt=call.prompt)
         if self.random.random() < 0.1:
             return self._kill_the_agent()
         words = {"prompt": call.prompt, "reply": call.reply, "outcome": "ok"}

@@ -15,6 +15,7 @@ from tests.surfaces.hook.conftest import TIMEOUT_S, HookPlace
 
 from upthread.core.decision.words import (
     FIRST,
+    RESUME_WITH_REPLAY,
     START_FRESH,
     UNDECIDED,
     done_in_words,
@@ -46,7 +47,7 @@ def tell(place: HookPlace, prompt: str, *more: str) -> subprocess.Popen[str]:
 
 def wait_until_it_runs(place: HookPlace) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
-    while "spec-42/planner" not in place.upthread("status")["underway"]:
+    while '"running"' not in json.dumps(place.upthread("ls")):
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
 
@@ -77,7 +78,7 @@ def test_a_turn_is_refused_while_a_call_uses_the_session_and_says_who(ours):
     refused = ours.run("tell", "spec-42/planner", "Me too.")
     assert refused.code == 6
     assert f"pid {os.getpid()}" in refused.err
-    assert "a sub-agent of opencode" in refused.err
+    assert "a call in opencode" in refused.err
     assert ours.hook(ours.request("ended", "c1", child="ses_1", outcome="ok")).code == 0
     ours.hook(ours.request("before", "c2", prompt="Go on."))
     assert ours.run("reset", "spec-42/planner", "--yes").code == 6
@@ -88,7 +89,7 @@ def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
     """Its words are taken in first, else the turn would know nothing of the call."""
     ours.hook(ours.request("before", "c1", prompt="Plan it."))
     ours.hook(ours.request("started", "c1", child="ses_1"))
-    told = tell(ours, "[[rehearse: say hi]]", "--wait")
+    told = tell(ours, "[[rehearse: say hi]]", "--wait", "--agent", "rehearsal")
     time.sleep(2)
     assert told.poll() is None, "it waits"
     end = {"child": "ses_1", "outcome": "ok", "reply": "Planned.", "prompt": "Plan it."}
@@ -107,9 +108,9 @@ def test_after_a_turn_that_was_killed_a_call_is_told_what_it_came_to(ours):
     time.sleep(1)
     os.killpg(told.pid, signal.SIGKILL)
     told.communicate()
-    line = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer["line"]
-    assert "cut off" in line
-    assert FIRST not in decisions_told(line), "it is not as if there had been nothing"
+    answer = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer
+    assert decisions_told(answer["line"]) == [RESUME_WITH_REPLAY]
+    assert SLOW in answer["prompt"], "it is not as if there had been nothing"
 
 
 def test_settings_that_were_changed_hold_at_once(place):

@@ -85,7 +85,7 @@ RECORDED_ONLY: Final = "recorded_only"
 SENT_BACK: Final = "sent_back"
 """The reason of a call that is refused once, because its sub-agent can be written to."""
 
-_TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}."
+_TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}"
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -300,7 +300,10 @@ class ExternalTurns:
         return self._calls.live(live.request, again), ()
 
     def _refuse(self, live: LiveTurn, decision: Decision) -> None:
-        """Keep a decision that leads to no turn, where its conversation is known."""
+        """Keep a decision that leads to no turn, where its conversation is known.
+
+        With it goes the lease, where the turn before was ended or read back under it.
+        """
         if live.claim.opens:
             return
         write = RecordDecision(
@@ -310,7 +313,7 @@ class ExternalTurns:
             inputs=decision.inputs,
             decided_at_ms=self._system.now_ms(),
         )
-        self._store.commit((write,))
+        self._store.commit((write,), fences=live.log.fences, give=live.log.fences)
 
     def _intend(
         self,
