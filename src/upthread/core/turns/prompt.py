@@ -128,14 +128,15 @@ def _quoted(text: str) -> str:
 NEW_INSTRUCTIONS: Final = "Your instructions have changed. From now on these hold:"
 
 
-def render_update(found: Freshness, *, role: Role) -> str:
-    """Return the block that goes before the prompt of a resumed session; empty for nothing new."""
+def render_update(found: Freshness, *, role: Role, is_role_told: bool = False) -> str:
+    """Return the block that goes before the prompt of a resumed session; empty for nothing new.
+
+    With `is_role_told` the agent tells the role's instructions itself.
+    """
     changes = render_changes(found)
     pieces = [changes] if changes else []
-    if found.is_configuration_changed:
-        # An agent that has the role's file tells the instructions itself.
-        told = (
-            [NEW_INSTRUCTIONS, role_block(role)] if role.instructions else [NEW_INSTRUCTIONS_HOLD]
-        )
-        pieces += told
+    if found.is_configuration_changed and is_role_told:
+        pieces.append(NEW_INSTRUCTIONS_HOLD)
+    elif found.is_configuration_changed and role.instructions:
+        pieces += [NEW_INSTRUCTIONS, role_block(role)]
     return "\n\n".join(pieces)
