@@ -24,6 +24,7 @@ from upthread.core.events import (
 from upthread.core.text import one_line
 from upthread.core.turns.recognition import children_of
 from upthread.core.types import (
+    Outcome,
     TurnId,
     UpstreamSessionId,
 )
@@ -41,18 +42,27 @@ class CutOffCall(Struct, frozen=True, kw_only=True):
     session: str = ""
 
 
+class StoredFailure(Struct, frozen=True, kw_only=True):
+    """That the newest turn of a session failed, as its agent's store says."""
+
+    outcome: Outcome
+    detail: str
+
+
 class StoredSession(Struct, frozen=True, kw_only=True):
     """A sub-agent's session as its agent's store holds it, oldest first.
 
     `written_at_ns` is when the store last wrote to it, in epoch nanoseconds: what was touched later
     was not touched under its eyes. `refusal` is what the agent answered in place of a sub-agent,
-    which there is none of then: the session has no id, and no more than the prompt.
+    which there is none of then: the session has no id, and no more than the prompt. `failure` is
+    None unless the newest turn ended in one, and the store says which.
     """
 
     upstream_session_id: UpstreamSessionId
     events: tuple[AgentEvent, ...]
     written_at_ns: int
     refusal: str = ""
+    failure: StoredFailure | None = None
 
 
 class CutOffTurn(Struct, frozen=True, kw_only=True):

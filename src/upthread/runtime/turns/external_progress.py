@@ -57,7 +57,12 @@ from upthread.runtime.turns.external_session import (
     found_child,
 )
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.recovery import read_in_store, recognised_in_store, rest_of
+from upthread.runtime.turns.recovery import (
+    failure_in_store,
+    read_in_store,
+    recognised_in_store,
+    rest_of,
+)
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
 from upthread.runtime.turns.turn_history import (
     know_children,
@@ -67,6 +72,9 @@ from upthread.runtime.turns.turn_history import (
 
 PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""
+
+SILENT: Final = frozenset({"codex"})
+"""Agents that call no hook for a sub-agent that failed; their stores say it."""
 
 CANCELLED: Final = "interrupted by the caller"
 NO_CHILD: Final = "the agent began no sub-agent"
@@ -259,14 +267,25 @@ class ExternalProgress:
         faults: list[str] = []
         for lease in self._calls.held_calls():
             assert lease.holder is not None
-            if self._system.is_dead(lease.holder):
-                try:
+            try:
+                if not self._failed(lease.holder) and self._system.is_dead(lease.holder):
                     self._recover(lease, lease.holder)
-                except StoreError as error:
-                    faults.append(error.message)
-                except (ConflictError, FencedError):
-                    continue  # another process was quicker
+            except StoreError as error:
+                faults.append(error.message)
+            except (ConflictError, FencedError):
+                continue  # another process was quicker
         return tuple(faults)
+
+    def _failed(self, holder: Holder) -> bool:
+        """End a call that failed without a hook being told; returns whether it did."""
+        live = self._calls.open_turn(TurnId(holder.call or ""))
+        call = live.log.intended.call if live else None
+        if live is None or call is None or call.agent not in SILENT:
+            return False
+        failure = failure_in_store(live)
+        if failure is not None:
+            self.end(call, CallEnded(outcome=failure.outcome, detail=failure.detail))
+        return failure is not None
 
     def _recover(self, lease: Lease, dead: Holder) -> None:
         """Read a call back in one commit, which frees its conversation.

@@ -19,7 +19,7 @@ from upthread.core.turns.effects import Effect, held
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
-from upthread.core.turns.stored_session import CutOffCall
+from upthread.core.turns.stored_session import CutOffCall, StoredFailure
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
@@ -182,6 +182,22 @@ def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
     history = as_recorded(found, live.request.redactor)
     judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), history)
     return structs.replace(judged, written_at_ns=found.written_at_ns)
+
+
+def failure_in_store(live: LiveTurn) -> StoredFailure | None:
+    """Return how a call failed, where the agent's store says so and no hook does. Blocking."""
+    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
+    if link is None or call is None or live.log.view.sent is None:
+        return None
+    found = live.request.own_sessions.of_call(
+        CutOffCall(
+            agent=link.agent,
+            main_session=call.main_session,
+            call_id=call.call_id,
+            session=link.upstream_session_id,
+        )
+    )
+    return found.failure if found else None
 
 
 def _judged(
