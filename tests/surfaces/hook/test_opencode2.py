@@ -116,7 +116,8 @@ def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session
     assert decisions_told(there["input"]["description"]) == [RESUME_WITH_REPLAY]
     assert "opens only inside its main session" in there["result"]["metadata"]["upthread"]
     # What is newest goes on from then on.
-    assert child(opencode.call("ses_b", "And now?")) == child(there)
+    again = opencode.call("ses_b", "And now?")
+    assert child(again) == child(there), again
 
 
 @EXTENDED

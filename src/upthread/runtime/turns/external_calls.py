@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from upthread.core.events import (
     AgentsCall,
@@ -24,12 +24,18 @@ from upthread.core.types import (
     ProjectId,
     TurnId,
 )
+from upthread.errors import ConflictError
 from upthread.runtime.lease import lease_name_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store
+
+TRIES_MAX: Final = 8
+"""How often a step is done again that another process came before."""
+
+Found = TypeVar("Found")
 
 MAIN_ROLE: Final = "main"
 """The role of an agent's main session, under which calls are kept that are not continued."""
@@ -108,6 +114,16 @@ class ExternalCalls:
     def owner_of(self, session: str) -> Conversation | None:
         """Return the conversation whose newest link holds a session."""
         return self.store.link_owner(self.project_id, session)
+
+
+def again(step: Callable[[], Found]) -> Found:
+    """Do a step, from its reads on, until no other process comes first; at last raise that."""
+    for _ in range(TRIES_MAX - 1):
+        try:
+            return step()
+        except ConflictError:
+            continue
+    return step()
 
 
 def main_id_of(agent: str, main_session: str) -> ConversationId:

@@ -49,6 +49,7 @@ from upthread.errors import (
 from upthread.runtime.turns.delivery import examiner_of
 from upthread.runtime.turns.external_calls import (
     ExternalCalls,
+    again,
     turn_id_of,
 )
 from upthread.runtime.turns.external_session import (
@@ -106,6 +107,9 @@ class ExternalProgress:
 
     def started(self, call: AgentsCall, session: str, *, is_background: bool = False) -> None:
         """Bank the session that a call's sub-agent works in."""
+        again(lambda: self._bank(call, session, is_background=is_background))
+
+    def _bank(self, call: AgentsCall, session: str, *, is_background: bool) -> None:
         live = self._calls.open_turn(turn_id_of(call))
         if live is None or not session:
             return
@@ -130,6 +134,9 @@ class ExternalProgress:
 
         None for a call that is over already, or was taken over.
         """
+        return again(lambda: self._end(call, told))
+
+    def _end(self, call: AgentsCall, told: CallEnded) -> LiveTurn | None:
         live = self._calls.open_turn(turn_id_of(call))
         if live is None:
             return None

@@ -60,6 +60,7 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_calls import (
     MAIN_ROLE,
     ExternalCalls,
+    again,
     call_of,
     digest_of,
     main_id_of,
@@ -75,9 +76,6 @@ from upthread.runtime.turns.turn_history import (
     past_of,
     prior_of,
 )
-
-TRIES_MAX: Final = 8
-"""How often a step is done again that another process came before."""
 
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""
@@ -146,7 +144,7 @@ class ExternalTurns:
         if self._store.turn_owner(turn_id) is not None:
             return self._decide_again(turn_id, request)
         mine = structs.replace(holder, call=turn_id)
-        return self._again(lambda: self._begin(request, mine, asked))
+        return again(lambda: self._begin(request, mine, asked))
 
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
@@ -356,7 +354,7 @@ class ExternalTurns:
         turn_id = turn_id_of(call_of(request))
         if self._store.turn_owner(turn_id) is not None:
             return None
-        return self._again(
+        return again(
             lambda: self._begin_named(
                 request, structs.replace(holder, call=turn_id), session, reasons
             )
@@ -443,7 +441,7 @@ class ExternalTurns:
         turn_id = turn_id_of(call_of(request))
         if self._store.turn_owner(turn_id) is None:
             mine = structs.replace(holder, call=turn_id)
-            self._again(lambda: self._begin_unseen(request, mine, session))
+            again(lambda: self._begin_unseen(request, mine, session))
 
     def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
@@ -460,14 +458,6 @@ class ExternalTurns:
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
             self._intend(live, decision, is_told=False)
             return
-
-    def _again(self, step: Callable[[], Begun | None]) -> Begun | None:
-        for _ in range(TRIES_MAX - 1):
-            try:
-                return step()
-            except ConflictError:
-                continue  # another process was quicker: all is read again
-        return step()
 
 
 def _started(live: LiveTurn, decision: Decision, session: str = "") -> TurnStarted:

@@ -22,6 +22,14 @@ const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
 const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
 
+// A call is decided once those before it are on record.
+const ending = new Set()
+const lasting = (record) => {
+  const done = record().finally(() => ending.delete(done))
+  ending.add(done)
+  return done
+}
+
 const ask = (request) =>
   new Promise((resolve) => {
     if (!existsSync(LAUNCHER)) {
@@ -58,6 +66,7 @@ const traced = (description, line) => {
 // Asked again, without the session, for as long as OpenCode cannot use the one that was named.
 const decide = async (request, tell, unusable, busy = []) => {
   const known = Object.fromEntries(busy.map((id) => [id, "busy"]))
+  await Promise.allSettled(ending)
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const told = await tell({ ...request, event: "before", unusable: known })
     const fault = told.task_id ? await unusable(told.task_id, request.session) : null
@@ -117,10 +126,12 @@ const server = async ({ client, directory }) => {
     const call = calls.get(callID)
     if (!call) return
     calls.delete(callID)
-    const window = await windowOf(models.get(call.child))
-    models.delete(call.child)
-    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, window })
-    show(told.line, "warning")
+    await lasting(async () => {
+      const window = await windowOf(models.get(call.child))
+      models.delete(call.child)
+      const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, window })
+      show(told.line, "warning")
+    })
   }
 
   // Where a user would speak OpenCode says that a child in the background has ended.
@@ -249,7 +260,7 @@ const setup = async (ctx) => {
     if (!call) return
     calls.delete(id)
     children.delete(call.child)
-    await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said })
+    await lasting(() => tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said }))
   }
 
   const before = async (event) => {
