@@ -5,6 +5,7 @@ A process of its own, since a project is found, and its store opened, by the env
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import cast
 
@@ -48,7 +49,7 @@ def _beside(store: WholeStore, first: Place, role: str) -> Place:
         upstream_session_id=UpstreamSessionId(f"{first.link.upstream_session_id}-{role}"),
     )
     store.commit((OpenConversation(conversation=conversation), OpenLink(link=link)))
-    return replace(first, conversation=conversation, link=link)
+    return dataclasses.replace(first, conversation=conversation, link=link)
 
 
 if __name__ == "__main__":

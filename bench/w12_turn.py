@@ -10,6 +10,7 @@ Hops are counted, and are what a promise can be made of.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import time
 from collections.abc import Awaitable, Callable
@@ -18,7 +19,6 @@ from typing import TypeVar
 
 import anyio
 from measure import Row, Timing, timing_of
-from msgspec.structs import replace
 from scratch import scratch
 from tests.support.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
 from told_turns import Telling
@@ -140,7 +140,7 @@ async def _told(path: Path, directory: Path, messages: int, turns: int, waits: _
     resolved = store.resolve(own)
     assert resolved is not None
     assert resolved.link is not None
-    told = replace(place, conversation=resolved.conversation, link=resolved.link)
+    told = dataclasses.replace(place, conversation=resolved.conversation, link=resolved.link)
     told.next_seq, told.turns = store.message_count(resolved.conversation.conversation_id) + 1, 1
     _fill(store, told, messages, max(turns, messages // MESSAGES))
     first = told.turns

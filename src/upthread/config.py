@@ -35,17 +35,9 @@ from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.names import did_you_mean, shown
 from upthread.core.roles.fields import OPENCODE
-from upthread.core.roles.role import (
-    BUILT_IN_ROLES,
-    Role,
-    read_toml,
-)
+from upthread.core.roles.role import BUILT_IN_ROLES, Role, read_toml
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
-from upthread.core.trust import (
-    USUAL_RECORD,
-    Pending,
-    judge,
-)
+from upthread.core.trust import USUAL_RECORD, Pending, judge
 from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, NotFoundError
 from upthread.role_files import ROLE_FOLDERS, read_text_file, role_file_paths, roles_of

@@ -26,7 +26,6 @@ WAYS = (
     lambda world: world.hook("codex", world.directory, first=3, events_max=2),
     lambda world: world.hook("opencode", world.directory, first=2, events_max=2),
     lambda world: world.start_mcp(),
-    lambda world: world.start_drain(),
     lambda world: world.library(),
     lambda world: world.show_status_line(),
     lambda world: world.start_for_real(*REAL_TELL),

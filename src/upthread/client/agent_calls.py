@@ -53,12 +53,7 @@ from upthread.runtime.record.workstream_views import Overview, RoleView, Workstr
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_calls import (
-    MAIN_ROLE,
-    ExternalCalls,
-    main_id_of,
-    turn_id_of,
-)
+from upthread.runtime.turns.external_calls import MAIN_ROLE, ExternalCalls, main_id_of, turn_id_of
 from upthread.runtime.turns.external_progress import CallEnded, ExternalProgress
 from upthread.runtime.turns.external_session import session_of
 from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns

@@ -13,12 +13,7 @@ from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading
-from upthread.core.names import (
-    Address,
-    parse_address,
-    parse_workstream,
-    shown,
-)
+from upthread.core.names import Address, parse_address, parse_workstream, shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface

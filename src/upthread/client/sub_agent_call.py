@@ -9,9 +9,7 @@ from msgspec import Struct, field
 
 from upthread.core.events import AgentsCall
 from upthread.core.types import Holder
-from upthread.core.workstreams import (
-    NONE,
-)
+from upthread.core.workstreams import NONE
 from upthread.runtime.system import process_holder
 
 BUSY: Final = "busy"

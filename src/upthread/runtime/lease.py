@@ -9,10 +9,7 @@ working tree.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import (
-    asynccontextmanager,
-    contextmanager,
-)
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from msgspec import Struct, structs

@@ -17,14 +17,7 @@ from msgspec import structs
 
 from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded_ends
 from upthread.agent_stores.lines import damage_of, decoded, lines_backward, lines_forward
-from upthread.agent_stores.outline import (
-    Ending,
-    Look,
-    SessionOutline,
-    epoch_ms,
-    text_in,
-    title_of,
-)
+from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.core.history.rules import JsonObject, object_of, text_of
 

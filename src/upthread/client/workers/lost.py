@@ -18,12 +18,7 @@ from msgspec import structs
 from upthread.core.types import Holder
 from upthread.errors import StoreError
 from upthread.runtime.system import System, is_dead
-from upthread.store.postgres.workers import (
-    SILENT_AFTER_MS,
-    KnownWorker,
-    Recovered,
-    WorkerTable,
-)
+from upthread.store.postgres.workers import SILENT_AFTER_MS, KnownWorker, Recovered, WorkerTable
 
 RECOVER_EVERY_S: Final = 0.5
 

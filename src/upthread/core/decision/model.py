@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct, convert, to_builtins
 
-from upthread.core.decision.freshness import (
-    NOTHING_KNOWN,
-    Freshness,
-    Surroundings,
-)
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
 from upthread.core.decision.price import NOTHING_PRICED, Price, Spending
 from upthread.core.decision.words import (
     FIRST,
@@ -252,9 +248,6 @@ class RecordFacts(Struct, frozen=True, kw_only=True):
         condition_now: str | None = None,
         holder: str | None = None,
         tree_holder: str | None = None,
-        opens_only_within: bool = False,
-        session_lost: Outcome | None = None,
-        takes_no_session: bool = False,
     ) -> HandshakeInputs:
         """Return the inputs for a prompt through `agent`, as far as the record goes."""
         intended = self.last.intended if self.last else None
@@ -273,7 +266,4 @@ class RecordFacts(Struct, frozen=True, kw_only=True):
             depth_max=depth_max,
             condition_before=intended.condition if intended else None,
             condition_now=condition_now,
-            opens_only_within=opens_only_within,
-            session_lost=session_lost,
-            takes_no_session=takes_no_session,
         )

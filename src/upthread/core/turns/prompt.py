@@ -12,11 +12,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.freshness import (
-    NEW_INSTRUCTIONS_HOLD,
-    Freshness,
-    render_changes,
-)
+from upthread.core.decision.freshness import NEW_INSTRUCTIONS_HOLD, Freshness, render_changes
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
 from upthread.core.text import item, unicode_text, without_mentions

@@ -23,11 +23,7 @@ from upthread.core.events import (
 )
 from upthread.core.text import one_line
 from upthread.core.turns.recognition import children_of
-from upthread.core.types import (
-    Outcome,
-    TurnId,
-    UpstreamSessionId,
-)
+from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 
 PROMPT_CHARACTERS_MAX: Final = 300
 """How much of a prompt one line tells."""

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from upthread.core.context.prior_context import (
-    PRIOR_EXCHANGES_MAX,
-    PriorContext,
-    prior_context,
-)
+from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, PriorContext, prior_context
 from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of

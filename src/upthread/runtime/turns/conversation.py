@@ -47,11 +47,7 @@ from upthread.runtime.lease import (
     WorkingTrees,
     conversation_lease,
 )
-from upthread.runtime.record.turn_views import (
-    NewestTurns,
-    is_of_sub_agent,
-    session_host,
-)
+from upthread.runtime.record.turn_views import NewestTurns, is_of_sub_agent, session_host
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -129,11 +125,14 @@ class Claim(Struct, frozen=True, kw_only=True):
             last=self.last[1] if self.last else None,
             other_host=None if is_here else self.session_host,
         )
-        return facts.inputs(
+        inputs = facts.inputs(
             continuity=request.role.continuity,
             agent=request.agent,
             callers=request.callers,
             depth_max=request.depth_max,
+        )
+        return structs.replace(
+            inputs,
             opens_only_within=self.is_of_sub_agent or request.opens_only_within,
             session_lost=request.session_lost,
             takes_no_session=request.takes_no_session,

@@ -13,12 +13,7 @@ from upthread.core.context.prior_context import Injection
 from upthread.core.decision.price import Tokens
 from upthread.core.events import AgentsCall, TurnEnded, TurnParked
 from upthread.core.turns.prompt import Task
-from upthread.core.types import (
-    Durability,
-    Fence,
-    RunId,
-    TurnId,
-)
+from upthread.core.types import Durability, Fence, RunId, TurnId
 from upthread.runtime.options import TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.turns.conversation import ClaimRequest

@@ -10,9 +10,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from upthread.core.events import (
-    AgentsCall,
-)
+from upthread.core.events import AgentsCall
 from upthread.core.names import Address
 from upthread.core.turns.prompt import Task
 from upthread.core.types import (

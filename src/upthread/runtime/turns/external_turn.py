@@ -19,16 +19,8 @@ from msgspec import Struct, structs
 from upthread.core.commands import OpenConversation, RecordDecision, Write
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
-from upthread.core.decision.words import (
-    FIRST,
-    NAMED,
-    RESUME,
-    START_FRESH,
-    UNSEEN,
-)
-from upthread.core.events import (
-    AttachFailed,
-)
+from upthread.core.decision.words import FIRST, NAMED, RESUME, START_FRESH, UNSEEN
+from upthread.core.events import AttachFailed
 from upthread.core.names import key_of
 from upthread.core.turns.prompt import context_for
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
@@ -48,10 +40,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.core.workstreams import ROLE_UNKNOWN
-from upthread.errors import (
-    ConflictError,
-    LeaseHeldError,
-)
+from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.turns.beginning import Beginning
@@ -66,16 +55,10 @@ from upthread.runtime.turns.external_calls import (
     main_id_of,
     turn_id_of,
 )
-from upthread.runtime.turns.external_session import (
-    RESUMING,
-    find_child,
-)
+from upthread.runtime.turns.external_session import RESUMING, find_child
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
-from upthread.runtime.turns.turn_history import (
-    past_of,
-    prior_of,
-)
+from upthread.runtime.turns.turn_history import past_of, prior_of
 
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""

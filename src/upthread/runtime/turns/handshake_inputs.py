@@ -23,12 +23,7 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, Link, Outcome
-from upthread.runtime.cost import (
-    COUNTED_EVERY_TURNS,
-    Priced,
-    price_of,
-    price_without_session,
-)
+from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
 from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.examination import look_again
 from upthread.runtime.working_tree.repository import git_facts

@@ -18,9 +18,7 @@ from upthread.core.decision.handshake import REFUSE, RESUME, decide
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION
 from upthread.core.decision.words import RECOGNISED, lacking_in_words
-from upthread.core.events import (
-    RecoveryStarted,
-)
+from upthread.core.events import RecoveryStarted
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked

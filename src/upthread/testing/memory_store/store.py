@@ -12,19 +12,8 @@ from typing import TypeVar, cast
 
 from msgspec import structs
 
-from upthread.core.codec import (
-    decode_json,
-    decode_part,
-    decode_run_event,
-    decode_turn_event,
-)
-from upthread.core.commands import (
-    EraseConversation,
-    EraseRun,
-    RecordAct,
-    RecordDecision,
-    Write,
-)
+from upthread.core.codec import decode_json, decode_part, decode_run_event, decode_turn_event
+from upthread.core.commands import EraseConversation, EraseRun, RecordAct, RecordDecision, Write
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent

@@ -13,12 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 from msgspec import Struct, field, structs
 
 from upthread.core import commands
-from upthread.core.codec import (
-    StoredPart,
-    encode_event,
-    encode_json,
-    encode_part,
-)
+from upthread.core.codec import StoredPart, encode_event, encode_json, encode_part
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import (
     MAIN_SLOT,

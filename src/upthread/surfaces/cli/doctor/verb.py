@@ -43,11 +43,7 @@ from upthread.surfaces.cli.doctor.hook_findings import (
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import (
-    conversation_name,
-    counted,
-    standing_in_words,
-)
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
 
 OURS: Final = "upthread"
 FAULTS_SHOWN_MAX: Final = 5
