@@ -5,22 +5,50 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import settings
 from tests.support import repeating
-from tests.support.postgres_server import remove_server
-from tests.support.thoroughness import EXAMPLES
+from tests.support.postgres_server import (
+    database_at,
+    drop_database_at,
+    migrated_database_at,
+    remove_server,
+)
+from tests.support.thoroughness import EXAMPLES, IS_SOAK
 
 from upthread.testing.store_conformance import matrix
 
 # A shared machine's pauses are no property of the code; the tests' own time-out still holds.
-settings.register_profile("shared machine", deadline=None, max_examples=EXAMPLES)
+# Only `make soak` draws new examples: elsewhere a failure is of the change that is tested.
+settings.register_profile(
+    "shared machine", deadline=None, derandomize=not IS_SOAK, max_examples=EXAMPLES
+)
 settings.load_profile("shared machine")
 
 NOBODYS_HOME = "/dev/null/home"
 """Nothing can be read or made there, by root neither. A test that needs a HOME makes one."""
 
 OTHER_HOMES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_CONFIG_DIR")
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def fresh_address(tmp_path):
+    """An empty database."""
+    yield database_at(tmp_path)
+    drop_database_at(tmp_path)
+
+
+@pytest.fixture
+def address(tmp_path):
+    """A database with our schema."""
+    yield migrated_database_at(tmp_path)
+    drop_database_at(tmp_path)
 
 
 def pytest_configure():

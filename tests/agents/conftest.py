@@ -22,11 +22,6 @@ SCRIPTED = Path(__file__).parent / "scripted_agent.py"
 NOW_MS = 1_700_000_000_000
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def no_process_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Every process a test starts, however deep, carries this mark; afterwards none may."""

@@ -15,7 +15,8 @@ import time
 WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
 REFUSING = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 """A file with what is refused, by method, in which words, or with code and words. Without words the
-agent dies, and with a number it says so many MiB first."""
+agent dies, and with a number it says so many MiB first. It has no history to load, so that with a
+file it announces a load only to refuse it."""
 SESSION = os.environ.get("SCRIPTED_SESSION", "ses_scripted")
 LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
 NAME = os.environ.get("SCRIPTED_NAME", "scripted")
@@ -91,9 +92,10 @@ def initialize(request):
         return answer(request, ["what?"])
     version = 99 if WORD == "other_version" else 1
     sessions = {"resume": {}, "list": None if WORD == "no_list" else {}, "fork": {}}
+    loads = "session/load" in REFUSING.read_text() if REFUSING else "resume" not in WORD
     told = {
         "protocolVersion": version,
-        "agentCapabilities": {"loadSession": True, "sessionCapabilities": sessions},
+        "agentCapabilities": {"loadSession": loads, "sessionCapabilities": sessions},
         "agentInfo": {"name": NAME, "version": "1.2.3"},
     }
     return answer(request, told)
@@ -225,6 +227,10 @@ PROMPTS = {
     "stop": lambda request, session, words, text: stop(request, words[0]),
     "error": lambda request, session, words, text: refuse(
         request, int(words[0]), *json.loads(" ".join(words[1:]))
+    ),
+    "refused_after": lambda request, session, words, text: (
+        update(session, **json.JSONDecoder().raw_decode(" ".join(words))[0]),
+        refuse(request, -32603, "no such model"),
     ),
     "result": lambda request, session, words, text: answer(request, json.loads(" ".join(words))),
     "raw": lambda request, session, words, text: (put(" ".join(words)), stop(request)),

@@ -7,15 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from tests.support.world import make_repository
+from tests.support.world import eventually, make_repository
 
 from upthread.boundary.cancellation import GivenUpError, heeding, is_given_up
 
-STARTED_S = 30.0
 ANSWERED_S = 45.0  # less than the git that does not answer sleeps
 
 
@@ -37,10 +35,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def started(told: Path) -> int:
-    until_s = time.monotonic() + STARTED_S
-    while not told.exists():
-        assert time.monotonic() < until_s
-        time.sleep(0.01)
+    eventually(told.exists)
     return int(told.read_text())
 
 

@@ -14,13 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
-from upthread.boundary.git.directory_files import (
-    LINE_BYTES_MAX,
-    GitFileError,
-    read_line,
-    read_plain,
-)
-from upthread.boundary.git.linkage import common_of, named_in, points_back
+from upthread.boundary.git.linkage import named_in
 from upthread.boundary.git.places import find_place
 from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
@@ -278,27 +272,7 @@ def test_a_folder_that_no_repository_was_in_is_passed_by(root: Path) -> None:
     assert find_repository(root / "below").root == root
 
 
-def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    assert read_plain(str(path), bytes_max=3) is None
-    path.write_bytes(b"abc")
-    assert read_plain(str(path), bytes_max=3) == b"abc"
-    with pytest.raises(GitFileError, match="larger than 2 bytes"):
-        read_plain(str(path), bytes_max=2)
-    with pytest.raises(GitFileError, match="no ordinary file"):
-        read_plain(str(tmp_path), bytes_max=2)
-    path.write_bytes(b"x" * (LINE_BYTES_MAX + 1))
-    with pytest.raises(GitFileError):
-        read_line(str(path))
-
-
-def test_pointers_are_followed_where_they_name_each_other(root: Path, tmp_path: Path) -> None:
-    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
-    record = named_in(str(tmp_path / "tree" / ".git"))
-    assert record == str(root / ".git" / "worktrees" / "tree")
-    assert common_of(record) == str(root / ".git")
-    assert points_back(record, str(tmp_path / "tree"))
-    assert not points_back(record, str(root))
+def test_a_file_that_is_no_pointer_names_no_git_directory(root: Path) -> None:
     assert named_in(str(root / "README")) is None
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.framework_place import Place
 from tests.support.postgres_server import drop_database_at, migrated_database_at
 from tests.support.sets import spread
+from tests.support.sqlite_faults import statements_of
 from tests.support.thoroughness import EXAMPLES
 
 from upthread.errors import ConfigError, ConflictError, StoreError, UpthreadError, UsageError
@@ -272,22 +273,14 @@ def test_a_wrong_key_and_a_newer_version_are_clear_errors_and_change_no_byte(sql
     assert path.read_bytes() == before
 
 
-def statements_of(opened, act):
-    """Return what `act` has the database do."""
-    connection, told = opened._opened.store.database.connection, []
-    connection.set_exec_trace(lambda _, sql, __: bool(told.append(sql)) or True)
-    try:
-        act()
-    finally:
-        connection.set_exec_trace(None)
-    return told
-
-
 def test_an_append_is_as_many_statements_after_a_thousand_entries_as_after_three(sqlite_place):
     with sqlite_place.open() as opened:
         log = opened.log("trial", "t")
         log.append(new(1))
         log.append(new(2, 3))
-        after_three = statements_of(opened, lambda: log.append(new("x")))
+        with statements_of(opened._opened.store) as after_three:
+            log.append(new("x"))
         log.append(new(*range(1000)))
-        assert statements_of(opened, lambda: log.append(new("x"))) == after_three
+        with statements_of(opened._opened.store) as after_a_thousand:
+            log.append(new("x"))
+        assert after_a_thousand == after_three

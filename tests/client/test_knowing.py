@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
-from tests.support.postgres_server import as_owner, drop_database_at, migrated_database_at
+from tests.support.postgres_server import as_owner
 from tests.support.world import git
 
 import upthread
@@ -19,17 +19,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 SECRET_PLAN = "the plan of ADA"
 ASKED = "[[rehearse: report]]"
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
-def address(tmp_path):
-    yield migrated_database_at(tmp_path)
-    drop_database_at(tmp_path)
 
 
 @pytest.fixture

@@ -52,11 +52,6 @@ READS = sorted(
 )
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request, tmp_path):
     if request.param == "sqlite":

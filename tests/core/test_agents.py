@@ -79,11 +79,6 @@ def test_the_provider_is_the_rows_and_else_the_agents_own_name():
     assert provider_of("acp:mine") == "acp:mine"
 
 
-def test_a_session_is_opened_by_its_agents_command():
-    assert AGENTS["claude-code"].resume_command("s1") == ("claude", "--resume", "s1")
-    assert AGENTS["gemini"].resume_command("s1") is None, "nobody has said how"
-
-
 def test_which_agents_open_a_sub_agents_session_by_its_id():
     opens = {name for name, row in AGENTS.items() if row.opens_sub_agents}
     assert opens == {"opencode", "codex"}

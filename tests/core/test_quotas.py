@@ -136,18 +136,6 @@ def test_every_limit_has_a_name_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        (b'{"a":' * 129 + b"1" + b"}" * 129, "nesting"),
-        (b"[" + b"[]," * 200_001, "values"),
-    ],
-)
-def test_a_frame_that_would_not_fit_is_not_decoded(frame, words):
-    with pytest.raises(QuotaExceededError, match=words):
-        quotas.require_sound_frame(frame)
-
-
-@pytest.mark.parametrize(
     "frame",
     [
         b"[" * 128 + b"]" * 128,
@@ -265,14 +253,6 @@ def test_what_calls_were_given_and_printed_counts_for_the_whole_turn_in_bytes_an
         quota.take(update(str(number), status="completed", text="\ud83d" + "é" * 3_500))
     with pytest.raises(QuotaExceededError, match="calls of a turn"):
         quota.take(update("failed", status="failed", text="é" * 10_000))
-
-
-@pytest.mark.usefixtures("small")
-def test_parts_are_counted():
-    quota = TurnQuota()
-    quota.take_parts(10)
-    with pytest.raises(QuotaExceededError, match="parts"):
-        quota.take_parts(1)
 
 
 def test_a_weight_is_about_what_a_value_takes_however_deep_it_is():

@@ -9,7 +9,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 from msgspec import Struct, structs
 
-from upthread.core import commands
+from upthread.core import commands, record_policy
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
 from upthread.core.decision.examined import ExaminedFile
@@ -494,3 +494,10 @@ def test_a_childs_role_is_an_agents_word_and_any_other_a_name():
 def test_the_strictest_mode_records_least():
     assert strictest("full", "index", "redacted") == "index"
     assert strictest("full", "redacted") == "redacted"
+
+
+def test_a_receipt_of_a_prompt_to_the_conversation_loses_its_words_and_keeps_its_ids():
+    stored = b'{"conversation_id":"con_a","reply":"hello"}'
+    assert record_policy.forgotten_receipt(stored, "con_a") == b'{"conversation_id":"con_a"}'
+    assert record_policy.forgotten_receipt(stored, "con_b") == stored
+    assert record_policy.forgotten_receipt(b"[1]", "con_a") == b"[1]"

@@ -78,10 +78,6 @@ def test_of_seventeen_distinct_ids_the_last_sixteen_are_read():
     assert readable(ids) == tuple(ids[-16:])
 
 
-def test_the_chain_of_nothing_is_empty():
-    assert readable([]) == ()
-
-
 @pytest.mark.extended
 @given(st.lists(PADDED, max_size=60), PADDED)
 def test_a_chain_holds_the_last_distinct_ids_in_the_order_they_were_last_seen(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Struct, structs
 from tests.core.messages import stored as message
 
@@ -12,7 +10,6 @@ from upthread.core import types
 from upthread.core.types import (
     ContextPart,
     ConversationKey,
-    Durability,
     Holder,
     Outcome,
     ProjectId,
@@ -49,10 +46,6 @@ def test_an_outcome_has_one_word_everywhere():
     assert [outcome.value for outcome in Outcome] == words
 
 
-def test_synced_is_the_more_durable():
-    assert max(Durability) is Durability.SYNCED
-
-
 def test_a_holder_is_told_in_words():
     holder = Holder(host="build-3", boot_id="b", pid=4711, started_at_ticks=1)
     assert holder.in_words() == "pid 4711 on build-3"
@@ -76,8 +69,3 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: value.__name__)
 def test_every_value_is_frozen(value: type):
     assert value.__struct_config__.frozen  # type: ignore[attr-defined]
-
-
-@given(st.lists(st.text()))
-def test_texts_are_joined_without_anything_between(texts: list[str]):
-    assert message(*(TextPart(text=text) for text in texts)).text == "".join(texts)

@@ -17,11 +17,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker(EXTENDED)
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request, tmp_path):
     if request.param == "sqlite":

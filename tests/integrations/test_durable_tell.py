@@ -24,6 +24,7 @@ from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
+from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import now_ms
 from upthread.runtime.turns.progress import Listener
 
@@ -157,6 +158,45 @@ def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_me
     assert str(shown).count("Your last turn was interrupted") == 1
     assert told_in(home, "key", text) == told
     assert turns(home) == 3
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_step_whose_role_was_reset_is_not_told_its_prompt_again(home, is_answered):
+    text = "[[rehearse: say hello]]" if is_answered else "[[rehearse: slow 2 60000]]"
+
+    async def cut_off(up):
+        heard = anyio.CancelScope()
+        listener = Listener(event=lambda *_: is_answered or heard.cancel())
+        with heard:
+            options = TellOptions(agent="rehearsal", key="key", listener=listener)
+            await up.tell("spec/planner", text, options)
+        await up.reset("spec/planner")
+
+    told = told_in(home, "key", text, before=cut_off)
+    shown = json.loads(home.upthread("audit", "spec", "--json"))
+    assert str(shown).count("Your last turn was interrupted") == (not is_answered)
+    assert told_in(home, "key", text) == told
+    assert turns(home) == (not is_answered)
+
+
+@pytest.mark.parametrize(
+    "more", [("spec",), ("spec", "--role", "planner"), ("--before", "2999-01-31")]
+)
+def test_a_reply_that_was_forgotten_is_in_no_file_and_its_prompt_is_not_sent_again(home, more):
+    text = "[[rehearse: say Quixotic zebra]]"
+
+    async def forgotten(up):
+        await up.tell("spec/planner", text, TellOptions(agent="rehearsal", key="no receipt"))
+        await up.forget(Selection(workstream="spec"))
+
+    told_in(home, "receipt", text)
+    home.upthread("forget", *more, "--yes")
+    files = home.directory.rglob("record.db*")
+    assert [each for each in files if b"Quixotic" in each.read_bytes()] == []
+    for key, before in (("receipt", None), ("no receipt", forgotten)):
+        with pytest.raises(UsageError, match=f"told under the key '{key}' was forgotten"):
+            told_in(home, key, text, before=before)
+    assert turns(home) == 2
 
 
 def test_another_text_or_address_under_a_key_is_an_error(home):

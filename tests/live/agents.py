@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import pytest
 from tests.live import claude_code, codex, opencode
 from tests.live.shell import Shell
 
@@ -151,3 +153,16 @@ def make_repository(project: Path) -> None:
     for words in (("init", "-q", "-b", "main"), commit):
         subprocess.run(["git", *words], cwd=project, check=True)
     (project / "a.txt").write_text("hello\n")
+
+
+def over_acp(shell: Shell, name: str, request: pytest.FixtureRequest) -> Shell:
+    """Give the agent a name of its person's own: driven over ACP, its store is not read."""
+    binary = str(request.getfixturevalue(AGENTS[name].fixture))
+    by_name = {"claude-code": "claude_acp", "codex": "codex_acp"}
+    command = request.getfixturevalue(by_name[name]) if name in by_name else (binary, "acp")
+    named = {"CLAUDE_CODE_EXECUTABLE": binary, "CODEX_PATH": binary, **codex.FULL_ACCESS}
+    environment = ", ".join(f'{name} = "{value}"' for name, value in named.items())
+    mine = f"command = {json.dumps(command)}\nenvironment = {{{environment}}}\n"
+    config = shell.own / "config.toml"
+    config.write_text(f'agent = "mine"\n{config.read_text()}[agents.mine]\n{mine}')
+    return shell

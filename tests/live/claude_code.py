@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.live import opencode
 from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES
+from tests.live.opencode import AGENTS, MACHINES, call
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -83,11 +83,6 @@ def claude_environment(home: Path, model: RehearsalModel) -> dict[str, str]:
         "CLAUDE_CODE_MAX_RETRIES": "0",
         **dict.fromkeys(SWITCHED_OFF, "1"),
     }
-
-
-def call(tool: str, **arguments: object) -> str:
-    """Return the step of a prompt that calls a tool."""
-    return f"[[CALL {tool} {json.dumps(arguments)}]]"
 
 
 def command(line: str) -> str:

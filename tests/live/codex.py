@@ -6,7 +6,6 @@ and updates off, one provider, which is the rehearsal model.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from tests.live import opencode
 from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES
+from tests.live.opencode import AGENTS, MACHINES, call
 
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
@@ -108,11 +107,6 @@ def _config(model: RehearsalModel, settings: dict[str, str], tries_again: bool) 
             "",
         ]
     )
-
-
-def call(tool: str, **arguments: object) -> str:
-    """Return the step of a prompt that calls a tool."""
-    return f"[[CALL {tool} {json.dumps(arguments)}]]"
 
 
 def command(line: str) -> str:

@@ -61,11 +61,6 @@ def codex_acp() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def model() -> Iterator[RehearsalModel]:
     """A strict model; at the end, no history that reached it may have broken a rule."""
     with RehearsalModel() as model:

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.live.agents import ADDRESS, AGENTS, WAYS
+from tests.live.agents import ADDRESS, AGENTS, WAYS, over_acp
 from tests.live.asked import last_request, session_of, user_texts
 from tests.live.shell import agents_left, kill_tree, only, processes_with, wait_until
-from tests.support.sets import EXTENDED, spread
+from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.testing.rehearsal_model import MODEL_ID
 
@@ -47,18 +47,32 @@ def test_a_role_is_resumed_and_after_its_session_was_lost_its_history_is_replaye
 PROFILES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "opencode": "XDG_DATA_HOME"}
 
 
-@pytest.mark.parametrize("name", spread(PROFILES, first=0, extended=["codex"]))
-def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(name, shell):
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        *(pytest.param(name, "acp", marks=EXTENDED) for name in PROFILES),
+        *(pytest.param(name, "native", marks=SOAK) for name in ("claude-code", "opencode")),
+        pytest.param("codex", "native", marks=EXTENDED),
+    ],
+)
+def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(
+    name, way, shell, model, request
+):
+    shell = over_acp(shell, name, request) if way == "acp" else shell
     session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
+    model.fail_next(status=400, message="odd request", times=50)
+    assert shell.tell("Fail.", exit_code=4)["parked"]["reason"] == "unknown"
+    model.forget_answers()
     variable, usual = PROFILES[name], dict(shell.environment)
     shell.environment[variable] = str(shell.home / "work")
     now = shell.one("why", ADDRESS)["now"]
     assert (now["decision"], now["reasons"]) == ("refuse", ["other_profile"])
-    error = shell.lines("tell", ADDRESS, "Go on.", exit_code=5)[-1]["error"]
-    assert f"{variable}={shell.home}" in error["hint"]
+    for words in ("--continue", "Go on."):
+        error = shell.lines("tell", ADDRESS, words, exit_code=5)[-1]["error"]
+        assert f"{variable}={shell.home}" in error["hint"]
     elsewhere, shell.environment = shell.environment, usual
-    again = shell.tell("Go on.")
-    assert (again["decision"], again["upstream_session_id"]) == ("resume", session)
+    again = shell.tell("--continue")
+    assert (again["turn_number"], again["upstream_session_id"]) == (2, session)
     AGENTS[name].delete_session(shell.home, session)
     shell.environment = elsewhere
     assert shell.one("why", ADDRESS)["now"]["decision"] != "refuse", "no profile has it"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
-from tests.live.agents import ADDRESS, AGENTS
+from tests.live.agents import ADDRESS, AGENTS, over_acp
 from tests.live.far_ends import Pushes
-from tests.live.shell import Shell, only
-from tests.support.sets import spread
+from tests.live.opencode import REPOSITORY
+from tests.live.shell import PATIENCE_S, Shell, only, wait_until
+from tests.support.sets import EXTENDED, spread
 
 from upthread.agents.stored import stamp_of
 from upthread.core.events import TurnEnded
@@ -73,30 +75,57 @@ def test_the_turns_that_an_older_record_misses_are_reported_and_read(name, shell
     assert pushes.words in effects[0]["title"]
 
 
+@pytest.mark.parametrize("way", ["native", pytest.param("acp", marks=EXTENDED)])
 @pytest.mark.parametrize("name", spread(AGENTS, first=["claude-code", "codex"]))
-def test_a_session_that_lost_its_last_turn_is_told_it(name, shell, tmp_path, model):
+def test_a_session_that_lost_its_last_turns_is_told_them(
+    name, way, shell, tmp_path, model, request
+):
     """The agent's store is put back as it was yesterday, or its last file is cut off."""
+    shell = over_acp(shell, name, request) if way == "acp" else shell
     session = shell.tell("Remember. [[SAY KIWI-1]]")["upstream_session_id"]
     shutil.copytree(shell.home, tmp_path / "yesterday", symlinks=True)
-    shell.tell("Remember. [[SAY KIWI-2]]")
+    shell.tell(f"Remember. {AGENTS[name].command('echo out')} [[SAY KIWI-2]]")
+    shell.tell("Remember. [[SAY KIWI-3]]")
     shutil.rmtree(shell.home)
     shutil.copytree(tmp_path / "yesterday", shell.home, symlinks=True)
-    assert_told(shell, model, session, lost=2)
-    shell.tell("Remember. [[SAY KIWI-4]]")
+    assert_told(shell, model, session, which="turns 2 to 3", lost=3)
+    assert shell.tell("Remember. [[SAY KIWI-5]]")["reasons"] == ["unchanged"]
     if name != "opencode":
         (file,) = shell.home.glob(f".c*/**/*{session}.jsonl")
         lines = file.read_text().splitlines(keepends=True)
-        at = next(at for at, line in enumerate(lines) if re.search(r"(?<!SAY )KIWI-4", line))
+        at = next(at for at, line in enumerate(lines) if re.search(r"(?<!SAY )KIWI-5", line))
         file.write_text("".join(lines[:at]) + lines[at][:40])
-        assert_told(shell, model, session, lost=4)
+        assert_told(shell, model, session, which="turn 5", lost=5)
 
 
-def assert_told(shell: Shell, model: RehearsalModel, session: str, *, lost: int) -> None:
-    """Send a prompt, and check that the session is told the turn that it lost, and only once."""
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code"]))
+def test_over_acp_a_whole_session_is_never_taken_for_an_older_one(name, shell, model, request):
+    shell, agent, made = over_acp(shell, name, request), AGENTS[name], shell.project / "made"
+    shutil.copyfile(REPOSITORY / "docs/pictures/list-400.png", shell.project / "image.png")
+    shell.tell("Begin.")
+    for prompt in (
+        f"[[THINK so]] {agent.command('echo out')} {agent.command('exit 3')} [[SAY done]]",
+        f"{agent.read(shell.project / 'image.png')} {agent.delegation('[[SAY child]]')} [[SAY so]]",
+        *(f"[[SAY {'long words, ' * 8_000}]]", "And?", "/compact", "And then?", "The end?"),
+    ):
+        assert shell.tell(prompt, exit_code=None)["reasons"] == ["unchanged"]
+    model.answer_next(agent.command(f"touch {made}; sleep 60"))
+    running = shell.start("tell", ADDRESS, "Do it.")
+    wait_until(made.exists, "the command's file")
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=PATIENCE_S)
+    reasons = [shell.tell("And now?", exit_code=None)["reasons"] for _ in range(2)]
+    assert reasons == [["interrupted", "unchanged"], ["unchanged"]]
+
+
+def assert_told(
+    shell: Shell, model: RehearsalModel, session: str, *, which: str, lost: int
+) -> None:
+    """Send a prompt, and check that the session is told the turns that it lost, and only once."""
     lines = shell.lines("tell", ADDRESS, f"Go on. [[SAY KIWI-{lost + 1}]]")
     notice = only(lines, "notice")
     assert notice["kind"] == "older_session"
-    assert f"lacks turn {lost}, which this record has" in notice["text"]
+    assert f"lacks {which}, which this record has" in notice["text"]
     started = only(lines, "turn_started")
     assert (started["reasons"][0], started["upstream_session_id"]) == ("older_session", session)
     assert f"> KIWI-{lost}" in json.dumps(model.requests[-1].body)

@@ -12,11 +12,6 @@ from tests.support.world import World
 from upthread.agents._guard import MARK_VARIABLE
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session", autouse=True)
 def fork_server() -> None:
     """Start it before any test marks its processes: it belongs to none of them."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.sets import EXTENDED
+from msgspec import structs
+from tests.support.sets import EXTENDED, spread
 from tests.support.world import World, eventually
 
 import upthread
@@ -91,6 +92,25 @@ async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, metho
     assert "raise start_timeout_s" in cure
 
 
+UNLOADABLE = {"no history": ": no history", 40: "the length of one history", "": "with code 3"}
+
+
+@pytest.mark.parametrize("refusal", spread(UNLOADABLE))
+async def test_a_session_that_cannot_be_loaded_is_resumed_and_said_to_be(world, refusal):
+    options, refusing = configure_refusing(world)
+    notices: list[Notice] = []
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        refusing.write_text(json.dumps({"session/load": refusal}))
+        heard = structs.replace(options, listener=Listener(notice=notices.append))
+        second = await project.tell(ADDRESS, "go on", heard)
+    assert (second.outcome, second.reasons[0]) == ("ok", "not_compared")
+    assert second.upstream_session_id == first.upstream_session_id
+    (said,) = (each.text for each in notices if each.kind == "not_compared")
+    assert said.startswith("the agent's session could not be compared with this record: ")
+    assert UNLOADABLE[refusal] in said
+
+
 async def test_a_turn_whose_agent_is_not_there_has_ended_and_says_why(world: World) -> None:
     world.configure('[agents.gone]\ncommand = ["no-such-program-anywhere"]\n')
     async with world.open() as project:
@@ -136,6 +156,58 @@ async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_re
     assert third.view.attached.upstream_session_id == first.upstream_session_id, "where it ended"
     assert (now.decision, now.upstream_session_id) == ("resume", first.upstream_session_id)
     assert [each.ended_because for each in chain] == ["corrupted", "unknown", None]
+
+
+UPDATES = {
+    "agent_thought_chunk": ({"content": {"type": "text", "text": "hm"}}, False),
+    "plan": ({"entries": [{"content": "c", "priority": "low", "status": "pending"}]}, False),
+    "current_mode_update": ({"currentModeId": "code"}, False),
+    "compaction_summary_chunk": ({}, False),
+    "not_known_yet": ({}, False),
+    "available_commands_update": ({"availableCommands": []}, True),
+    "config_option_update": ({}, True),
+    "usage_update": ({"used": 1, "size": 2}, True),
+    "session_info_update": ({"title": "a title"}, True),
+}
+
+
+@pytest.mark.parametrize("kind", spread(UPDATES))
+async def test_a_refused_prompt_leaves_again_only_if_the_agent_did_nothing_first(world, kind: str):
+    options, _ = configure_refusing(world)
+    more, is_sent_again = UPDATES[kind]
+    refused = f"[[refused_after {json.dumps({'sessionUpdate': kind, **more})}]]"
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        results = [await project.tell(ADDRESS, refused, options) for _ in range(2)]
+        chain = (await project.role(ADDRESS)).chain
+    assert all(each.parked and "no such model" in each.detail for each in results)
+    assert ["a new session" in each.detail for each in results] == [False, is_sent_again]
+    assert len(chain) == (3 if is_sent_again else 1)
+
+
+async def test_a_refused_prompt_leaves_once_each_time_a_person_says_to_go_on(world: World) -> None:
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
+    refusing = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: fail no such model]]"}
+    async with world.open(environment=refusing) as project:
+        for _ in range(2):
+            await project.tell(ADDRESS, "go on", REHEARSAL)
+        sent = len(world.prompts())
+        for number in (1, 2):
+            parked = await project.go_on(ADDRESS, REHEARSAL)
+            assert parked.parked
+            assert parked.upstream_session_id == first.upstream_session_id
+            assert len(world.prompts()) == sent + number
+
+
+async def test_words_end_a_session_without_a_list_only_if_they_name_it(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "session not found"}')
+        result = await project.tell(ADDRESS, "go on", options)
+        chain = (await project.role(ADDRESS)).chain
+    assert (result.outcome, result.decision, len(chain)) == ("unknown", "resume", 1)
 
 
 async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: World) -> None:
@@ -223,6 +295,22 @@ async def test_a_session_that_is_gone_stays_current_until_there_is_another(world
         assert "KIWI-42" in now.reply
         chain = (await project.role(ADDRESS)).chain
         assert [each.ended_because for each in chain] == ["missing", None]
+
+
+async def test_prompts_that_were_refused_are_told_to_the_session_once_it_opens(world) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "busy one", "session/new": "disk full"}')
+        assert not (await project.tell(ADDRESS, "the word is KIWI-42", options)).parked
+        refusing.write_text('{"session/resume": "busy two", "session/new": "disk full"}')
+        assert not (await project.tell(ADDRESS, "the colour is MAUVE-7", options)).parked
+        refusing.write_text("{}")
+        now = await project.tell(ADDRESS, "and now?", options)
+        assert (now.upstream_session_id, now.reasons[0]) == (first.upstream_session_id, "unheard")
+        assert "KIWI-42" in now.reply
+        assert "MAUVE-7" in now.reply
+        assert (await project.tell(ADDRESS, "next", options)).reasons[0] == "unchanged"
 
 
 async def test_a_spoilt_session_ends_at_once_and_its_agent_still_goes_on(world: World) -> None:

@@ -22,7 +22,9 @@ from tests.support.world import (
 
 import upthread
 from upthread.core.turns.effects import EffectState, Settlement, effects_of
+from upthread.errors import UsageError
 from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.erasure import Selection
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/constructor"
@@ -116,6 +118,28 @@ async def test_what_was_done_before_a_kill_is_held_also_when_its_turn_was_taken_
     await settle(world, Settlement.AGAIN)
     assert (await call(world, "tell", f"[[rehearse: execute {line}]]")).outcome == "ok"
     assert done(world) == [*first, *first]
+
+
+@pytest.mark.parametrize("way", ["reset", "fresh", "adopt"])
+async def test_what_was_done_before_a_kill_is_held_and_told_however_its_role_goes_on(world, way):
+    victim = world.start("tell", ADDRESS, f"{DEPLOY} [[rehearse: hang]]")
+    while not any(e.effect.state is EffectState.DONE for e in await effects(world)):  # noqa: ASYNC110
+        await anyio.sleep(0.05)
+    victim.kill()
+    (session,) = world.session_files()
+    other = session.with_name("ses_other.jsonl")
+    other.write_text(session.read_text().replace(session.stem, other.stem))
+    async with world.open() as project:
+        if way == "reset":
+            await project.reset(ADDRESS)
+        if way == "adopt":
+            await project.adopt(ADDRESS, other.stem, agent="rehearsal")
+        options = upthread.TellOptions(agent="rehearsal", is_fresh=way == "fresh")
+        result = await project.tell(ADDRESS, f"Again. {DEPLOY}", options)
+        with pytest.raises(UsageError, match="an action that is held back would be forgotten"):
+            await project.forget(Selection(workstream="spec-42"))
+    assert (result.parked.reason, done(world)) == ("held_back", ["deploy"])
+    assert "- Run sh deploy.sh: done" in world.prompts()[-1]
 
 
 async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(world):

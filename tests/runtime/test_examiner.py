@@ -246,19 +246,6 @@ def test_what_is_no_file_was_not_shown(session):
     assert shown(session) == []
 
 
-def test_a_command_that_failed_showed_nothing(session):
-    (session.root / "a.py").write_text("a = 1\n")
-    run(session, "cat a.py && false", status="failed")
-    assert shown(session) == []
-
-
-def test_a_command_is_run_where_its_call_says(session):
-    (session.root / "src").mkdir()
-    (session.root / "src" / "a.py").write_text("a = 1\n")
-    run(session, "cat a.py", workdir=str(session.root / "src"))
-    assert shown(session) == ["src/a.py"]
-
-
 def test_a_look_through_a_command_does_not_undo_having_read(session):
     (session.root / "a.py").write_text("a = 1\n")
     session.do("read", "a.py")

@@ -183,14 +183,3 @@ def test_what_may_not_be_read_any_more_is_told() -> None:
 def test_a_file_of_mem_that_fails_while_it_is_read_is_unreadable() -> None:
     """A regular file whose reading fails, whoever reads: address 0 of this process's memory."""
     assert examine("/", "/proc/self/mem", how="read").state == "unreadable"
-
-
-def test_a_file_the_session_wrote_is_known_in_its_new_content(tmp_path: Path) -> None:
-    put(tmp_path / "a", "before")
-    before = read(tmp_path, "a")
-    put(tmp_path / "a", "by the session", age=False)
-    wrote = [examine(str(tmp_path), "a", how="wrote")]
-    assert stale(tmp_path, before) == {"a": "changed"}
-    assert stale(tmp_path, wrote) == {}
-    put(tmp_path / "a", "by somebody else", age=False)
-    assert stale(tmp_path, wrote) == {"a": "changed"}

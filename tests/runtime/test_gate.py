@@ -16,11 +16,6 @@ pytestmark = pytest.mark.anyio
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def asks_for(command: str, *, call_id: str | None = "call-1") -> PermissionRequest:
     return PermissionRequest(
         upstream_session_id=UpstreamSessionId("ses_a"),

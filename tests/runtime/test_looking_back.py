@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.turns.test_recorder import DEEP, LINK, OWN, ROOT
 
 from upthread.core.commands import OpenConversation, OpenLink, OpenTurn, OpenWorkstream
 from upthread.core.events import AgentEvent, ChildStarted, TextReceived
@@ -11,41 +12,21 @@ from upthread.core.types import (
     Conversation,
     ConversationId,
     ConversationKey,
-    Link,
-    ProjectId,
     TurnId,
     UpstreamSessionId,
 )
-from upthread.errors import ConflictError
 from upthread.runtime.turns.turn_history import recorded_children
 from upthread.testing.memory_store import MemoryStore
 
-OWN, CHILD, DEEP = (UpstreamSessionId(f"ses_{name}") for name in ("own", "child", "deep"))
-KEY = ConversationKey(project_id=ProjectId("prj"), workstream="spec-42", role="planner")
-ROOT = Conversation(
-    conversation_id=ConversationId("con_root"),
-    key=KEY,
-    generation=1,
-    base_name="Kael",
-    opened_at_ms=1,
-)
-LINK = Link(
-    conversation_id=ROOT.conversation_id,
-    seq=1,
-    upstream_session_id=OWN,
-    agent="rehearsal",
-    agent_version="1",
-    working_directory="/work",
-    opened_because="none_yet",
-    opened_at_ms=1,
-)
+CHILD = UpstreamSessionId("ses_child")
+KEY = ROOT.key
 
 
-def record(store: MemoryStore, turn: str, at_ms: int, *, knows: bool) -> None:
+def record(store: MemoryStore, turn: str, at_ms: int) -> None:
     """One turn in which a child and a child of it speak."""
     turn_id = TurnId(turn)
     recorder = Recorder(conversation=ROOT, turn_id=turn_id, link=LINK, next_seq=1)
-    for child in recorded_children(store, ROOT) if knows else ():
+    for child in recorded_children(store, ROOT):
         recorder.know_child(
             child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
         )
@@ -86,8 +67,8 @@ def store() -> MemoryStore:
 
 
 def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store: MemoryStore):
-    record(store, "trn_1", 10, knows=True)
-    record(store, "trn_2", 20, knows=True)
+    record(store, "trn_1", 10)
+    record(store, "trn_2", 20)
     children = recorded_children(store, ROOT)
     assert [child.upstream_session_id for child in children] == [CHILD, DEEP]
     said = [[m.text for m in store.messages(child.conversation_id)] for child in children]
@@ -96,14 +77,8 @@ def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store:
     assert len(store.conversations(KEY.project_id, KEY.workstream)) == 3
 
 
-def test_without_that_knowledge_the_store_refuses_to_mix_them_up(store: MemoryStore):
-    record(store, "trn_1", 10, knows=False)
-    with pytest.raises(ConflictError):
-        record(store, "trn_2", 20, knows=False)
-
-
 def test_children_of_other_conversations_are_not_ours(store: MemoryStore):
-    record(store, "trn_1", 10, knows=True)
+    record(store, "trn_1", 10)
     other = ConversationKey(project_id=KEY.project_id, workstream="spec-42", role="auditor")
     stranger = Conversation(
         conversation_id=ConversationId("con_other"),

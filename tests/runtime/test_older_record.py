@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ ADDRESS = "spec-42/constructor"
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 DEPLOY = "[[rehearse: execute sh deploy.sh]]"
 OLDER = "older_record"
+OVER_ACP = f"acp:{sys.executable} -m upthread.agents.rehearsal"
+"""The rehearsal agent as one whose store nobody reads."""
 
 
 @pytest.fixture
@@ -28,9 +31,9 @@ def world(world: World) -> World:
     return world
 
 
-async def tell(world: World, text: str, **heard: Any) -> Any:
+async def tell(world: World, text: str, *, agent: str = "rehearsal", **heard: Any) -> Any:
     async with world.open() as project:
-        options = upthread.TellOptions(agent="rehearsal", listener=Listener(**heard))
+        options = upthread.TellOptions(agent=agent, listener=Listener(**heard))
         return await project.tell(ADDRESS, text, options)
 
 
@@ -126,18 +129,20 @@ async def test_a_session_that_cannot_be_compared_is_not_resumed_without_a_word(w
     assert any(each.kind == "not_compared" for each in notices)
 
 
+@pytest.mark.parametrize("agent", ["rehearsal", OVER_ACP], ids=["read", "loaded"])
 @pytest.mark.parametrize("lost", spread(["turn", "reply", "two turns", "all"], first=2))
-async def test_a_session_that_was_put_back_is_told_what_it_no_longer_holds(world: World, lost: str):
+async def test_a_session_that_was_put_back_is_told_what_it_no_longer_holds(world, lost, agent):
     for word in ("one", "two", "three"):
-        await tell(world, say(word))
+        await tell(world, say(word), agent=agent)
     (session,) = world.session_files()
     lines = session.read_text().splitlines(keepends=True)
     end = {"turn": "say three", "reply": "say three", "two turns": "say two", "all": "say one"}
     (at,) = (at for at, line in enumerate(lines) if end[lost] in line)
     session.write_text("".join(lines[: at + (lost == "reply")]))
-    assert "older_session" in (await why(world)).now.reasons
+    if agent == "rehearsal":
+        assert "older_session" in (await why(world)).now.reasons
     notices: list[Any] = []
-    done = await tell(world, say("four"), notice=notices.append)
+    done = await tell(world, say("four"), agent=agent, notice=notices.append)
     which = {"two turns": "turns 2 to 3", "all": "turns 1 to 3"}.get(lost, "turn 3")
     assert [each.text for each in notices if each.kind == "older_session"] == [
         f"the agent's session lacks {which}, which this record has; it is told of that"
@@ -145,7 +150,7 @@ async def test_a_session_that_was_put_back_is_told_what_it_no_longer_holds(world
     assert done.reasons[0] == "older_session"
     assert "> Say it. [[rehearse: say three]]" in world.messages(ADDRESS)[-2].sent_text
     session.touch()  # so that it is read
-    assert (await why(world)).now.reasons == ("unchanged",)
+    assert (await tell(world, say("five"), agent=agent)).reasons == ("unchanged",)
 
 
 @pytest.mark.soak

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.support.sets import EXTENDED
 from tests.support.upthread_process import AtCommit
-from tests.support.world import ALLOW, SAY_REPORT, World, eventually
+from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, eventually
 
 import upthread
+from upthread.errors import RefusedError
 from upthread.runtime.turns.progress import Listener, TurnStarted
 
 pytestmark = pytest.mark.anyio
@@ -196,3 +199,90 @@ async def test_what_an_agent_did_before_it_was_killed_is_on_record_where_another
     replies = [each.text for each in world.messages(ADDRESS) if "chunk" in each.text]
     assert "chunk 9 of" in "".join(replies)
     world.check_histories()
+
+
+# --- in the profile that has the session ---------------------------------------------------------
+
+OVER_ACP = f"acp:{sys.executable} -m upthread.agents.rehearsal"
+PARKS = f"[[rehearse: once auth]] {SAY_REPORT}"
+
+
+def elsewhere(world: World) -> AbstractAsyncContextManager[upthread.Project]:
+    """Return the project opened under another profile of the agent."""
+    other = str(world.directory / "other profile")
+    return world.open(environment={"UPTHREAD_REHEARSAL_HOME": other})
+
+
+@contextmanager
+def refused(world: World, reason: str = "other_profile") -> Iterator[None]:
+    """Expect a refusal with its cure, and that nothing becomes of it."""
+    before = world.prompts()
+    with pytest.raises(RefusedError) as caught:
+        yield
+    assert caught.value.reasons[0] == reason
+    if reason == "other_profile":
+        assert f"UPTHREAD_REHEARSAL_HOME={world.sessions}" in caught.value.hint
+    assert world.prompts() == before
+    assert not (world.directory / "other profile").exists()
+
+
+@pytest.mark.parametrize(
+    ("stop", "agent"), [("parked", "rehearsal"), ("killed", "rehearsal"), ("parked", OVER_ACP)]
+)
+async def test_a_stopped_turn_stays_as_it_is_where_another_prompt_or_its_end_is_refused(
+    world, stop, agent
+):
+    options = upthread.TellOptions(agent=agent)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "[[rehearse: tokens 900 100]]", options)
+        if stop == "parked":
+            assert (await project.tell(ADDRESS, PARKS, options)).parked
+    if stop == "killed":
+        killed(world, SAY_REPORT, SENT)
+    async with elsewhere(world) as project:
+        before = await project.role(ADDRESS)
+        assert (await project.why(ADDRESS)).now.reasons == ("other_profile",)
+        with refused(world):
+            await project.go_on(ADDRESS, options)
+        with refused(world):
+            await project.tell(ADDRESS, "Another.", options)
+        assert (await project.role(ADDRESS)).last_turn == before.last_turn
+    async with world.open() as project:
+        limited = structs.replace(options, tokens_max=1)
+        with refused(world, "tokens_max"):
+            await project.tell(ADDRESS, "Another.", limited)
+        with refused(world, "tokens_max"):
+            await project.go_on(ADDRESS, limited)
+        result = await project.go_on(ADDRESS, options)
+    assert (result.outcome, result.turn_number) == ("ok", 2)
+    assert result.upstream_session_id == first.upstream_session_id
+
+
+@EXTENDED
+@pytest.mark.parametrize("call", ["a run", "a role that starts fresh", "another agent", "fresh"])
+async def test_a_turn_continues_elsewhere_only_where_it_does_not_need_its_session(world, call):
+    policy = '[roles.planner]\ncontinuity = "fresh"\n' if call == "a role that starts fresh" else ""
+    step = f"[[pipeline.steps]]\nrole = 'planner'\ntask = '''{PARKS}'''\n"
+    world.configure(f"{ALLOW}{policy}{step}")
+    options = upthread.RunOptions(agent="rehearsal")
+    async with world.open() as project:
+        parked = await project.run("spec-42", SMALL_SPECIFICATION, options)
+        session = (await project.role(ADDRESS)).link.upstream_session_id
+    assert parked.parked.reason == "auth"
+    other = upthread.TellOptions(agent=OVER_ACP if call == "another agent" else "rehearsal")
+    async with elsewhere(world) as project:
+        if call == "a run":
+            with refused(world):
+                await project.run("spec-42", None, options)
+        elif call == "fresh":
+            assert (await project.tell(ADDRESS, "fresh: hello", other)).outcome == "ok"
+        elif call == "another agent":
+            assert (await project.go_on(ADDRESS, other)).reasons[0] == "other_agent"
+        else:
+            with refused(world):
+                await project.go_on(ADDRESS, other)
+    if (world.directory / "other profile").exists():
+        return
+    async with world.open() as project:
+        assert (await project.run("spec-42", None, options)).status == "done"
+        assert (await project.role(ADDRESS)).link.upstream_session_id == session

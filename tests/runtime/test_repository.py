@@ -55,13 +55,6 @@ def test_outside_of_a_repository_nothing_is_known_and_nothing_is_wrong(tmp_path:
     assert git_facts(tmp_path) == GitFacts()
 
 
-def test_an_empty_dot_git_above_is_no_repository_for_git_nor_for_us(tmp_path: Path) -> None:
-    """A sandbox that keeps agents out of `.git` makes one to mount over, and may leave it."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "below").mkdir()
-    assert git_facts(tmp_path / "below") == GitFacts()
-
-
 def test_a_worktree_is_of_the_repository_it_was_made_from(root: Path, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     git(root, "worktree", "add", "-q", str(tree), "-b", "topic")

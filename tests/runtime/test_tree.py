@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.world import git
 
 from upthread.runtime.working_tree.digest import tree_digest
-
-
-def git(where: Path, *arguments: str) -> str:
-    told = ["git", "-C", str(where), "-c", "protocol.file.allow=always", *arguments]
-    return subprocess.run(told, check=True, capture_output=True, text=True).stdout
 
 
 def repository(where: Path) -> Path:
     where.mkdir()
     git(where, "init", "-qb", "main")
-    git(where, "config", "user.name", "somebody")
-    git(where, "config", "user.email", "somebody@example.org")
     return where
 
 
@@ -93,7 +86,7 @@ def test_a_submodule_and_a_repository_within_count_by_their_content(root, tmp_pa
     inner = repository(tmp_path / "inner")
     (inner / "x.txt").write_text("x")
     commit(inner)
-    git(root, "submodule", "add", "-q", str(inner), "sub")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
     added = tree_digest(root)
     commit(root)
     assert tree_digest(root) == added

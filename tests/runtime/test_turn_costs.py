@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from tests.support.sets import EXTENDED
+from tests.support.sqlite_faults import statements_of
 from tests.support.world import World
 
 import upthread
@@ -26,8 +26,6 @@ STATEMENTS_MAX = 80
 SLOW = LeaseTimes(heartbeat_s=3_600)
 """A heartbeat is a hop of its own, every two seconds, however many turns there are."""
 
-"""How many times the events of a turn are read in one turn, however many there were before."""
-
 
 class Counting(EventLoop):
     """An event loop whose hops into a thread are counted."""
@@ -41,23 +39,6 @@ class Counting(EventLoop):
         return await super().in_thread(call)
 
 
-@contextmanager
-def statements(project: upthread.Project) -> Iterator[list[str]]:
-    """Collect the statements that reach the database in a block."""
-    connection: Any = project.store.behind.database.connection  # type: ignore[attr-defined]
-    told: list[str] = []
-
-    def note(_cursor: object, statement: str, _bindings: object) -> bool:
-        told.append(statement)
-        return True
-
-    connection.set_exec_trace(note)
-    try:
-        yield told
-    finally:
-        connection.set_exec_trace(None)
-
-
 @EXTENDED
 async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None:
     waits = Counting()
@@ -65,7 +46,7 @@ async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None
         await project.tell(ADDRESS, "Begin.", OPTIONS)
         request = await project._request(ADDRESS, "Go on.", OPTIONS)
         waits.hops = 0
-        with statements(project) as told:
+        with statements_of(project.store.behind) as told:
             result = await project._turns.tell(request)
         hops = waits.hops
     assert result.outcome == "ok"

@@ -49,3 +49,10 @@ class Receiver:
 
     def names(self) -> list[str]:
         return [span.name for span in self.spans]
+
+
+def told_of(span: Any) -> dict[str, Any]:
+    """The attributes of a span."""
+    return {
+        each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes
+    }

@@ -70,3 +70,13 @@ def faulty_file_system() -> Generator[FaultyFileSystem]:
         yield file_system
     finally:
         file_system.unregister()
+
+
+@contextmanager
+def statements_of(store: Any) -> Generator[list[str]]:
+    """Collect the statements that a store executes."""
+    found: list[str] = []
+    connection = store.database.connection
+    connection.set_exec_trace(lambda _cursor, statement, _bindings: found.append(statement) or True)
+    yield found
+    connection.set_exec_trace(None)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
-IS_THOROUGH: Final = bool(os.environ.get("UPTHREAD_THOROUGH") or os.environ.get("UPTHREAD_SOAK"))
+IS_SOAK: Final = bool(os.environ.get("UPTHREAD_SOAK"))
+"""Whether properties are tried with new examples each time."""
+
+IS_THOROUGH: Final = bool(os.environ.get("UPTHREAD_THOROUGH")) or IS_SOAK
 """Whether a test that tries many cases tries all it knows."""
 
 EXAMPLES: Final = 100 if IS_THOROUGH else 25

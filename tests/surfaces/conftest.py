@@ -201,6 +201,12 @@ def make_upthread(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], 
     return make
 
 
+@pytest.fixture
+def up(make_upthread: Callable[[Path], Upthread], tmp_path: Path) -> Upthread:
+    """A project of the test's own."""
+    return make_upthread(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def shared(
     tmp_path_factory: pytest.TempPathFactory, make_upthread: Callable[[Path], Upthread]

@@ -14,11 +14,6 @@ from upthread.testing.agent_conformance import PROMISES, start, trial
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def nothing_goes_on():
     """End what a fault has started."""

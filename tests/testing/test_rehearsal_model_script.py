@@ -17,7 +17,7 @@ from tests.testing.plain_client import (
 )
 
 from upthread.testing.rehearsal_model import RehearsalModel
-from upthread.testing.rehearsal_model.answers import Failure, Reply, Silence, ToolCall
+from upthread.testing.rehearsal_model.answers import Reply, Silence, ToolCall
 from upthread.testing.rehearsal_model.script import ScriptError, parse_script
 
 
@@ -79,25 +79,6 @@ def test_waits_paces_and_thoughts_belong_to_the_step_that_follows():
     assert told == replace(call_of("bash", command="ls"), text="I look.")
     script = parse_script("[[SLEEP 2]] [[PACE 0.5]] [[THINK hm]] [[SAY a]] [[SLEEP 1]] [[HANG]]")
     assert script == (Reply(text="a", thinking="hm", delay_s=2, pace_s=0.5), Silence(delay_s=1))
-
-
-@pytest.mark.parametrize(
-    ("text", "failure"),
-    [
-        ("[[FAIL 429]]", Failure(status=429)),
-        (
-            "[[FAIL 429 retry-after=2 slow down]]",
-            Failure(status=429, message="slow down", retry_after_s=2.0),
-        ),
-        ("[[FAIL 500 oops]]", Failure(status=500, message="oops")),
-        (
-            "[[FAIL 400 context length]]",
-            Failure(status=400, message="context length", is_context_full=True),
-        ),
-    ],
-)
-def test_failures_are_read_with_their_parts(text, failure):
-    assert parse_script(text) == (failure,)
 
 
 def test_a_retry_goes_on_to_the_step_after_a_failure(model):

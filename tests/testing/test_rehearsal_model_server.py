@@ -10,12 +10,12 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.world import eventually
 from tests.testing.plain_client import (
     CHAT,
     MESSAGES,
@@ -34,13 +34,6 @@ from upthread.testing.rehearsal_model import BODY_BYTES_MAX, MODEL_ID, Rehearsal
 def model():
     with RehearsalModel() as model:
         yield model
-
-
-def wait_until(is_so):
-    deadline_s = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def raw_connection(model):
@@ -225,7 +218,7 @@ def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
 
     thread = threading.Thread(target=ask)
     thread.start()
-    wait_until(lambda: model.requests)
+    eventually(lambda: model.requests)
     assert model.requests[0].response["kind"] == "silence"
     assert model.requests[0].status is None
     model.close()
@@ -241,9 +234,9 @@ def test_a_client_that_goes_while_the_model_hangs_leaves_no_thread(model):
 
     with raw_connection(model) as connection:
         connection.sendall(raw_request("[[HANG]]"))
-        wait_until(lambda: model.requests)
+        eventually(lambda: model.requests)
         assert added()
-    wait_until(lambda: not added())
+    eventually(lambda: not added())
 
 
 def test_closing_leaves_no_port_and_keeps_the_requests():

@@ -1,32 +1,16 @@
-"""A database for each test, and an anyio that runs on asyncio, as the queue does."""
+"""A world on a database for each test, and the workers there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+from tests.runtime.conftest import fork_server
 from tests.support.laboratory.sharing import Observer, Passage, Workers
-from tests.support.postgres_server import drop_database_at, migrated_database_at
 from tests.support.world import World
 
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def fork_server() -> None:
-    """Start it before any test marks its processes: it belongs to none of them."""
-    forkserver.ensure_running()
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    yield migrated_database_at(tmp_path)
-    drop_database_at(tmp_path)
+__all__ = ["fork_server"]
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ class RefusedByAgentError(UpstreamError):
     """The agent answered with an error. `is_certain` False: confirm `missing` by listing."""
 
     is_certain: bool = False
+    said: str = ""
+    """The agent's own words, without ours around them."""
 
 
 class RunningAgent:

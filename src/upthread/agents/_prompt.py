@@ -94,7 +94,10 @@ class RunningPrompt:
         self._asking: set[anyio.CancelScope] = set()
         self._tokens: UsageReported | None = None
         self._last_text = ""
-        self._has_system_error = False
+        self.has_system_error = False
+        """Whether an update said that the turn failed."""
+        self.has_spoken = False
+        """Whether an update that is no event said that the agent does something."""
         self._told = ToldOfCalls()
         self._limits = Limits(prompt_timeout_s=0.0, cancel_timeout_s=0.0)
 
@@ -199,10 +202,6 @@ class RunningPrompt:
 
     # --- what was seen -------------------------------------------------------------------------
 
-    def note_system_error(self) -> None:
-        """Remember that an update said the turn failed."""
-        self._has_system_error = True
-
     def told_of(self, call_id: str | None) -> tuple[Told, ...]:
         """Return what was said of a call so far, under any session; none for one never told of."""
         return self._told.of(call_id)
@@ -240,7 +239,7 @@ class RunningPrompt:
         return TurnSeen(
             tokens_used=self._tokens.tokens_used if self._tokens else None,
             tokens_window=self._tokens.tokens_window if self._tokens else None,
-            has_system_error=self._has_system_error,
+            has_system_error=self.has_system_error,
             last_text=self._last_text,
         )
 

@@ -79,6 +79,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     `agent` is what the user calls it, `calls_itself` its own name where it has said one.
     `lists_sub_agents` says that its list has each session there is: one that it lacks is gone.
+    `vendor` is whose agent it is where `agent` need not tell: over ACP, empty for an unknown one.
+    `store` is whose store knows better than the agent's replay what a session holds, or empty.
     """
 
     agent: str
@@ -91,6 +93,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     can_fork: bool = False
     can_hold: bool = False
     has_sandbox: bool = False
+    vendor: str = ""
+    store: str = ""
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
@@ -205,6 +209,8 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     tokens_used: int | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
+    has_spoken: bool = False
+    """Whether the agent said that it does something, beside what its events say."""
 
 
 class ListedSession(Struct, frozen=True, kw_only=True):

@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
 from upthread.agents.registry import REHEARSAL, part_of
-from upthread.agents.rehearsal.sessions import SessionStore, UnknownSessionError, sessions_directory
-from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
+from upthread.agents.rehearsal.sessions import (
+    HOME_VARIABLE,
+    SessionStore,
+    UnknownSessionError,
+    sessions_directory,
+)
+from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -114,9 +119,24 @@ def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSess
 
 def profile_of(environment: Mapping[str, str], agent: str) -> str:
     """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`."""
-    row = AGENTS.get(name_of(agent))
-    own = row.home if row else None
-    return f"{own.variable}={home_of(name_of(agent), environment)}" if own else ""
+    variable = _VARIABLES.get(agent)
+    return f"{variable}={_home(agent, environment)}" if variable else ""
+
+
+def is_elsewhere(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:
+    """Return whether a profile has a session, and the environment's own profile lacks it."""
+    variable, _, place = profile.partition("=")
+    agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
+    return not stamp_of(environment, agent, session) and bool(stamp_of(there, agent, session))
+
+
+_VARIABLES: Final = {
+    REHEARSAL: HOME_VARIABLE,
+    **{name: row.home.variable for name, row in AGENTS.items() if row.home},
+}
+"""The variable that names the place of each agent's store."""
+
+_AGENTS: Final = {variable: agent for agent, variable in _VARIABLES.items()}
 
 
 def _home(agent: str, environment: Mapping[str, str]) -> Path:

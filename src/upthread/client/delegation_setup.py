@@ -74,8 +74,7 @@ class Preparing:
     @property
     def freshness(self) -> FreshnessSettings:
         """How freshness and price are judged in this project."""
-        settings = self._settings
-        return freshness_settings(settings)
+        return freshness_settings(self._settings)
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -148,11 +147,14 @@ class Preparing:
         """How the sessions that agents have stored are looked into."""
         return OwnSessions(
             is_read=stored.is_read,
-            profile=lambda agent: stored.profile_of(self._where(agent), agent),
-            stamp=lambda agent, session, profile: stored.stamp_of(
-                self._where(agent, profile), agent, session
+            profile=lambda agent, store: stored.profile_of(self._where(agent), store or agent),
+            stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
+            is_elsewhere=lambda agent, session, profile: stored.is_elsewhere(
+                self._where(agent), session, profile
             ),
-            read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
+            read=lambda agent, session, store: stored.read_session(
+                self._where(agent), store, session
+            ),
             version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
             of_call=lambda call: stored.read_stored(self._where(call.agent), call),
         )
@@ -166,11 +168,10 @@ class Preparing:
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
-    def _where(self, agent: str, profile: str = "") -> Mapping[str, str]:
-        """Return the environment that says where an agent keeps its sessions (of a profile)."""
+    def _where(self, agent: str) -> Mapping[str, str]:
+        """Return the environment that says where an agent keeps its sessions."""
         configured = self._settings.agents.get(agent)
-        named = dict([profile.split("=", 1)]) if profile else {}
-        return {**self._environment, **(configured.environment if configured else {}), **named}
+        return {**self._environment, **(configured.environment if configured else {})}
 
     def _redactor_of(self, role: str) -> Redactor | None:
         # Compared as it is recorded: where nothing is taken
@@ -194,8 +195,8 @@ class Preparing:
         """What is started by a command line is known by what it calls itself, if at all."""
         configured = self._settings.agents.get(agent)
         is_command = (
-            bool(configured and configured.command) or agent not in registry.AGENTS_AND_REHEARSAL
-        )
+            configured and configured.command
+        ) or agent not in registry.AGENTS_AND_REHEARSAL
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
@@ -330,10 +331,8 @@ class Preparing:
 
     def condition(self, workstream: str, role: Role) -> str | None:
         """Return the digest that `resume_if` compares, None for a role without the condition."""
-        if role.resume_if is None:
-            return None
-        runs = self._store.runs(self._project_id, workstream)
-        if not runs:
+        runs = self._store.runs(self._project_id, workstream) if role.resume_if else ()
+        if not runs or role.resume_if is None:
             return None
         report = pipelines.fold(self._store.run_events(runs[-1].run_id)).report(role.resume_if)
         return report.digest if report else None

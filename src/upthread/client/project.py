@@ -210,7 +210,7 @@ class Project(Assembly):
         """
         await self._recover()
         name = parse_workstream(workstream)
-        return await self._system.in_thread(lambda: tuple(self._doubts_now(name)))
+        return await self.read(lambda: tuple(self._doubts_now(name)))
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
@@ -322,15 +322,14 @@ class Project(Assembly):
         """Erase what was said; returns what was erased.
 
         Raises LeaseHeldError while a turn or a run is under way there; UsageError where a model
-        asks for it, and while an action is in doubt that would be forgotten with it.
+        asks for it, and while an action is held back that would be forgotten with it.
         """
         # Before anything is looked up: what is forgotten nobody brings back.
         refuse_models(by or self._actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(
-                f"{shown(name)}: an action beyond this machine may have been done, or not, and "
-                "what is known of it would be forgotten",
+                f"{shown(name)}: what is known of an action that is held back would be forgotten",
                 hint=f"{LOOK}: {effects_command(name)}",
                 workstream=name,
             )
@@ -338,12 +337,12 @@ class Project(Assembly):
         return await self.forgetting.forget(selection)
 
     async def forgotten_in_doubt(self, selection: Selection) -> tuple[str, ...]:
-        """Return the workstreams of a selection that would forget an action in doubt."""
+        """Return the workstreams of a selection that would forget an action held back."""
         found: list[str] = []
         for each in await self.forgetting.held(selection):
             erased = (one.conversation for one in each.conversations if one.held.parts)
             chosen = {conversation.conversation_id for conversation in erased}
-            doubts = await self.effects_in_doubt(each.workstream)
+            doubts = await self.effects_held(each.workstream)
             if any(doubt.conversation.conversation_id in chosen for doubt in doubts):
                 found.append(each.workstream)
         return tuple(found)

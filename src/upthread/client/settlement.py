@@ -11,7 +11,7 @@ from upthread.core.text import command
 from upthread.core.turns.effects import Settlement
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError, UsageError
-from upthread.runtime.record.effects import RecordedEffect, effects_held, effects_in_doubt
+from upthread.runtime.record.effects import RecordedEffect, effects_held
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -28,12 +28,6 @@ class Settlements:
         self._system = system
         self._project_id = project_id
         self._patterns = patterns
-
-    def in_doubt(self, workstream: str) -> tuple[RecordedEffect, ...]:
-        """Return what may have reached beyond this machine, and nobody has looked."""
-        return effects_in_doubt(
-            self._store, self._project_id, workstream, outward_patterns=self._patterns
-        )
 
     def held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what is held back from whoever goes on: in doubt, or done by a turn cut off."""

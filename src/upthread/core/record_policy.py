@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from upthread.core import commands, events, types
 from upthread.core.actors import Actor
-from upthread.core.codec import encode_part
+from upthread.core.codec import decode_json, encode_json, encode_part
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.reports import Status, VerdictResult
@@ -79,6 +79,22 @@ def without_text(event: Event) -> Event:
     names = _SAID.get(type(event), ())
     blanks = {name: _blank(getattr(event, name)) for name in names}
     return structs.replace(event, **blanks) if blanks else event
+
+
+def forgotten_receipt(stored: bytes, conversation_id: str) -> bytes:
+    """Return a stored receipt without its words, if it is of a prompt to this conversation.
+
+    Ids, codes and digests stay, so that the prompt is not sent again.
+    """
+    receipt = decode_json(stored)
+    if not isinstance(receipt, Mapping) or receipt.get("conversation_id") != conversation_id:
+        return stored
+    return encode_json({name: receipt[name] for name in _LEFT_OF_RECEIPT & receipt.keys()})
+
+
+_LEFT_OF_RECEIPT: Final = frozenset(
+    "address text_sha256 conversation_id turn_id decision reasons outcome".split()
+)
 
 
 def forgotten(

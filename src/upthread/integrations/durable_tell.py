@@ -19,13 +19,14 @@ from msgspec import structs
 
 from upthread.client.project import Project
 from upthread.core.events import TurnIntended, TurnParked
-from upthread.core.names import shown
+from upthread.core.names import key_of, shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import OURS, Source, stop_in_words
+from upthread.core.turns.effects import effects_of
 from upthread.core.turns.prompt import continuation, without_fresh
 from upthread.core.turns.turn import SENDS_MAX, TurnView, fold
 from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
-from upthread.errors import ConfigError, NotFoundError, RefusedError, UpthreadError, UsageError
+from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import now_ms
 from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
@@ -88,7 +89,7 @@ async def tell_once(
     """Tell a role once under a key, and return its reply; again under the same key, the same one.
 
     Raises NotToldError for a turn that failed or was parked, RefusedError for one that must not be,
-    and UsageError where another address or text was told under this key.
+    and UsageError where another address or text was told under this key, or its reply forgotten.
     """
     chosen = structs.replace(options or TellOptions(), key=key)
 
@@ -105,15 +106,18 @@ async def tell_once(
     # A receipt of an earlier version has no digest.
     if told["address"] != address or told.get("text_sha256") not in {None, _sha256(text)}:
         raise _told_otherwise(key, told["address"])
+    if "reply" not in told:
+        raise _forgotten(key)
     return told
 
 
 class _Attempt(NamedTuple):
-    """The newest turn of a step, and what was said in it."""
+    """The newest turn of a step, and what was said in it; `is_current`: no reset came after it."""
 
     turn_id: TurnId
     view: TurnView
     said: tuple[Message, ...]
+    is_current: bool
 
 
 async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> Told:
@@ -121,21 +125,22 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
     while True:
         found = await _newest(up, address, options.key)
         if found is not None:
-            prompt = found.said[0].text
-            known = {without_fresh(text), continuation(text, ())}
-            if prompt and not has_placeholder(prompt) and prompt not in known:
+            prompt, asked = found.said[0].text, continuation(text, ())
+            is_same = prompt == without_fresh(text) or prompt.startswith(asked)
+            if prompt and not has_placeholder(prompt) and not is_same:
                 raise _told_otherwise(options.key, address)
-            if found.view.parked and not _is_past(found.view.parked):
+            if found.view.parked and found.is_current and not _is_past(found.view.parked):
                 raise _not_told(address, *found.view.stopped_by, found.view.parked)
-            if found.view.ended and found.view.ended.outcome is Outcome.OK:
+            is_answered = found.view.ended and found.view.ended.outcome is Outcome.OK
+            if not prompt and (is_answered or not found.is_current):
+                raise _forgotten(options.key)
+            if is_answered:
                 return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt.
-        if found is None or found.view.ended or not found.view.sends:
-            # Another step may have taken the role meanwhile, which ended the turn; the session has
-            # the prompt all the same.
-            was_heard = found and found.view.was_cut_off and not found.view.was_unheard
-            asked = continuation(text, ()) if was_heard else text
-            result = await up.tell(address, asked, options)
+        if not (found and found.is_current and found.view.sends) or found.view.ended:
+            # Another step may have taken the role meanwhile, which ended the turn, or a person has
+            # reset the role: an agent has the prompt all the same.
+            result = await up.tell(address, _next_prompt(text, found), options)
             return await _told(up, (address, text), result, options.key)
         try:
             result = await up.go_on(address, options)
@@ -144,6 +149,16 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             # The process that was taken over may have ended the turn meanwhile.
             if await _newest(up, address, options.key) == found:
                 raise
+
+
+def _next_prompt(text: str, found: _Attempt | None) -> str:
+    """Return the text, or a continuation where an agent has it; a new session is told its work."""
+    if found is None or found.view.was_unheard or not found.view.sends:
+        return text
+    if found.is_current and not found.view.was_cut_off:
+        return text
+    known = () if found.is_current else effects_of(found.said)
+    return continuation(text, tuple(each.in_words for each in known))
 
 
 def _is_past(parked: TurnParked) -> bool:
@@ -157,17 +172,18 @@ async def _newest(up: Project, address: str, key: str) -> _Attempt | None:
 
 async def _attempts(up: Project, address: str, key: str, *, most: int) -> list[_Attempt]:
     """Return the newest turns of a step, the last one first."""
-    try:
-        said = await up.conversation(address)
-    except NotFoundError:
-        return []
+    asked = key_of(up.project_id, await up.parse(address))
 
     def each() -> Iterator[_Attempt]:
+        # A reset opens another generation, which has not got the prompt.
+        known = up.store.conversations(up.project_id, asked.workstream)
+        own = [it.conversation_id for it in known if it.key == asked]
+        said = [message for each in own for message in up.store.messages(each)]
         for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
             view = fold(up.store.turn_events(turn_id))
             if view.intended and view.intended.key == key:
-                own = tuple(message for message in said if message.turn_id == turn_id)
-                yield _Attempt(turn_id, view, own)
+                found = tuple(message for message in said if message.turn_id == turn_id)
+                yield _Attempt(turn_id, view, found, found[0].conversation_id == own[-1])
 
     return await up.read(lambda: list(islice(each(), most)))
 
@@ -235,6 +251,14 @@ def _told_otherwise(key: str, address: str) -> UsageError:
     return UsageError(
         f"under the key {shown(key)} something else was told, to {address}",
         hint="give each step of each run a key of its own",
+        key=key,
+    )
+
+
+def _forgotten(key: str) -> UsageError:
+    return UsageError(
+        f"what was told under the key {shown(key)} was forgotten, or not kept",
+        hint="the prompt is not sent again; give a new prompt a key of its own",
         key=key,
     )
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents.acp.wire import Message, events_of, message_in
 from upthread.core.events import (
+    ContextCompacted,
     PlanChanged,
     ReasoningReceived,
     TextReceived,
@@ -60,15 +61,8 @@ def test_what_is_handed_on_can_be_matched_to_a_request(content):
 
 
 KINDS = [
-    "agent_message_chunk",
-    "user_message_chunk",
-    "agent_thought_chunk",
-    "tool_call",
-    "tool_call_update",
-    "plan",
-    "usage_update",
-    "session_info_update",
-    "something_new",
+    *("agent_message_chunk", "user_message_chunk", "agent_thought_chunk", "tool_call"),
+    *("tool_call_update", "plan", "usage_update", "session_info_update", "something_new"),
 ]
 
 
@@ -111,6 +105,8 @@ RAN_BASH = {"claudeCode": {"toolName": "Bash"}}
         ("session_info_update", {"title": "T"}, TitleChanged, {"title": "T"}),
         ("session_info_update", {"updatedAt": "now"}, None, {}),
         ("available_commands_update", {"availableCommands": []}, None, {}),
+        ("compaction_update", {"status": "in_progress"}, None, {}),
+        ("compaction_update", {"status": "completed"}, ContextCompacted, {}),
         (
             *("tool_call", {**READ, "status": "pending", "locations": [{"path": "a.py"}]}),
             ToolCallAnnounced,

@@ -5,7 +5,6 @@ The same promises are kept on the real Claude Code in tests/live.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -105,13 +104,6 @@ async def test_an_agents_question_is_refused_a_limit_is_no_reply_and_its_end_is_
     assert "exited with code 3" in result.detail
     with pytest.raises(UpstreamError):
         await connection.list_sessions()
-
-
-def test_a_person_resumes_with_the_command_that_is_used():
-    command = AGENT.adapter.resume_command
-    assert command("x") == (sys.executable, str(SCRIPTED), "--resume", "x")
-    assert command("--help") is None
-    assert command("a742ea7680ae1c821") is None, "a sub-agent's"
 
 
 async def test_the_version_is_the_number_in_the_text_that_was_remembered(

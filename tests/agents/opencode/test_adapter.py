@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from upthread.agents.opencode.adapter import CONFIG, OpenCodeAdapter, with_gate
+from upthread.agents.opencode.adapter import CONFIG, with_gate
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 
@@ -43,12 +43,6 @@ async def test_it_says_what_it_can_do(connection):
     can = connection.capabilities
     assert (can.agent, can.version) == ("opencode", "1.18.33")
     assert (can.can_resume, can.can_load, can.can_list, can.can_fork) == (True, True, True, True)
-
-
-def test_a_session_opens_in_opencodes_own_interface_and_never_as_an_option():
-    adapter = OpenCodeAdapter()
-    assert adapter.resume_command("ses_1") == ("opencode", "--session", "ses_1")
-    assert adapter.resume_command("--print-logs") is None
 
 
 def plugins(given: str | None) -> list[str]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from upthread.agents.rehearsal.roles import BROKEN_BLOCK, Report, Verdict, block_of, prose_of
+from upthread.agents.rehearsal.roles import Report, Verdict, block_of, prose_of
 from upthread.core.roles import reports
 from upthread.core.roles.reports import read_report
 
@@ -172,8 +172,3 @@ def test_the_prose_names_questions_and_evidence() -> None:
 def test_a_long_summary_is_cut_to_what_is_passed_on() -> None:
     long = Report(status="done", summary="\n".join("line" for _ in range(900)))
     assert reports.read_report(block_of(long)).summary.count("\n") == 199
-
-
-def test_the_broken_block_is_broken() -> None:
-    with pytest.raises(reports.MalformedReportError):
-        reports.read_report(BROKEN_BLOCK)

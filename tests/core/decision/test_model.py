@@ -18,9 +18,7 @@ from upthread.core.decision.freshness import (
 from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import (
     CALLER_DEPTH_MAX,
-    DECISIONS,
     AgentLimit,
-    Limits,
     RecordFacts,
     freshness_in,
     has_looked,
@@ -34,19 +32,6 @@ from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
 from upthread.core.events import TurnEnded, TurnIntended, TurnParked
 from upthread.core.turns.turn import TurnState, TurnView
 from upthread.core.types import ConversationId, Link, Outcome, UpstreamSessionId
-
-
-def test_each_decision_has_exactly_one_context():
-    contexts = [context for _, context in DECISIONS.values()]
-    assert len(set(contexts)) == len(contexts)
-    assert all(contexts)
-
-
-def test_the_usual_thresholds_are_those_of_the_base_rule_and_the_relay():
-    usual = Limits()
-    assert (usual.files_changed_max, usual.window_share_max, usual.relays_max) == (5, 0.7, 3)
-    assert usual.resume_tokens_max is None
-    assert usual.brief_if_times_cheaper is None
 
 
 def test_what_a_decision_rested_on_is_read_back_from_the_store():

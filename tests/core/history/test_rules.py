@@ -10,29 +10,10 @@ from tests.core.history.histories import call, result, text
 from upthread.core.history.rules import (
     TOO_DEEP,
     has_lone_surrogate,
-    items_of,
     made_unicode,
-    object_of,
-    repeated,
     sendable,
-    text_of,
 )
-from upthread.core.text import unicode_text
 from upthread.core.types import ContextPart, FilePart, ReasoningPart, ToolCallPart
-
-
-@pytest.mark.parametrize(
-    ("value", "items"), [(None, 0), ("text", 0), (3, 0), ({"a": 1}, 0), ([{}, 3], 2)]
-)
-def test_only_an_array_has_items(value, items):
-    assert len(items_of(value)) == items
-
-
-def test_what_is_no_object_and_no_text_is_an_empty_one():
-    assert object_of([1]) == {}
-    assert object_of({"a": 1}) == {"a": 1}
-    assert text_of(3) == ""
-    assert text_of("x") == "x"
 
 
 @pytest.mark.parametrize(
@@ -57,24 +38,7 @@ def test_a_value_nested_beyond_the_stack_is_read():
     assert has_lone_surrogate(value) is False
 
 
-def test_what_comes_again_is_named_once():
-    assert repeated(["a", "b", "a", "c", "b", "a"]) == ["a", "b"]
-
-
 # --- what is sent is UTF-8 and JSON, whatever was stored ------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("stored", "sent"),
-    [
-        ("plain", "plain"),
-        ("a\ud83dz", "a\ufffdz"),
-        ("\ud83d\ude00", "😀"),
-        ("\udc00\x00", "\ufffd\x00"),
-    ],
-)
-def test_halves_are_joined_and_single_ones_shown(stored, sent):
-    assert unicode_text(stored) == sent
 
 
 @pytest.mark.parametrize(

@@ -427,12 +427,6 @@ def test_sessions_that_name_each_other_as_parents_do_not_hang_the_depth_counter(
     assert counter.start(DEEP, parent=A) == ("nested",)
 
 
-def test_a_hand_off_is_no_delegation():
-    mode = UnknownReceived(upstream_session_id=OWN, kind="current_mode_update", raw={"mode": "b"})
-    writes = play([text("I hand over."), call("transfer_to_b"), result("transfer_to_b"), mode])
-    assert (alarms(writes), opened(writes)) == ([], [])
-
-
 def test_a_child_that_speaks_after_its_end_is_still_the_child():
     said = parts(play([start(A), end(A), end(A, outcome=Outcome.UNKNOWN), text("late", A)]))
     assert said[CON_A] == [TextPart(text="late")]

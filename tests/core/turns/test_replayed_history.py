@@ -151,7 +151,7 @@ def test_turns_that_a_session_lost_at_its_end_are_told_newest_first(
     ]
     history = [e for n, text in enumerate(held) for e in (asked(text), said(f"done {n}"))]
     wanted = [f"trn_{len(held) + number}" for number in reversed(range(len(gone)))]
-    assert list(gone_turns(history, said_in, OWN)) == wanted
+    assert [each.turn_id for each in gone_turns(history, said_in, OWN)] == wanted
     assert list(gone_turns(history, said_in, EARLIER)) == [], "another session's are not compared"
 
 
@@ -159,8 +159,18 @@ def test_a_turn_of_which_not_all_was_kept_is_known_by_its_prompt() -> None:
     erased = ErasedPart(kind="text", digest=b"", size_bytes=1)
     recorded = [*record("plan it")[:1], recorded_as(erased)]
     assert list(gone_turns(session("plan it"), recorded, OWN)) == []
-    assert list(gone_turns(session("another"), recorded, OWN)) == ["trn_1"]
+    assert list(gone_turns(session("another"), recorded, OWN)) == recorded[:1]
     assert Lacked(gone="turn 1").as_inputs["turns_gone"] == "turn 1"
+
+
+def test_words_that_were_streamed_and_are_not_in_the_history_make_no_lost_turn() -> None:
+    streamed = (TextPart(text="Warning: slow."), TextPart(text="do ne"), TextPart(text=" Bye."))
+    recorded = [*record("plan it")[:1], recorded_as(*streamed)]
+    assert list(gone_turns(session("plan it"), recorded, OWN)) == recorded[:1]
+    assert list(gone_turns(session("plan it"), recorded, OWN, was_streamed=True)) == []
+    other = [asked("plan it"), said("another reply")]
+    for history in (other, [asked("plan it"), call("call_1"), result("call_1")], []):
+        assert list(gone_turns(history, recorded, OWN, was_streamed=True)) == recorded[:1]
 
 
 def test_what_the_agent_began_by_itself_within_a_turn_on_record_is_not_lacking() -> None:

@@ -8,27 +8,10 @@ import psycopg
 import pytest
 from tests.support.postgres_server import (
     PostgresServer,
-    database_at,
-    drop_database_at,
-    migrated_database_at,
     with_database,
 )
 
 from upthread.store.postgres import PostgresStore
-
-
-@pytest.fixture
-def fresh_address(tmp_path):
-    """An empty database."""
-    yield database_at(tmp_path)
-    drop_database_at(tmp_path)
-
-
-@pytest.fixture
-def address(tmp_path):
-    """A database with our schema."""
-    yield migrated_database_at(tmp_path)
-    drop_database_at(tmp_path)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.sqlite_faults import statements_of
 
 from upthread.core.types import Fence, Holder, TextPart
 from upthread.errors import ConflictError, FencedError
@@ -23,15 +24,6 @@ def pair(tmp_path):
     other.close()
 
 
-def statements_of(store, work):
-    found = []
-    connection = store.database.connection
-    connection.set_exec_trace(lambda _cursor, statement, _bindings: found.append(statement) or True)
-    work()
-    connection.set_exec_trace(None)
-    return [statement for statement in found if statement.startswith("SELECT")]
-
-
 def leased(store):
     lease = store.acquire_lease("conversation", HOLDER)
     return Fence(name=lease.name, token=lease.token)
@@ -41,7 +33,9 @@ def test_a_commit_after_one_of_its_own_asks_for_nothing(pair):
     one, _ = pair
     fence = leased(one)
     one.commit([samples.said(1)], fences=[fence])
-    assert statements_of(one, lambda: one.commit([samples.said(2)], fences=[fence])) == []
+    with statements_of(one) as statements:
+        one.commit([samples.said(2)], fences=[fence])
+    assert not [each for each in statements if each.startswith("SELECT")]
 
 
 def test_a_lease_that_another_connection_took_over_is_seen(pair):

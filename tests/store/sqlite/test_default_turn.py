@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import contextmanager
 
 import pytest
 from tests.support.default_turn import MESSAGES, commits_of, open_place, prepare_turn, record_turn
 from tests.support.sets import EXTENDED
-from tests.support.sqlite_faults import faulty_file_system
+from tests.support.sqlite_faults import faulty_file_system, statements_of
 
 from upthread.core.commands import OpenLink
 from upthread.core.types import Durability
@@ -37,16 +36,6 @@ def store(tmp_path, disk):
 @pytest.fixture
 def place(store):
     return open_place(store, "spec-42")
-
-
-@contextmanager
-def statements_of(store):
-    """Collect the statements that a store executes."""
-    found = []
-    connection = store.database.connection
-    connection.set_exec_trace(lambda _cursor, statement, _bindings: found.append(statement) or True)
-    yield found
-    connection.set_exec_trace(None)
 
 
 def assert_reads_indexes_alone(store, statement, values, *, scan="SCAN"):

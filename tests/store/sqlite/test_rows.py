@@ -8,6 +8,7 @@ import re
 import apsw
 import pytest
 from tests.support.sets import EXTENDED
+from tests.support.sqlite_faults import statements_of
 
 from upthread.core.commands import RecordAct
 from upthread.errors import StoreError
@@ -55,12 +56,9 @@ def change(path, statement, bindings=()):
 def test_names_are_looked_up_once_for_many_messages(path):
     store = SqliteStore(path)
     store.messages(CONVERSATION)
-    statements = []
-    store.database.connection.set_exec_trace(
-        lambda _cursor, statement, _bindings: statements.append(statement) or True
-    )
-    assert len(store.messages(CONVERSATION)) == 3
-    assert len(store.messages(CONVERSATION, newest=2)) == 2
+    with statements_of(store) as statements:
+        assert len(store.messages(CONVERSATION)) == 3
+        assert len(store.messages(CONVERSATION, newest=2)) == 2
     assert len(statements) == 2
     store.close()
 

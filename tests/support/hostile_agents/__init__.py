@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.hostile_agents.wires import WIRES
+from tests.support.world import ALLOW, SMALL_PIPELINE
 
 from upthread.core.agents import ACP, AGENTS
 from upthread.core.quotas import (
@@ -55,26 +56,7 @@ SOUND_AGENT: Final = "rehearsal"
 """Who goes on with a run that a hostile agent has parked; it heeds no act of that one's."""
 
 SPECIFICATION: Final = "# Greeter\n\n- R1 `hello.txt`: it says hello.\n  ```\n  hello\n  ```\n"
-_SETTINGS: Final = """\
-[permissions]
-edit = "allow"
-execute = "allow"
-
-[[pipeline.steps]]
-role = "planner"
-task = "Plan it. [[hostile: {act}]]"
-
-[[pipeline.steps]]
-role = "constructor"
-needs = ["planner"]
-task = "Build it."
-
-[[pipeline.steps]]
-role = "validator"
-needs = ["constructor"]
-on_rejected = "constructor"
-task = "Check it."
-"""
+_SETTINGS: Final = ALLOW + SMALL_PIPELINE.replace("Plan it.", "Plan it. [[hostile: {act}]]")
 _HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 
 

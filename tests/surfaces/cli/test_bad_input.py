@@ -21,6 +21,7 @@ REHEARSAL = ("--agent", "rehearsal")
     [
         (("show", "nowhere"), 3, "there is no workstream 'nowhere'"),
         (("id", "nowhere/planner"), 3, "has no conversation yet"),
+        (("brief", "nowhere/planner"), 3, "has no conversation yet"),
         (("tell", "nowhere", "hi"), 2, "is not an address"),
         (("tell", "w/nurse", "hi"), 3, "there is no role 'nurse'"),
         (("tell", "w/planner"), 2, "there is nothing to tell"),

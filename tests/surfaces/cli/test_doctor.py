@@ -17,11 +17,6 @@ from tests.support.agent_homes import compressed
 from upthread.core.history.proof import PROVIDERS
 
 
-@pytest.fixture
-def up(make_upthread, tmp_path):
-    return make_upthread(tmp_path)
-
-
 def diagnosed(out: str) -> list[str]:
     """The lines after what there is and how hooks are: test_forgetting.py, test_launcher.py."""
     recorded, *lines = out.splitlines()

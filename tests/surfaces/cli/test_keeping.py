@@ -12,11 +12,6 @@ from tests.support.sets import EXTENDED
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-@pytest.fixture
-def up(make_upthread, tmp_path):
-    return make_upthread(tmp_path)
-
-
 def entry(up, name: str, number: int, speaker: str, content: object) -> str:
     uuid = f"00000000-0000-4000-8000-{number:012}"
     above = f"00000000-0000-4000-8000-{number - 1:012}" if number > 1 else None

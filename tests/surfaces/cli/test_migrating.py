@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.support.postgres_server import database_at, drop_database_at
-
 from upthread.store.sql.statements import read_migrations
 
 NEWEST = read_migrations("postgres")[-1].version
 
 
-@pytest.fixture
-def up(make_upthread, tmp_path):
-    return make_upthread(tmp_path)
-
-
-@pytest.fixture
-def address(tmp_path):
-    yield database_at(tmp_path)
-    drop_database_at(tmp_path)
-
-
-def test_a_turn_is_resumed_on_a_database_that_was_migrated_first(up, address):
-    up.environment["UPTHREAD_DB"] = address
+def test_a_turn_is_resumed_on_a_database_that_was_migrated_first(up, fresh_address):
+    up.environment["UPTHREAD_DB"] = fresh_address
     refused = up("ls", "--json", code=1).json["error"]
     assert refused["kind"] == "store"
     assert "upthread migrate" in refused["hint"]
@@ -36,8 +22,8 @@ def test_a_turn_is_resumed_on_a_database_that_was_migrated_first(up, address):
     assert not (up.home / "upthread" / "upthread.db").exists()
 
 
-def test_the_address_of_the_users_application_is_never_read(up, address):
-    up.environment["DATABASE_URL"] = address
+def test_the_address_of_the_users_application_is_never_read(up, fresh_address):
+    up.environment["DATABASE_URL"] = fresh_address
     up("ls")
     assert (up.home / "upthread" / "upthread.db").exists()
 
@@ -46,10 +32,6 @@ def test_a_file_needs_no_migrating(up):
     refused = up("migrate", code=2).err
     assert "brought up to date when it is opened" in refused
     assert "--db postgres://" in refused
-
-
-def test_another_kind_of_database_is_refused(up):
-    assert "such a mysql address" in up("ls", "--db", "mysql://x/y", code=2).err
 
 
 def test_without_its_driver_postgresql_says_what_to_install(up):

@@ -14,7 +14,6 @@ from tests.support.dumps import Dump, dump
 from tests.support.postgres_server import (
     database_at,
     drop_database_at,
-    migrated_database_at,
 )
 from tests.support.sets import EXTENDED
 
@@ -28,17 +27,6 @@ pytestmark = pytest.mark.timeout(300)  # many processes, one after the other
 PASSWORD = "quixotic"
 MANY = 8_000
 """Parts of a record that takes seconds to move."""
-
-
-@pytest.fixture
-def up(make_upthread, tmp_path):
-    return make_upthread(tmp_path)
-
-
-@pytest.fixture
-def address(tmp_path):
-    yield migrated_database_at(tmp_path)
-    drop_database_at(tmp_path)
 
 
 def own_file(up) -> Path:

@@ -16,11 +16,6 @@ SETTINGS = """{
 OTHER_PLUGIN = "// somebody's own\nexport const Other = async () => ({})\n"
 
 
-@pytest.fixture
-def up(tmp_path, make_upthread):
-    return make_upthread(tmp_path)
-
-
 def settings_of(up) -> Path:
     path = up.home / ".claude" / "settings.json"
     path.parent.mkdir(exist_ok=True)

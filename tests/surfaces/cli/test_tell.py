@@ -67,7 +67,7 @@ def test_failures_of_the_agent_have_words_a_hint_and_their_code(shared):
     assert "wait, or go on with another --agent" in limited.err
     assert "error: t3/auditor:" in unborn.err
     assert unborn.err.count("error:") == 1
-    assert "the turn was cut off; it goes on from there" in died.err
+    assert "the turn did not come to its end; it goes on from there" in died.err
     assert "Traceback" not in limited.err + unborn.err + died.err
 
 
@@ -86,7 +86,7 @@ def test_unanswered_permission_parks_and_continue_goes_on(shared):
     assert "upthread tell t4/planner --continue" in parked.err
     assert "parked" in listed.out
     assert decisions_told(went_on.err) == [RESUME]
-    assert "the turn was cut off; it goes on from there" in went_on.err
+    assert "the turn did not come to its end; it goes on from there" in went_on.err
     assert "the last one has ended" in nothing_left.err
 
 

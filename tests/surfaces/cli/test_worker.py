@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.support.postgres_server import (
     database_at,
     drop_database_at,
-    migrated_database_at,
 )
 
 
 @pytest.fixture
 def upthread(make_upthread, tmp_path):
     return make_upthread(tmp_path)
-
-
-@pytest.fixture
-def address(tmp_path: Path):
-    yield migrated_database_at(tmp_path)
-    drop_database_at(tmp_path)
 
 
 def test_a_worker_needs_a_database_that_machines_share(upthread):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from tests.support.otlp_receiver import Receiver
+from tests.support.otlp_receiver import Receiver, told_of
 from tests.support.sets import EXTENDED
 from tests.support.world import eventually
 
@@ -32,12 +31,6 @@ def up(make_upthread, tmp_path):
 
 def tell(up, address: str, text: str) -> None:
     up("tell", address, text, "--agent", "rehearsal", code=None)
-
-
-def told_of(span: Any) -> dict[str, Any]:
-    return {
-        each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes
-    }
 
 
 def test_what_has_ended_is_sent_with_its_tools_and_sub_agents_in_one_trace(up, receiver):

@@ -18,6 +18,7 @@ from tests.support.default_turn import (
     record_turn,
 )
 from tests.support.every_case import CASES, environment_of, fill
+from tests.support.otlp_receiver import told_of
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World
 
 import upthread
@@ -50,12 +51,6 @@ def received(told: Any) -> list[Any]:
         for scope in resource.scope_spans
         for span in scope.spans
     ]
-
-
-def told_of(span: Any) -> dict[str, Any]:
-    return {
-        each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes
-    }
 
 
 async def exported(project: upthread.Project, name: str, **more: bool) -> list[Any]:

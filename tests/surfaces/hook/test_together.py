@@ -11,6 +11,7 @@ import time
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.world import eventually
 from tests.surfaces.hook.conftest import TIMEOUT_S, HookPlace
 
 from upthread.core.decision.words import (
@@ -46,10 +47,7 @@ def tell(place: HookPlace, prompt: str, *more: str) -> subprocess.Popen[str]:
 
 
 def wait_until_it_runs(place: HookPlace) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while '"running"' not in json.dumps(place.upthread("ls")):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
+    eventually(lambda: '"running"' in json.dumps(place.upthread("ls")))
 
 
 def result_of(told: subprocess.Popen[str]) -> list[dict]:

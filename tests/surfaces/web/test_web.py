@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -26,6 +25,7 @@ from tests.support.every_case import environment_of
 from tests.support.hostile_record import write_record
 from tests.support.record_page import ATTACKS, Saying, Seen
 from tests.support.sets import EXTENDED, SOAK
+from tests.support.world import eventually
 
 from upthread.client import open_project
 from upthread.client.framework_record import FrameworkRecord
@@ -178,9 +178,7 @@ def test_a_new_turn_is_told_of_while_a_workstream_is_looked_at(site: Site, place
     again = live[1].replace("&amp;", "&")
     assert "more by now" not in site.ask(again)[1]
     tell(place, "moving/planner", 1)
-    end = time.monotonic() + 60
-    while "1 turn more by now" not in site.ask(again)[1]:
-        assert time.monotonic() < end
+    eventually(lambda: "1 turn more by now" in site.ask(again)[1])
 
 
 def test_texts_of_strangers_stay_texts(site: Site):

@@ -41,6 +41,7 @@ from upthread.agents.acp.peer import AgentWords, Peer, RpcError
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.wire import (
+    SPEAKING_UPDATES,
     Initialized,
     Message,
     PermissionParams,
@@ -145,6 +146,8 @@ class AcpConnection(Connection):
             can_list=hello.can("list"),
             lists_sub_agents=hello.can("list"),
             can_fork=hello.can("fork"),
+            vendor=self._words.quirk.name,
+            store=self._words.quirk.store,
         )
         self._sessions.can_list = self._capabilities.can_list
 
@@ -243,8 +246,10 @@ class AcpConnection(Connection):
             return (unreadable,)
         params = frame.content.get("params")
         if frame.method == "session/update":
-            if self._running is not None and is_system_error(member(params, "update")):
-                self._running.note_system_error()
+            if self._running is not None:
+                update = member(params, "update")
+                self._running.has_system_error |= is_system_error(update)
+                self._running.has_spoken |= member(update, "sessionUpdate") in SPEAKING_UPDATES
             return self._translator.translate(params)
         said_by = member(params, "sessionId")
         session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None
@@ -284,6 +289,8 @@ def _introduction(quirk: Quirk) -> dict[str, Any]:
         # Each agent reads, writes and runs by itself (ADR 50).
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
+        # A compaction is then told apart from a call (claude-agent-acp 0.101.0, codex-acp 2.6.0).
+        "session": {"compaction": {}},
         # Beside the protocol: codex-acp tells with it what its sub-agents do, each under a session
         # id of its own, unless its row's `client_meta` keeps it from that (2.6.0); others pass it
         # over.

@@ -143,7 +143,7 @@ class Peer(JsonLines):
         refused = self.refused(
             method, refusal.detail, outcome=refusal.outcome, session=session, hint=hint
         )
-        refused.is_certain = refusal.is_certain
+        refused.is_certain, refused.said = refusal.is_certain, refusal.detail
         refused.reset_at_ms = self.words.reset_at_ms(refusal)
         return refused
 

@@ -47,6 +47,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     `has_silent_children`: it sends nothing of a sub-agent, whose session it lets us load.
     `attaches_what_is_gone`: it attaches a session that was deleted, and fails with the first
     prompt; whether a session is there, its list says.
+    `store` is set where it replays turns that the session's file lost: whose file that is.
     `file_of_minute`: it empties a session that it loads in the minute this file of it is named
     after, below its home, which the first of `home_variables` names; see `same_minute`.
     """
@@ -59,6 +60,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     has_silent_children: bool = False
     attaches_what_is_gone: bool = False
+    store: str = ""
     file_of_minute: str = ""
     home_variables: tuple[str, ...] = ("HOME",)
 
@@ -107,6 +109,7 @@ QUIRKS: Final = (
         client_meta={"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}},
         # It attaches a deleted session and fails only at the first prompt, so its list is asked.
         attaches_what_is_gone=True,
+        store="codex",
     ),
     Quirk(
         name="claude-code",

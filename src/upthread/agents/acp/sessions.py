@@ -59,11 +59,7 @@ class Sessions:
 
     async def attach(self, method: str, session: UpstreamSessionId) -> None:
         await self._wait_out_minute(session)
-        try:
-            answer = await self._peer.call(method, {**self._place, "sessionId": session})
-        except RefusedByAgentError as refused:
-            await self._confirm(refused, session)
-            raise
+        answer = await self._called(method, session)
         # ACP has no id in this answer; one that is there all the same has to be this (A4).
         returned = answer.get("sessionId", session)
         if returned != session:
@@ -77,6 +73,13 @@ class Sessions:
                 hint="it was not used",
                 upstream_session_id=session,
             )
+
+    async def _called(self, method: str, session: UpstreamSessionId) -> dict[str, Any]:
+        try:
+            return await self._peer.call(method, {**self._place, "sessionId": session})
+        except RefusedByAgentError as refused:
+            await self._confirm(refused, session)
+            raise
 
     async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
         words = self._peer.words
@@ -95,7 +98,10 @@ class Sessions:
         # An opaque refusal of this very session suggests the one thing that its list can tell.
         is_opaque = refused.outcome is Outcome.UNKNOWN
         suspected = Outcome.MISSING if is_opaque else Outcome(refused.outcome)
-        said = "" if is_opaque else refused.message
+        # Not our message, which names the session in any case.
+        said = ""
+        if isinstance(refused, RefusedByAgentError) and not is_opaque:
+            said = refused.said
         refused.outcome, because = await self.confirmed(suspected, said, session)
         refused.message += because
 
@@ -152,12 +158,7 @@ class Sessions:
         )
 
     async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
-        params = {**self._place, "sessionId": session}
-        try:
-            answer = await self._peer.call("session/fork", params)
-        except RefusedByAgentError as refused:
-            await self._confirm(refused, session)
-            raise
+        answer = await self._called("session/fork", session)
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
 

@@ -7,6 +7,7 @@ came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -18,10 +19,11 @@ from upthread.core import events
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.types import UpstreamSessionId
 
-SILENT_UPDATES: Final = frozenset(
-    {"available_commands_update", "current_mode_update", "config_option_update"}
-)
-"""Updates about the agent's interface, not about the conversation: no event."""
+SPEAKING_UPDATES: Final = frozenset({"current_mode_update", "compaction_summary_chunk"})
+"""Those of the silent updates that say what the agent does."""
+
+SILENT_UPDATES: Final = SPEAKING_UPDATES | {"available_commands_update", "config_option_update"}
+"""Updates about the agent's interface, and a summary that it writes for itself: no event."""
 
 KINDS_OF_CONTENT: Final = {"diff": "edit", "terminal": "execute"}
 """What a call is that shows this; plain `content` is what it printed."""
@@ -214,27 +216,27 @@ def events_of(
 _Events: TypeAlias = "tuple[AgentEvent, ...] | None"
 
 
-def _text(update: object, session: UpstreamSessionId | None) -> _Events:
+def _text(
+    update: object,
+    session: UpstreamSessionId | None,
+    *,
+    of: Callable[..., AgentEvent] = events.TextReceived,
+) -> _Events:
     text, message_id = _text_of(update)
     if text is None:
         return None
-    return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+    return (of(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def _user_text(update: object, session: UpstreamSessionId | None) -> _Events:
-    text, message_id = _text_of(update)
-    if text is None:
-        return None
-    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return _text(update, session, of=events.UserTextReplayed)
 
 
 def _reasoning(update: object, session: UpstreamSessionId | None) -> _Events:
     text, _ = _text_of(update)
-    return (
-        None
-        if text is None
-        else (events.ReasoningReceived(upstream_session_id=session, text=text),)
-    )
+    if text is None:
+        return None
+    return (events.ReasoningReceived(upstream_session_id=session, text=text),)
 
 
 def _text_of(update: object) -> tuple[str | None, str | None]:
@@ -267,7 +269,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
         call_id=call.tool_call_id,
         status=call.status,
         text=text,
-        did_run=call.status == CALL_FAILED and did_run(member(call.raw_output, "exitCode")),
+        did_run=_did_run(call),
     )
     return (announced, more)
 
@@ -286,9 +288,13 @@ def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Eve
         locations=locations_of(call),
         implied_kinds=implied_kinds(call),
         text=result_text(call),
-        did_run=call.status == CALL_FAILED and did_run(member(call.raw_output, "exitCode")),
+        did_run=_did_run(call),
     )
     return (changed,)
+
+
+def _did_run(call: ToolCall) -> bool:
+    return call.status == CALL_FAILED and did_run(member(call.raw_output, "exitCode"))
 
 
 def locations_of(call: ToolCall) -> tuple[str, ...] | None:
@@ -342,6 +348,11 @@ def _usage(update: object, session: UpstreamSessionId | None) -> _Events:
     return (reported,)
 
 
+def _compaction(update: object, session: UpstreamSessionId | None) -> _Events:
+    compacted = events.ContextCompacted(upstream_session_id=session)
+    return (compacted,) if member(update, "status") == "completed" else ()
+
+
 def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
     told = shaped(update, _SessionInfo)
     if told is None:
@@ -359,5 +370,6 @@ _READERS: Final = {
     "tool_call_update": _tool_call_update,
     "plan": _plan,
     "usage_update": _usage,
+    "compaction_update": _compaction,
     "session_info_update": _session_info,
 }

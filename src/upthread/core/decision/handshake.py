@@ -85,7 +85,7 @@ def decide(inputs: HandshakeInputs) -> Decision:
     return Decision(
         decision=deciding.decision,
         reasons=(deciding.reason, *also),
-        hint=deciding.hint.replace(PROFILE, command("env", inputs.other_profile or "")),
+        hint=deciding.hint.replace(PROFILE, command("env", inputs.other_profile)),
         inputs=worth_keeping(inputs),
     )
 

@@ -86,9 +86,9 @@ class HandshakeInputs(Struct, frozen=True, kw_only=True):
     the length of one session needs a count of its own. `callers` are the conversations inside which
     this call is made, outermost first. `current_agent` is None when no upstream session is open;
     `other_host` is where it lives, None when that is here, as far as is known, and `other_profile`
-    the variable with the place that its agent has it in, None for the one in use. `holder` and
+    the variable with the place that its agent has it in, empty for the one in use. `holder` and
     `tree_holder` say who has the conversation, and the working tree that the role would write to,
-    None where nobody is in the way. `was_unheard` is whether the turn that was interrupted was so
+    None where nobody is in the way. `was_unheard` is whether the last turn stopped
     before its session got the prompt. `session_lost` is the outcome for which this turn gave its
     session up, None while it has not. `condition_before` and `condition_now` are digests for
     `resume_if`, None where the role has no such condition or has not run yet. `opens_only_within`
@@ -108,7 +108,7 @@ class HandshakeInputs(Struct, frozen=True, kw_only=True):
     turns: int = 0
     current_agent: str | None = None
     other_host: str | None = None
-    other_profile: str | None = None
+    other_profile: str = ""
     holder: str | None = None
     tree_holder: str | None = None
     was_interrupted: bool = False

@@ -166,7 +166,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         reason="other_profile",
         decision=REFUSE,
-        applies=lambda i: i.other_profile is not None,
+        applies=lambda i: bool(i.other_profile),
         says="the session is in another profile of the agent",
         hint="go on there, with PROFILE before the command; or begin the prompt with `fresh:`",
     ),
@@ -307,8 +307,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         reason="unheard",
         decision=RESUME,
-        applies=lambda i: i.was_interrupted and i.was_unheard,
-        says="the last turn was cut off before the session got its prompt",
+        applies=lambda i: i.was_unheard,
+        says="the session did not get the last prompt, and is told of it",
     ),
     Rule(
         reason="interrupted",

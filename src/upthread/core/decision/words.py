@@ -53,8 +53,8 @@ _FOLLOWING = frozenset({"unchanged", "no_session"})
 
 RECOGNISED = {
     "complete": "the turn was cut off; its reply was complete and is taken over",
-    "incomplete": "the turn was cut off; it goes on from there",
-    "absent": "the turn was cut off before its prompt arrived; it is sent again",
+    "incomplete": "the turn did not come to its end; it goes on from there",
+    "absent": "the session does not hold the turn's prompt, which is sent to it again",
     "undecidable": "the turn was cut off; what became of its prompt cannot be told",
 }
 """Why a turn goes on that was cut off, by what its agent's history says of its prompt."""

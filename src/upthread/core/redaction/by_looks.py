@@ -21,7 +21,7 @@ from typing import Final
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.expressions import Expression
-from upthread.core.redaction.values import hides_a_secret, is_assigned, is_chosen
+from upthread.core.redaction.values import hides_a_secret
 
 FAMILY: Final = "secret-by-looks"
 
@@ -60,17 +60,6 @@ LABEL: Final = (
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
-
-SPOKEN_LABEL: Final = (
-    r"(?i)passw[od]|pass(?:phrase|code)|pwd|\b(?:pw|mdp|psw)\b|\b(?:pass|pin)(?: is| *[:=])"
-    r"|mot de passe|kennwort|contrase|senha|palavra|\bclave|wachtwoord|l\xc3\xb6senord|passord"
-    r"|kodeord|adgangskode|salasana|has\xc5\x82o|heslo|jelsz|parol|\xc5\x9fifre|lozinka|geslo"
-    "|пароль|паролем|пароля|пароли|Пароль|гасло|κωδικ|סיסמ|كلمة"
-    "|密码|密碼|口令|パスワード|暗証|비밀번호|암호|รหัสผ่าน|पासवर्ड"
-)
-"""The words for a password in a sentence, in many languages."""
-
-SPOKEN_BYTES_MIN: Final = 6
 
 _KINDS: Final = bytes.maketrans(
     f"{string.ascii_uppercase}{string.ascii_lowercase}{string.digits}{string.punctuation}".encode(),
@@ -116,20 +105,6 @@ _ALONE_BELOW_LABEL: Final = regex(
     rb"(?:[^\w\n\"'`(]{0,40}\n[^\w\n\"'`(]{0,40}){1,2}(" + _LABELLED_CHARACTER + rb"{8,64})"
     rb"[^\S\n]{0,40}(?:\n|\Z)"
 )
-_SPOKEN_REACH: Final = regex(rb"[^\n=(){}\[\];<>|\\]{0,80}")
-_SPOKEN_WORD: Final = regex(
-    rb"(?:\b(?P<no>v|f[o\xc3]\S?r|at|on|of|to|from|user|host|pour|sur|auf|para|en)[ \t]+)?"
-    rb"(?<![\w/@$.-])((?:[A-Za-z0-9]|[\xc3-\xdb][\x80-\xbf])"
-    rb"(?:[\w!#%^*@&?$+.~-]|[\xc3-\xdb][\x80-\xbf])*(?:[\w!#%^&?$+~]|[\xc3-\xdb][\x80-\xbf]))"
-)
-_SPOKEN_MIX: Final = regex(rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]")
-_SPOKEN_NAME: Final = regex(
-    rb"(?i)(?-i:[A-Z-]+[0-9]+)|0x.*|[0-9a-f]{32,}|.*password[0-9]?"
-    rb"|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|.*(?:base|utf|sha|md|aes|rsa|auth|ed|curve|argon"
-    rb"|ipv|http|pkcs|rfc|py|python|uint|int)-?[0-9].*|\w+[+]\w+"
-)
-"""What a sentence about passwords names: a standard, a version, a number of days."""
-
 _URL_SEGMENT: Final = regex(rb"[^/]+")
 
 
@@ -138,21 +113,6 @@ def random_words(content: bytes) -> Iterator[tuple[int, int]]:
     for start, word in chain(_unlabelled(content), _labelled(content)):
         if not _PUBLIC_NAME.search(content[max(0, start - NAME_BYTES_MAX) : start]):
             yield start, start + len(word)
-
-
-def spoken_passwords(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield start and end of passwords in sentences, for example `das Passwort ist Kreide_6b`."""
-    for _, label_end in _spoken_label().spans(content):
-        reach = _SPOKEN_REACH.match(content, label_end)
-        end = reach.end() if reach else label_end
-        for found in _SPOKEN_WORD.finditer(content, label_end, end + LABELLED_BYTES_MAX):
-            if found.start(2) >= end:
-                break
-            word = found[2].rstrip(b".")
-            is_name = found["no"] or _SPOKEN_NAME.fullmatch(word) or _ORDINARY.fullmatch(word)
-            is_password = is_chosen(word) and (is_assigned(word) or _SPOKEN_MIX.fullmatch(word))
-            if len(word) >= SPOKEN_BYTES_MIN and is_password and not is_name:
-                yield found.start(2), found.start(2) + len(word)
 
 
 def _unlabelled(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -211,11 +171,6 @@ def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
         end = label_end + len(line)
     if end >= 0:
         yield start, end
-
-
-@functools.cache
-def _spoken_label() -> Expression:
-    return Expression(rf"(?:{SPOKEN_LABEL})[\w]*")
 
 
 @functools.cache

@@ -28,6 +28,9 @@ SET_CHARACTERS_MAX: Final = 2200
 On code, fewer and larger automata take longer; on plain text, more and smaller ones do.
 """
 
+REACH_BYTES: Final = 500
+"""How far from the word that it needs a rule may match, whole lines not counted."""
+
 AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""
 
@@ -79,13 +82,28 @@ class ExpressionSet:
 
     def found_in(self, text: bytes) -> list[int]:
         """Return the places, in the sequence given, of the expressions that match somewhere."""
-        present = {need for need, needed in self._needs.items() if needed.is_in(text)}
+        near = {need: _near(needed, text) if need else text for need, needed in self._needs.items()}
         return sorted(
             places[place]
             for need, places, expressions in self._sets
-            if need in present
-            for place in expressions.Match(text) or ()
+            if near[need]
+            for place in expressions.Match(near[need]) or ()
         )
+
+
+def _near(needed: Expression, text: bytes) -> bytes:
+    """Return the lines of a text with a need, and the lines that a rule may reach from there."""
+    lines: list[bytes] = []
+    end = 0
+    for start, stop in needed.spans(text):
+        if stop + REACH_BYTES > end:
+            begin = text.rfind(b"\n", 0, max(0, start - REACH_BYTES)) + 1
+            lines.append(b"\n" if begin > end else b"")
+            begin = max(begin, end)
+            end = text.find(b"\n", stop + REACH_BYTES)
+            end = end if end >= 0 else len(text)
+            lines.append(text[begin:end])
+    return b"".join(lines)
 
 
 def _split(places: Sequence[int], patterns: Sequence[str]) -> Iterator[list[int]]:

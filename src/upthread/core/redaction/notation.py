@@ -1,4 +1,4 @@
-"""The notation of the rules in contexts.py: a table of words and expressions, as text.
+"""The notation of the rules in contexts.py and configuration.py: words and expressions, as text.
 
 A rule stands on a line of its own, below the family of its secret and the check of the value:
 
@@ -52,13 +52,13 @@ class Table(NamedTuple):
 
 def read_table(text: str, checks: Mapping[str, Check]) -> Table:
     """Return the words and the rules of a table."""
-    words: dict[str, str] = {}
+    words = {"NEED": ""}
     contexts: list[Context] = []
     family = check = ""
     for line in _whole_lines(text):
         if line.startswith(" "):
             pattern = _expanded(line.strip(), words)
-            needs = words["LABEL"] if _LABELLED.search(line) else ""
+            needs = words["LABEL" if _LABELLED.search(line) else "NEED"]
             contexts.append(Context(family, pattern, checks[check], needs))
         elif line.endswith(":"):
             family, _, check = line[:-1].partition(", ")

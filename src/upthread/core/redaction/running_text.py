@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import LABEL
+from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import unpainted
 from upthread.core.redaction.key_blocks import is_key_line
 from upthread.core.text import PARAGRAPH
@@ -34,20 +35,19 @@ _END: Final = regex(
     r"(?:-----END[A-Z0-9 +%]{0,60}KEY(?: BLOCK)?-----|Private-MAC: ?[0-9a-f]{1,128})\s"
 )
 _ANNOUNCING: Final = regex(
-    rf"{LABEL}|creds|key|pass\b|bearer|basic|auth|_salt"
-    r"|login|curl|cookie|psk|\bnet1?(?:\.exe)?[ \t]+(?:\Z|u)|echo"
-    r"|identified|\b(?:create|alter|grant|setx?|setenv|env)\b|\"d\b"
-    r"|\b(?:docker|podman|nerdctl|registry|az|oc|cf|doctl)\b"
-    r"|mysql|mariadb|mongo|ldap|sqlcmd|\bbcp\b|sshpass|redis|zip\b|\b7z\b|plink|pscp|puttygen"
-    r"|rabbitmq|lftp|cqlsh|clickhouse|influx|mosquitto|smbclient|openssl",
+    rf"{LABEL}|{WORDS['NEED'][4:]}|(?:^|[^\w ]) ?[$#%>] |\bPS |\bmot\b|[^\x00-\x7f]|[{{(]"
+    r"|creds|key|auth|echo|\b(?:use|nimm|usa|utilise|create|alter|grant|setx?|env|[a-z]?[0-9]+ L)\b"
+    r"|\b(?:docker|az|oc|cf|doctl)\b|mongo|ldap|sqlcmd|sshpass|zip\b|plink|pscp|clickhouse|identif"
+    r"|mosquitto|hash|redis|://",
     re.IGNORECASE,
 )
-"""What stands before a secret on its line, and apart from it."""
+"""A line with a secret has one of these words, so that the line is held back whole."""
 
 _ANNOUNCING_THE_NEXT: Final = regex(
-    r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secret|token|credentials?|key(?:-data)?)"
-    r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>][+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z"
-    r"|\bey[IJK][\w.-]{10,}\\?\r?\Z",
+    r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secrets?|tokens?|credentials?|key(?:-data)?)"
+    r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>]?[+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z"
+    r"|\bey[IJK][\w.-]{10,}\\?\r?\Z"
+    r"|[$#%>\u276f] .*(?:pass|secret|token|key|cred|cookie|rand\b|pwgen)|assword\W*\Z|\bcodes:",
     re.IGNORECASE,
 )
 """The end of a line that says what the next one holds, or that the next one continues."""
@@ -100,8 +100,9 @@ def _settled_length(text: str) -> int:
     from_here = max(0, len(text) - HELD_CHARACTERS_MAX)
     end, block = _open_block(text, from_here)
     settled = _settled_before(text, end, from_here)
-    # Within a block that is whole nothing is cut.
-    return block[0] if block[0] < settled < block[1] else settled
+    # Within a block that is whole nothing is cut, nor within a word right before the block.
+    is_within = block[0] < settled < block[1]
+    return _back_to_blank(text, block[0], from_here) if is_within else settled
 
 
 def _settled_before(text: str, end: int, from_here: int) -> int:
@@ -109,9 +110,7 @@ def _settled_before(text: str, end: int, from_here: int) -> int:
     earlier = _first_that_belongs(text, line, from_here)
     if earlier < line:
         return earlier
-    # From the word that announces it: cut behind that, the rest would have lost its context.
-    announced = _ANNOUNCING.search(text, line, end)
-    return _back_to_blank(text, announced.start() if announced else end, line)
+    return line if _ANNOUNCING.search(text, line, end) else _back_to_blank(text, end, line)
 
 
 def _first_that_belongs(text: str, line: int, from_here: int) -> int:

@@ -1,6 +1,6 @@
 """Whether a value can be a secret: no name, no template, no word of a language.
 
-The rules of contexts.py, printed.py and tables.py each ask one of these about what they found.
+The rules of contexts.py, configuration.py and tables.py each ask one of these about a value.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ RANDOM_BITS_MIN: Final = 3.0
 TEXT_BYTES_MIN: Final = 8
 JUDGED_BYTES_MAX: Final = 512
 """How much of a value is looked at to see whether it is random."""
+
+SAID_BYTES_MIN: Final = 6
 
 _SMALL_LETTERS: Final = regex(rb"[a-z -]{12,64}")
 _RARE_PAIR: Final = regex(
@@ -83,6 +85,18 @@ _YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z")
 """Behind a word a year is a password's: names have numbers of one or two digits."""
 
 
+_SAID_MIX: Final = regex(rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]")
+_SAID_NAME: Final = regex(
+    rb"(?i)(?-i:[A-Z-]+[0-9]+|[a-z]+(?:-[a-z]+)*-[0-9]{1,2}|[a-z0-9]+(?:_[a-z0-9]+)+)|0x.*"
+    rb"|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|(?:.*[_.-])?(?:b|base|utf|sha|md|aes|rsa"
+    rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
+    rb"|\w+=.*|\w+:[0-9]*|\w+[+]\w+|[^@]+@[^@]+\.[a-z]+"
+    rb"|.*(?:::|arn:|key|token|/.*\.).*|[\w.-]+\.(?:[a-z]{2,4}|json|yaml|toml|html)(?::[0-9]+)?"
+    rb"|.*[$@]|[a-z_$]+[0-9]?[a-z_$]*(?:[.][a-z_$]+[0-9]?[a-z_$]*)+"
+)
+"""What a sentence about passwords names: a standard, a version, a number of days, a file."""
+
+
 def anything(_value: bytes) -> bool:
     """Accept every value: whoever wrote the rule knows."""
     return True
@@ -138,6 +152,15 @@ def is_assigned(value: bytes) -> bool:
     """
     is_name = _NAME.fullmatch(value) and (b"/" in value or not _YEAR.search(value))
     return (is_chosen(value) and not is_name) or is_unpronounceable(value) or is_text(value)
+
+
+def is_said(value: bytes) -> bool:
+    """Return whether a word of a sentence may be a password: no name of a thing, no version."""
+    word = value.rstrip(b".:*_")
+    is_long = len(word) >= SAID_BYTES_MIN and is_real(word)
+    return is_long and bool(
+        (is_given(word) or _SAID_MIX.fullmatch(word)) and not _SAID_NAME.fullmatch(word)
+    )
 
 
 def is_unpronounceable(value: bytes) -> bool:

@@ -95,6 +95,8 @@ class Recorder:
         self.counted = NOTHING_COUNTED
         """What the requests of this prompt took so far."""
         self._goes_on = False
+        self.has_heard = False
+        """Whether the agent said or did anything, beside its tokens and the session's title."""
 
     def know_open_call(self, part: ToolCallPart) -> None:
         """Expect the result of a call that was recorded before."""
@@ -170,6 +172,7 @@ class Recorder:
     def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
+        self.has_heard |= not isinstance(event, events.UsageReported | events.TitleChanged)
         stream = self._stream_of(event)
         if stream is None:
             is_named = event.upstream_session_id is not None

@@ -66,7 +66,7 @@ class Lacked(Struct, frozen=True, kw_only=True):
             "not_compared": self.fault,
             "turns_gone": self.gone,
             "is_session_empty": self.is_empty,
-            "other_profile": self.other_profile or None,
+            "other_profile": self.other_profile,
         }
 
 
@@ -112,10 +112,14 @@ def gone_turns(
     history: Sequence[events.AgentEvent],
     recorded: Sequence[types.Message],
     session: types.UpstreamSessionId,
-) -> Iterator[types.TurnId]:
-    """Yield the turns on record that a session answered and no longer holds, newest first.
+    *,
+    was_streamed: bool = False,
+) -> Iterator[types.Message]:
+    """Yield the prompts on record that a session answered and no longer holds, newest first.
 
-    Up to the first turn that the session holds: what is before a compaction is never compared.
+    The first prompt that the session holds ends the search: turns before a compaction are never
+    compared. `was_streamed`: the agent may have streamed words that its history leaves out, for
+    example a warning, so one message that both have is enough.
     """
     held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in answered_turns(history)]
     reply: list[types.Message] = []
@@ -124,32 +128,37 @@ def gone_turns(
             reply += [message] if message.upstream_session_id == session else []
         elif reply:
             parts = [part for each in reversed(reply) for part in each.parts]
-            if _is_held(held, _texts(message), parts):
+            if _is_held(held, _texts(message), parts, was_streamed=was_streamed):
                 return
-            yield message.turn_id
+            yield message
             reply.clear()
 
 
 def _is_held(
-    held: Sequence[tuple[FoldedPrompt, str]],
+    held: Sequence[tuple[FoldedPrompt, Sequence[str]]],
     texts: tuple[FoldedPrompt, ...] | None,
     reply: Sequence[types.Part],
+    *,
+    was_streamed: bool,
 ) -> bool:
     text = "".join(part.text for part in reply if isinstance(part, types.TextPart))
     is_whole = not has_placeholder(text) and all(
         not isinstance(part, types.ErasedPart) for part in reply
     )
     wanted = "".join(text.split()) if is_whole else ""
+    same = (at for at, (prompt, _) in enumerate(held) if _is_same(prompt, texts))
+    if was_streamed:
+        return any(not wanted or any(each in wanted for each in held[at][1]) for at in same)
     # From each prompt to the end, because an agent may go on by itself, with a prompt of its own.
     return any(
-        _is_same(prompt, texts) and "".join(said for _, said in held[at:]).startswith(wanted)
-        for at, (prompt, _) in enumerate(held)
+        "".join(each for _, said in held[at:] for each in said).startswith(wanted) for at in same
     )
 
 
-def _said(told: Iterable[events.AgentEvent]) -> str:
-    pieces = (event.text for event in told if isinstance(event, events.TextReceived))
-    return "".join("".join(pieces).split())
+def _said(told: Iterable[events.AgentEvent]) -> list[str]:
+    """Return the messages of a turn that are not empty, without white space."""
+    texts = (event.text for event in told if isinstance(event, events.TextReceived))
+    return list(filter(None, ("".join(text.split()) for text in texts)))
 
 
 def has_prompt(history: Iterable[events.AgentEvent]) -> bool:

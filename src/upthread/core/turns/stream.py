@@ -95,7 +95,7 @@ class Stream:
     def hold(self, tokens: int | None, *, window: int | None = None) -> None:
         """Take how many tokens the session holds. Far fewer than before: it was compacted.
 
-        ACP has no word for a compaction, so that this is all that many agents show of one.
+        Many agents that speak ACP do not announce a compaction: this is all that they show of one.
         """
         self.tokens_window = window or self.tokens_window
         if tokens is None:

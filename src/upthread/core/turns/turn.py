@@ -215,8 +215,10 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     @property
     def was_unheard(self) -> bool:
-        """Whether it was cut off before a session got its prompt."""
-        return self.was_cut_off and (not self.sends or self.recognised is Recognition.ABSENT)
+        """Whether it stopped before a session got its prompt."""
+        if not self.sends:
+            return self.was_cut_off or self.was_refused
+        return self.was_cut_off and self.recognised is Recognition.ABSENT
 
 
 def fold(events: Iterable[TurnEvent]) -> TurnView:

@@ -174,10 +174,14 @@ def _was_cut_off(done: RecordedEffect, turn: TurnView) -> bool:
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:
-    """Whether somebody who lives holds a conversation, or the one a sub-agent's belongs to."""
-    owner = conversation
-    if conversation.parent_conversation_id is not None:
-        owner = store.conversation(conversation.parent_conversation_id) or conversation
+    """Whether somebody who lives holds a conversation, or the one a sub-agent's belongs to.
+
+    After a reset the lease is the next generation's: nobody works at the one before.
+    """
+    owner = store.conversation(_owner(conversation)) or conversation
+    newest = store.resolve(owner.key)
+    if newest is not None and newest.conversation.generation > owner.generation:
+        return False
     # A call that is kept and not continued holds its own, and not its main session's.
     names = {lease_name_of(conversation), lease_name_of(owner)}
     leases = (store.lease(name) for name in names)

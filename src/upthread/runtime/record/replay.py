@@ -6,12 +6,12 @@ nothing written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, PriorContext, prior_context
 from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
-from upthread.core.turns.effects import effects_of
+from upthread.core.turns.effects import Effect, effects_of
 from upthread.core.turns.prompt import effects_block
 from upthread.core.types import ConversationId, Message, TurnId
 from upthread.runtime.record.turn_views import totals_of
@@ -50,17 +50,20 @@ def prior_in(
 
 
 def effects_told(
-    messages: Sequence[Message], open_turns: Set[TurnId | None], *, outward_patterns: Sequence[str]
+    messages: Sequence[Message],
+    open_turns: Set[TurnId | None],
+    *,
+    outward_patterns: Sequence[str],
+    more: Iterable[Effect] = (),
 ) -> str:
     """Return what must not be done again, as a block; empty for nothing.
 
-    All of a turn that did not end, and of those before it what reached beyond this machine.
+    All of a turn that did not end, of those before it what reached beyond this machine, and `more`.
     """
     untold = {message.seq for message in messages if message.turn_id in open_turns}
     effects = effects_of(messages, outward_patterns=outward_patterns)
-    return effects_block(
-        tuple(each.in_words for each in effects if each.actions or each.seq in untold)
-    )
+    told = (each for each in effects if each.actions or each.seq in untold)
+    return effects_block(tuple(dict.fromkeys(each.in_words for each in (*told, *more))))
 
 
 def cut_off_in(

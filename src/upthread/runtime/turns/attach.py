@@ -8,6 +8,7 @@ again with what is then known. Once a session is attached, the turn's listener i
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -16,19 +17,21 @@ from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.model import freshness_in, price_in
-from upthread.core.decision.rules import SESSION_EMPTY
+from upthread.core.decision.rollover import LOST
+from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION, SESSION_EMPTY
+from upthread.core.decision.words import lacking_in_words
 from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.replayed_history import has_prompt
+from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
 from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.older_record import has_answered
-from upthread.runtime.turns.progress import Notice, TurnStarted
+from upthread.runtime.turns.older_record import look_at_replay
+from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
 from upthread.store.base import Store
 
@@ -42,39 +45,30 @@ class Attached(Struct, frozen=True, kw_only=True):
 
 
 async def attach(
-    connection: AgentConnection, *, decision: str, current: UpstreamSessionId | None
+    connection: AgentConnection,
+    *,
+    decision: str,
+    current: UpstreamSessionId | None,
+    wants_history: bool = False,
 ) -> Attached:
-    """Attach as decided; `resume` is preferred to `load`, which has to replay it all."""
+    """Attach as decided; without `wants_history` `resume` is preferred, because `load` replays all.
+
+    An agent that only resumes tells no history.
+    """
     if decision in NEW_SESSION_DECISIONS:
         # Refused where it enters, before it is stored, shown and handed back to the agent (ADR 63).
         made = require_session(await connection.new_session())
         return Attached(upstream_session_id=made, how="new")
     # Without an open link the rules decide for a new session: `none_yet` or `no_session`.
     assert current is not None
-    if connection.capabilities.can_resume:
+    able = connection.capabilities
+    if able.can_resume and not (wants_history and able.can_load):
         await connection.resume_session(current)
         return Attached(upstream_session_id=current, how="resumed")
-    return await _load(connection, current=current)
-
-
-async def attach_with_history(
-    connection: AgentConnection, *, current: UpstreamSessionId
-) -> Attached:
-    """Attach and read the history back, as recovery needs it; None from an agent that cannot."""
-    # An agent with neither is left to `_load`, which says so. Of one that only resumes
-    # nobody can tell whether it got its prompt: the turn parks until a person says to go on.
-    if connection.capabilities.can_load or not connection.capabilities.can_resume:
-        return await _load(connection, current=current)
-    await connection.resume_session(current)
-    return Attached(upstream_session_id=current, how="resumed")
-
-
-async def _load(connection: AgentConnection, *, current: UpstreamSessionId) -> Attached:
-    if not connection.capabilities.can_load:
-        agent = connection.capabilities.agent
+    if not able.can_load:
         # Never a new session in its place: the agent would have forgotten all, and nobody be told.
         raise UpstreamError(
-            f"{agent} can neither resume nor load the session {current}",
+            f"{able.agent} can neither resume nor load the session {current}",
             outcome=Outcome.UNKNOWN,
             hint="send the next prompt: it goes on in a new session, which is told what was said",
             upstream_session_id=current,
@@ -93,22 +87,21 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     """
     # A second new session would leave the one that a crash left banked behind, unprompted.
     decision = RESUME if _is_banked(live) else live.log.intended.decision
+    attached: Attached | None = None
     if decision not in NEW_SESSION_DECISIONS:
         await _note_version(live, connection)
         able = connection.capabilities
-        attaches_none = not (able.can_resume or able.can_load)
-        is_empty = not attaches_none and await _is_empty(live, connection)
-        if attaches_none or is_empty:
-            assert live.inputs is not None
-            live.inputs = structs.replace(
-                live.inputs, attaches_none=attaches_none, is_session_empty=is_empty
-            )
-            await live.log.commit(decided_again(live))
+        if not (able.can_resume or able.can_load):
+            await _decide_again_with(live, attaches_none=True)
+            decision = live.log.intended.decision
+        elif able.can_load and _is_to_compare(live):
+            attached = await _load_and_compare(live, connection)
             decision = live.log.intended.decision
     is_new = decision in NEW_SESSION_DECISIONS
-    wanted = "make a session" if is_new else f"open session {live.current_session}"
-    async with live.telling_of_wait(wanted):
-        attached = await attach(connection, decision=decision, current=live.current_session)
+    if attached is None or is_new:
+        wanted = "make a session" if is_new else f"open session {live.current_session}"
+        async with live.telling_of_wait(wanted):
+            attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
     if attached.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
@@ -134,7 +127,9 @@ def attached_event(
         agent_started_at_ticks=process.started_at_ticks if process else None,
         # A pid is one only beside its host: whoever takes over ends this agent there alone.
         agent_host=live.host,
-        agent_profile=live.request.own_sessions.profile(live.request.claim.agent),
+        agent_profile=live.request.own_sessions.profile(
+            live.request.claim.agent, connection.capabilities.vendor
+        ),
     )
 
 
@@ -150,18 +145,58 @@ def decided_again(live: LiveTurn) -> TurnIntended:
     )
 
 
-async def _is_empty(live: LiveTurn, connection: AgentConnection) -> bool:
-    """Whether the agent says that its session holds no prompt, where no store can be asked."""
-    link, last, own = live.link, live.claim.last, live.request.own_sessions
-    if link is None or own.is_read(link.agent) or _is_banked(live):
-        return False
-    if await live.read(lambda store: has_answered(store, link, last[1] if last else None)):
-        return False
-    # One that cannot load it may be able to resume it.
-    with suppress(UpstreamError):
-        if connection.capabilities.can_load:
-            return not has_prompt(await connection.load_session(link.upstream_session_id))
-    return False
+def _is_to_compare(live: LiveTurn) -> bool:
+    """Whether only the agent can tell what its session holds, and has not just failed to."""
+    assert live.inputs is not None
+    is_read = live.request.own_sessions.is_read(live.require_link().agent)
+    return not (is_read or _is_banked(live) or live.inputs.not_compared)
+
+
+async def _decide_again_with(live: LiveTurn, **known: Any) -> None:
+    assert live.inputs is not None
+    live.inputs = structs.replace(live.inputs, **known)
+    await live.log.commit(decided_again(live))
+
+
+async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Attached | None:
+    """Report the turns that a session lost, as its agent replays it or as its file has it.
+
+    Returns the session that was loaded for that, None where it is still to be resumed.
+    """
+    link, last, redactor = live.require_link(), live.claim.last, live.request.redactor
+    session, able, attached = link.upstream_session_id, connection.capabilities, None
+    history = await live.read(lambda _: _stored(live, able.store))
+    try:
+        if not history:
+            async with live.telling_of_wait(f"open session {session}"):
+                attached = await attach(
+                    connection, decision=RESUME, current=session, wants_history=True
+                )
+            history = attached.history or ()
+    except UpstreamError as error:
+        if able.can_resume and error.outcome not in LOST:
+            await _report_lacked(live, Lacked(fault=error.message))
+            # So that the agent is started once more; then it resumes the session.
+            error.was_killed = True
+        raise
+    view = last[1] if last else None
+    found = await live.read(lambda store: look_at_replay(store, link, view, history, redactor))
+    await _report_lacked(live, found)
+    return attached
+
+
+def _stored(live: LiveTurn, store: str) -> tuple[AgentEvent, ...]:
+    """Return the session as a store has it, nothing where that cannot be read. Blocking."""
+    link, found = live.require_link(), None
+    with suppress(StoreError):
+        found = live.request.own_sessions.read(link.agent, link.upstream_session_id, store)
+    return found.events if found else ()
+
+
+async def _report_lacked(live: LiveTurn, found: Lacked) -> None:
+    if found != NOTHING_LACKED:
+        tell_of_lacking(live, found)
+        await _decide_again_with(live, **found.as_inputs)
 
 
 def _is_banked(live: LiveTurn) -> bool:
@@ -237,7 +272,7 @@ def closed_in_words(live: LiveTurn) -> str:
     """Return why the session's file may not be read, with the cure; empty if it may. Blocking."""
     try:
         if link := live.link:
-            live.request.own_sessions.read(link.agent, link.upstream_session_id)
+            live.request.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
     except StoreError as error:
         is_closed = isinstance(error.__cause__, PermissionError)
         return f"{error.message} (change who may read it)" if is_closed else ""
@@ -276,6 +311,14 @@ def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
     )
 
 
+def tell_of_lacking(live: LiveTurn, found: Lacked) -> None:
+    """Tell what the record and the agent's session lack of each other, where they do."""
+    text = lacking_in_words(len(found.turns), found.fault, found.gone)
+    if text:
+        kind = OLDER_RECORD if found.turns else NOT_COMPARED if found.fault else OLDER_SESSION
+        live.notice(kind, text, session=str(live.current_session), turns=str(len(found.turns)))
+
+
 def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
     """Tell of an agent in another version than was tested.
 
@@ -286,12 +329,8 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
     was = live.inputs.surroundings if live.inputs else None
     if tested is None or not text or (was and was.agent_version == version):
         return
-    about = {
-        "agent": live.request.claim.agent,
-        "version": version,
-        "tested_with": tested.version,
-    }
-    live.request.listener.notice(Notice(kind="agent_version", text=text, about=about))
+    name = live.request.claim.agent
+    live.notice("agent_version", text, agent=name, version=version, tested_with=tested.version)
 
 
 def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
@@ -302,5 +341,4 @@ def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
     )
     if unheld:
         text = f"of the limits of {role.name} not all hold: {unheld}"
-        about = {"agent": name, "role": role.name}
-        live.request.listener.notice(Notice(kind="role_limits", text=text, about=about))
+        live.notice("role_limits", text, agent=name, role=role.name)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from upthread.core.commands import OpenTurn, Write
-from upthread.core.decision.handshake import REFUSE, HandshakeInputs, decide
-from upthread.core.decision.price import Spending
+from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
+from upthread.core.decision.price import Spending, Tokens
 from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import Lacked
@@ -22,7 +22,7 @@ from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.external_session import find_child
 from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.older_record import look, read_back
+from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recovery import rest_of
 from upthread.store.base import Store
 
@@ -54,7 +54,7 @@ class Beginning:
         if ended is None or link is None or session != link.upstream_session_id:
             return  # another session has taken its place
         try:
-            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id, "")
+            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
         except StoreError:
             return  # the person is told why once the record is compared with the session
         # While it is the same, nothing was added since the turn ended.
@@ -91,6 +91,36 @@ class Beginning:
         if decision.decision != REFUSE:
             self._intend(live, decision)
         return decision
+
+    def decided_on_open(self, live: LiveTurn) -> Decision:
+        """As `decided`, before the open turn is ended that the prompt takes the place of."""
+        return self.decided(live, Lacked(other_profile=self._elsewhere(live)))
+
+    def continued(self, live: LiveTurn) -> Decision:
+        """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
+        inputs, tokens_max = live.inputs, live.request.options.tokens_max
+        assert inputs is not None
+        if tokens_max is not None:
+            # What a session holds is what the next request of it reads at the least.
+            held = live.log.view.parked.tokens_held if live.log.view.parked else None
+            resume = Tokens(count=held, is_estimate=False) if held is not None else None
+            price = structs.replace(inputs.price, resume=resume)
+            live.inputs = inputs = structs.replace(inputs, price=price)
+            live.account.allowed = self.allowed(live, tokens_max, RESUME)
+        # The turn stays in its session, whatever the role wants of the next prompt.
+        return decide(
+            structs.replace(
+                inputs,
+                other_profile=self._elsewhere(live),
+                spending=live.account.allowed,
+                continuity="resume",
+                condition_before=None,
+            )
+        )
+
+    def _elsewhere(self, live: LiveTurn) -> str:
+        """Return the other profile that has the session, empty for none."""
+        return other_profile(self._store, live.request.own_sessions, live.link)
 
     def decided(self, live: LiveTurn, found: Lacked) -> Decision:
         """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""

@@ -26,7 +26,6 @@ from upthread.errors import UpstreamError
 from upthread.runtime.system import System
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.progress import Notice
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
@@ -80,7 +79,7 @@ class Sender:
         text, beforehand, is_past_told = begun
         if live.telling == RESUME_WITH_REPLAY and not is_past_told:
             said = "nothing of what was said is left on record: the new session begins without it"
-            live.request.listener.notice(Notice(kind=NOTHING_TO_REPLAY, text=said))
+            live.notice(NOTHING_TO_REPLAY, said)
         return await self._stream(live, connection, text, beforehand)
 
     async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:

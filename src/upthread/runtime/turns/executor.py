@@ -42,7 +42,7 @@ from upthread.runtime.turns.attach import (
 )
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import Recoverer, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
@@ -114,8 +114,7 @@ class Driver:
                     raise
                 was_killed = True
                 text = f"{error.message}; it is started once more"
-                about = {"agent": live.request.claim.agent}
-                live.request.listener.notice(Notice(kind="started_again", text=text, about=about))
+                live.notice("started_again", text, agent=live.request.claim.agent)
             if not live.log.view.is_over:
                 await anyio.sleep(RETRY_AFTER_S)
 
@@ -244,8 +243,7 @@ class Driver:
         """Decide for a new session, although the refused one may still be there."""
         await self._roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
         text = f"{words}; as for the last prompt, so the agent is asked for a new session"
-        about = {"agent": live.request.claim.agent, "detail": words}
-        live.request.listener.notice(Notice(kind="refused_again", text=text, about=about))
+        live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
 
     async def _roll_over(
         self,
@@ -278,9 +276,9 @@ class Driver:
         await live.log.commit(failed, decided_again(live), writes=(*writes, *ends))
         live.messages.advance_past(writes)
         if outcome is Outcome.CORRUPTED and detail and not is_refused:
-            about = {"session": link.upstream_session_id, "detail": detail}
-            text = f"{link.agent} cannot read session {link.upstream_session_id}: {detail}"
-            live.request.listener.notice(Notice(kind="session_unreadable", text=text, about=about))
+            session = link.upstream_session_id
+            text = f"{link.agent} cannot read session {session}: {detail}"
+            live.notice("session_unreadable", text, session=session, detail=detail)
 
     async def _move(self, live: LiveTurn) -> None:
         """Decide again for the agent that a person named; the old link ends when a new one opens.
@@ -317,7 +315,7 @@ class Driver:
         if because := live.gate.parked or stopped:
             await live.log.commit(parked_event(live, because), writes=answer.writes)
             return False
-        if live.is_refused_again(result.outcome, result.detail):
+        if not result.has_spoken and live.is_refused_again(result.outcome, result.detail):
             await self._replace_refused(live, result.detail, writes=answer.writes)
             return False
         recovery = recovery_of(result.outcome, may_send=not live.log.view.was_sent_again)
@@ -384,9 +382,8 @@ class Driver:
         live.messages.advance_past(answer.writes)
         outcome, detail = answer.result.outcome, answer.result.detail
         why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
-        about = {"outcome": outcome.value, "detail": detail}
         text = f"{why}; the turn is taken up again, once"
-        live.request.listener.notice(Notice(kind="taken_up_again", text=text, about=about))
+        live.notice("taken_up_again", text, outcome=outcome.value, detail=detail)
 
     # --- recovering ----------------------------------------------------------------------------
 

@@ -159,6 +159,10 @@ class LiveTurn:
             ignores_project=options.ignores_project,
         )
 
+    def notice(self, kind: str, text: str, **about: str) -> None:
+        """Report a notice to the turn's listener; `about` names its subject, for programs."""
+        self.request.listener.notice(Notice(kind=kind, text=text, about=about))
+
     # --- what the session is told ---------------------------------------------------------------
 
     @property
@@ -190,7 +194,7 @@ class LiveTurn:
         if self.claim.last is None:
             return True
         last = self.claim.last[1]
-        return last.ended is not None and not last.was_cut_off
+        return last.ended is not None and not last.was_cut_off and not last.was_unheard
 
     @property
     def was_interrupted_before(self) -> bool:
@@ -209,8 +213,9 @@ class LiveTurn:
         if bool(last.sends) != bool(now.sends):
             return False
         if last.parked is not None and self.log.turn_id == self.claim.last_id:
-            # Each time that a person says to go on, one new session is asked for.
-            was_new = now.attach_failed is not last.attach_failed
+            # Each time that a person says to go on, one new session is asked for; a prompt that has
+            # left by that word is not sent again.
+            was_new = now.attach_failed is not last.attach_failed or self.recorder is not None
         else:
             # In a new session it was refused, too: another one would be one for each prompt.
             is_new = last.intended.decision in NEW_SESSION_DECISIONS
@@ -235,7 +240,7 @@ class LiveTurn:
     @property
     def has_output(self) -> bool:
         """Whether the agent has said or done something since the prompt was sent last."""
-        return self.recorder is not None and bool(self.recorder.reply or self.recorder.has_worked)
+        return self.recorder is not None and self.recorder.has_heard
 
     @property
     def must_inject(self) -> bool:
@@ -272,9 +277,7 @@ class LiveTurn:
                 before_s = waited_s
                 waited = f"{waited_s:g} s of at most {most_s:g} s"
                 text = f"waiting for {agent} to {wanted}, for {waited}"
-                about = {"agent": agent, "setting": "start_timeout_s"}
-                told = Notice(kind="waiting_for_agent", text=text, about=about)
-                self.request.listener.notice(told)
+                self.notice("waiting_for_agent", text, agent=agent, setting="start_timeout_s")
 
         async with task_group() as tasks:
             tasks.start_soon(tell)

@@ -8,7 +8,8 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
@@ -65,10 +66,6 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
-def _no_stamp(_agent: str, _session: UpstreamSessionId, _profile: str) -> str:
-    return ""
-
-
 def _no_version(_agent: str, _session: UpstreamSessionId) -> str:
     return ""
 
@@ -77,24 +74,28 @@ def _no_call(_call: CutOffCall) -> StoredSession | None:
     return None
 
 
-def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | None:
-    return None
-
-
 class OwnSessions(Struct, frozen=True, kw_only=True):
-    """How the agents' own stores are looked into. Blocking; both raise StoreError.
+    """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
-    `is_read` says whether an agent's store is read here, and `profile` with which variable that
-    store is found, empty where that is not known. `stamp` gives what a session is known by while
-    nobody prompts it, empty where nothing is known of it, in a profile if one is given; `read`
-    gives all of it, None where there is none. `of_call` gives the session of a call's sub-agent,
-    and `version` the agent's version that a session is of, empty where that is not known.
+    `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
+    while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
+    there is none. `profile` gives the variable with the place of an agent's store, empty where that
+    is not known. `is_elsewhere` says whether the given profile has a session, and the agent's
+    present one lacks it. `read` and `profile` name last whose store it is, for example that of
+    `codex` for an agent that is configured as `mine` and runs codex-acp. `of_call` gives the
+    session of a call's sub-agent, and `version` the agent's version that a session is of, empty
+    where that is not known.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
-    profile: Callable[[str], str] = lambda _agent: ""
-    stamp: Callable[[str, UpstreamSessionId, str], str] = _no_stamp
-    read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
+    profile: Callable[[str, str], str] = lambda _agent, _store: ""
+    stamp: Callable[[str, UpstreamSessionId], str] = lambda _agent, _session: ""
+    is_elsewhere: Callable[[str, UpstreamSessionId, str], bool] = (
+        lambda _agent, _session, _profile: False
+    )
+    read: Callable[[str, UpstreamSessionId, str], StoredSession | None] = (
+        lambda _agent, _session, _store: None
+    )
     of_call: Callable[[CutOffCall], StoredSession | None] = _no_call
     version: Callable[[str, UpstreamSessionId], str] = _no_version
 
@@ -115,39 +116,76 @@ def look(
     The session is read only where its stamp is not that of the end of the last turn, or where
     nothing on record proves that it ever got a prompt.
     """
-    if link is None or not own.is_read(link.agent):
+    if link is None:
         return NOTHING_LACKED
     session = link.upstream_session_id
-    is_proven = has_answered(store, link, last)
     try:
-        stamp = own.stamp(link.agent, session, "")
-        # In another profile it is not lost, as long as it is there.
-        other = "" if stamp else session_profile(store, link)
-        if other and own.stamp(link.agent, session, other):
+        stamp = own.stamp(link.agent, session)
+        other = "" if stamp else other_profile(store, own, link)
+        if other or not own.is_read(link.agent):
             return Lacked(other_profile=other)
+        is_proven = has_answered(store, link, last)
         if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
-        found = own.read(link.agent, session)
+        found = own.read(link.agent, session, link.agent)
     except StoreError as error:
         return Lacked(fault=error.message)
     if found is None or not (is_proven or has_prompt(found.events)):
         return Lacked(is_empty=not is_proven, stamp=stamp)
-    history, recorded = as_recorded(found, redactor), store.messages(link.conversation_id)
+    compared = _compared(store, link, as_recorded(found.events, redactor))
+    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
+    """Return the other profile of its agent that has a link's session, empty for none. Blocking."""
+    profile = session_profile(store, link)
+    # Of a store that cannot be read, the agent itself says what is wrong.
+    with suppress(StoreError):
+        # In another profile a session is not lost, as long as it is there.
+        if link and own.is_elsewhere(link.agent, link.upstream_session_id, profile):
+            return profile
+    return ""
+
+
+def look_at_replay(
+    store: Store,
+    link: Link,
+    last: TurnView | None,
+    replay: Sequence[AgentEvent],
+    redactor: Redactor | None,
+) -> Lacked:
+    """Return what a session lacks that its agent replayed, because nobody reads its store.
+
+    Turns that only the session has are not read back: the prompt has its number by now.
+    """
+    if not (has_prompt(replay) or has_answered(store, link, last)):
+        return Lacked(is_empty=True)
+    compared = _compared(store, link, as_recorded(replay, redactor), was_streamed=True)
+    return Lacked(gone=compared.gone, fault=TOO_MANY if compared.fault == TOO_MANY else "")
+
+
+def _compared(
+    store: Store, link: Link, history: Sequence[AgentEvent], *, was_streamed: bool = False
+) -> Lacked:
+    recorded, session = store.messages(link.conversation_id), link.upstream_session_id
     compared = lacked(history, recorded, session)
-    gone = "" if compared.fault == TOO_MANY else _gone(store, link, history, recorded)
-    return structs.replace(compared, gone=gone, stamp=stamp, written_at_ns=found.written_at_ns)
+    if compared.fault == TOO_MANY:
+        return compared
+    prompts = gone_turns(history, recorded, session, was_streamed=was_streamed)
+    return structs.replace(compared, gone=_gone(store, link, prompts))
 
 
-def _gone(
-    store: Store, link: Link, history: Sequence[AgentEvent], recorded: Sequence[Message]
-) -> str:
+def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
     """Name the newest turns that ended well and that the session lacks, empty for none."""
     found: set[TurnId] = set()
-    for turn_id in gone_turns(history, recorded, link.upstream_session_id):
-        ended = fold(store.turn_events(turn_id)).ended
+    for prompt in prompts:
+        ended = fold(store.turn_events(prompt.turn_id)).ended
         if ended is not None and ended.was_compacted:
             break  # the agent itself left out what was said
-        found |= {turn_id} if ended is not None and ended.outcome is Outcome.OK else set()
+        # An agent need not keep a command such as `/compact` as a prompt.
+        is_command = prompt.sent_text.partition(" ")[0].rfind("/") == 0
+        if ended is not None and ended.outcome is Outcome.OK and not is_command:
+            found.add(prompt.turn_id)
     turns = store.turns(link.conversation_id) if found else ()
     numbers = [number for number, each in enumerate(turns, 1) if each.turn_id in found]
     one = f"turn {numbers[0]}" if numbers else ""
@@ -174,18 +212,18 @@ def look_at_all(
 
     Raises StoreError for one that cannot be read.
     """
-    stamp = own.stamp(agent, session, "")
-    found = own.read(agent, session)
+    stamp = own.stamp(agent, session)
+    found = own.read(agent, session, agent)
     if found is None:
         return None
-    turns = answered_turns(as_recorded(found, redactor))
+    turns = answered_turns(as_recorded(found.events, redactor))
     return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
 
 
-def as_recorded(found: StoredSession, redactor: Redactor | None) -> tuple[AgentEvent, ...]:
+def as_recorded(events: Iterable[AgentEvent], redactor: Redactor | None) -> tuple[AgentEvent, ...]:
     """Return a session's events as they would be on record, to be compared with what is."""
     # A secret in one would else make a known prompt a missing one.
-    return redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
+    return redacted_history(events, redactor) if redactor else tuple(joined(events))
 
 
 def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:

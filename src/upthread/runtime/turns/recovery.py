@@ -14,11 +14,12 @@ from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
+from upthread.core.decision.words import RESUME
 from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
 from upthread.core.turns.effects import Effect, held
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
-from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
+from upthread.core.turns.replayed_history import attended_calls, unrecorded
 from upthread.core.turns.stored_session import CutOffCall, StoredFailure
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
@@ -26,7 +27,7 @@ from upthread.errors import StoreError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
     Attached,
-    attach_with_history,
+    attach,
     attached_event,
     notify_started,
 )
@@ -63,8 +64,11 @@ class Recoverer:
         sent = _sent(live)
         current = live.require_link().upstream_session_id
         async with live.telling_of_wait(f"open session {current}"):
-            attached = await attach_with_history(connection, current=current)
-        attached = _as_recorded(live, attached)
+            # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
+            # parks until a person says to go on.
+            attached = await attach(
+                connection, decision=RESUME, current=current, wants_history=True
+            )
         message, found = await live.read(lambda store: _recognised(store, live, attached))
         known = PromptRecognised(recognition=found.recognition)
         # Before anything leaves: whoever takes over from here ends this process first, by its pid.
@@ -171,7 +175,7 @@ def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
         return None
     own, session = live.request.own_sessions, link.upstream_session_id
     if call is None:
-        found = own.read(link.agent, session)
+        found = own.read(link.agent, session, link.agent)
     else:
         main, call_id = call.main_session, call.call_id
         found = own.of_call(
@@ -179,8 +183,7 @@ def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
         )
     if found is None:
         return None
-    history = as_recorded(found, live.request.redactor)
-    judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), history)
+    judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), found.events)
     return structs.replace(judged, written_at_ns=found.written_at_ns)
 
 
@@ -206,7 +209,7 @@ def _judged(
     recorded = live.messages.of_turn(after_seq=message.seq)
     earlier, has_older = earlier_prompts(store, live)
     return recognise(
-        history,
+        as_recorded(history, live.request.redactor),
         sent_text=message.sent_text,
         earlier=earlier,
         has_older=has_older,
@@ -283,15 +286,6 @@ def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str
     on_record = {effect.call_id for effect in recorded}
     told = [f"{title}: {status}" for id_, title, status in found.effects if id_ not in on_record]
     return (*(_told(effect, statuses.get(effect.call_id)) for effect in recorded), *told)
-
-
-def _as_recorded(live: LiveTurn, attached: Attached) -> Attached:
-    """Return what was attached, its history as it would have been recorded."""
-    if attached.history is None or live.request.redactor is None:
-        return attached
-    return structs.replace(
-        attached, history=redacted_history(attached.history, live.request.redactor)
-    )
 
 
 def _told(effect: Effect, status: str | None) -> str:

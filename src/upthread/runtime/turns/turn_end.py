@@ -74,7 +74,7 @@ def _stamp(live: LiveTurn) -> str:
     if live.inputs is not None and live.inputs.not_compared:
         return ""
     try:
-        return live.request.own_sessions.stamp(live.link.agent, live.link.upstream_session_id, "")
+        return live.request.own_sessions.stamp(live.link.agent, live.link.upstream_session_id)
     except StoreError:
         return ""  # then it is read before the next prompt, which says what is wrong
 

@@ -21,7 +21,7 @@ from upthread.core.events import PromptSent, SessionAttached, TurnEvent
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import damage_told
 from upthread.core.turns import turn as turns
-from upthread.core.turns.effects import Effect, effects_of, settled
+from upthread.core.turns.effects import Effect, effects_of, held, settled
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, render_update
 from upthread.core.turns.recognition import EarlierPrompt
 from upthread.core.turns.recorder import Recorder
@@ -199,14 +199,17 @@ def _of_workstream(
     return tuple(each.effect for each in found)
 
 
-def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:
-    """Return what must not be done again, as a block."""
+def _effects_told(store: Store, live: LiveTurn, messages: Sequence[Message]) -> str:
+    """Return what must not be done again, as a block: also of roles and generations before."""
     # A turn that did not end has told nobody what it did: all
     # of that, and not only what reached beyond this machine.
     open_turns = (
         {live.log.turn_id} if live.has_last_turn_ended else {live.log.turn_id, live.claim.last_id}
     )
-    return effects_told(messages, open_turns, outward_patterns=live.request.outward_patterns)
+    before = held((*doubts(store, live), *left_open_before(store, live)))
+    return effects_told(
+        messages, open_turns, outward_patterns=live.request.outward_patterns, more=before
+    )
 
 
 def prior_of(store: Store, live: LiveTurn) -> PriorContext:
@@ -228,22 +231,21 @@ def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injec
     """
     past = damage = effects = ""
     is_fresh = live.telling == START_FRESH
-    if is_prior_injected or is_fresh or live.log.view.sends:
+    is_new = live.telling in NEW_SESSION_DECISIONS
+    if is_prior_injected or is_new or live.log.view.sends:
         newest = store.messages(live.conversation.conversation_id, newest=REPLAYED_MESSAGES_MAX)
         prompt_seq = live.log.intended.prompt_seq
         earlier = [message for message in newest if message.seq < prompt_seq]
         if is_prior_injected:
-            is_new = live.telling in NEW_SESSION_DECISIONS
-            work = work_of(earlier)
             past = render_prior_context(
-                prior, nonce=live.new_nonce(), is_session_new=is_new, work=work
+                prior, nonce=live.new_nonce(), is_session_new=is_new, work=work_of(earlier)
             )
             damage = damage_told(history_of(earlier).messages)
         elif is_fresh:
             past = _briefing_of_past(store, live)
         # Sent once already in this turn, it may have been acted on before its session was lost.
         is_told = bool(past) or bool(live.log.view.sends)
-        effects = _effects_told(live, newest) if is_told else ""
+        effects = _effects_told(store, live, newest if is_told else ())
     is_updated = live.telling == RESUME_WITH_UPDATE
     is_role_told = live.request.call is not None
     update = (

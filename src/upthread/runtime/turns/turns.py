@@ -9,30 +9,29 @@ kept with the person's words. The rest is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import anyio
 from msgspec import structs
 
-from upthread.core.decision.handshake import REFUSE, RESUME, decide
-from upthread.core.decision.price import Tokens
-from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION
-from upthread.core.decision.words import RECOGNISED, lacking_in_words
+from upthread.core.decision.handshake import REFUSE
+from upthread.core.decision.words import RECOGNISED
 from upthread.core.events import RecoveryStarted
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
-from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
+from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import spending_in_words
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Decision, TurnId
 from upthread.errors import UsageError
 from upthread.runtime.system import System
+from upthread.runtime.turns.attach import tell_of_lacking
 from upthread.runtime.turns.beginning import Beginning
 from upthread.runtime.turns.conversation import Conversations, refused
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.executor import Driver
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.progress import TurnResult
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
@@ -70,7 +69,8 @@ class Turns:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
             # Before it is taken up: what is refused stays parked as it was.
-            await self._require_allowed(live)
+            decision = await live.read(lambda _: self._beginning.continued(live))
+            await self._require_allowed(live, decision)
             # Before its history is read: an agent that outlived its upthread may still write to it.
             await self._end_leftover_agent(live.log.view)
             holder = self._system.this_process(request.claim.doing).in_words()
@@ -106,31 +106,25 @@ class Turns:
                 live.log.take_up(turn_id, view)
                 await live.read(lambda _: self._beginning.catch_up(live))
             return live
-        decision = await live.read(lambda _: self._beginning.decided(live, NOTHING_LACKED))
-        if decision.decision == REFUSE:
-            await self._refuse(live, decision)  # a prompt that is refused leaves it open
+        decision = await live.read(lambda _: self._beginning.decided_on_open(live))
+        # A prompt that is refused leaves the turn open.
+        await self._require_allowed(live, decision)
         await self._end_leftover_agent(view)
         live.log.take_up(turn_id, view)
         if not await live.read(lambda _: self._beginning.end_open_turn(live)):
             return live
-        text = RECOGNISED[Recognition.COMPLETE]
-        live.request.listener.notice(Notice(kind="reply_taken_over", text=text))
+        live.notice("reply_taken_over", RECOGNISED[Recognition.COMPLETE])
         claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
         return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
-        if (
-            attached is None
-            or attached.agent_pid is None
-            or attached.agent_started_at_ticks is None
-        ):
-            return
         # The same number is another process on another host.
-        if attached.agent_host == self._system.this_process("").host:
-            await self._system.end_process_group(
-                attached.agent_pid, attached.agent_started_at_ticks
-            )
+        if attached is None or attached.agent_host != self._system.this_process("").host:
+            return
+        pid, ticks = attached.agent_pid, attached.agent_started_at_ticks
+        if pid is not None and ticks is not None:
+            await self._system.end_process_group(pid, ticks)
 
     # --- the beginning -------------------------------------------------------------------------
 
@@ -141,14 +135,13 @@ class Turns:
         Raises RefusedError.
         """
         found, decision = await self._meant(live, lambda _: self._beginning.looked_at(live))
-        self._tell_of_lacking(live, found)
+        tell_of_lacking(live, found)
         if decision is None:
             live = again = await self._caught_up(live, found)
             decision = await self._meant(
                 live, lambda _: self._beginning.decided_and_meant(again, found)
             )
-        if decision.decision == REFUSE:
-            await self._refuse(live, decision)
+        await self._require_allowed(live, decision)
         return live
 
     async def _meant(self, live: LiveTurn, query: Callable[[Store], Result]) -> Result:
@@ -161,14 +154,6 @@ class Turns:
                 await self._driver.cancel(live)
             raise
 
-    def _tell_of_lacking(self, live: LiveTurn, found: Lacked) -> None:
-        text = lacking_in_words(len(found.turns), found.fault, found.gone)
-        if text:
-            kind = NOT_COMPARED if found.fault else OLDER_SESSION
-            kind = OLDER_RECORD if found.turns else kind
-            about = {"session": str(live.current_session), "turns": str(len(found.turns))}
-            live.request.listener.notice(Notice(kind=kind, text=text, about=about))
-
     async def _caught_up(self, live: LiveTurn, found: Lacked) -> LiveTurn:
         """Read back what only the agent's session has of the conversation."""
         request = live.request
@@ -178,27 +163,11 @@ class Turns:
         claim = await self._conversations.looked_at_again(request.claim, claim)
         return LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
 
-    async def _refuse(self, live: LiveTurn, decision: Decision) -> NoReturn:
-        await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
-        spending = live.inputs.spending if live.inputs else None
-        tokens = spending_in_words(spending) if spending else ""
-        raise refused(live.conversation.key.address, decision, tokens=tokens)
-
-    async def _require_allowed(self, live: LiveTurn) -> None:
-        """Refuse to go on with a turn where all that may be spent was."""
-        tokens_max = live.request.options.tokens_max
-        if tokens_max is None:
+    async def _require_allowed(self, live: LiveTurn, decision: Decision) -> None:
+        """Raise RefusedError for a decision to refuse, and keep it."""
+        if decision.decision != REFUSE:
             return
-        assert live.inputs is not None
-        # What a session holds is what the next request of it reads at the least.
-        held = live.log.view.parked.tokens_held if live.log.view.parked else None
-        resume = Tokens(count=held, is_estimate=False) if held is not None else None
-        live.inputs = structs.replace(
-            live.inputs, price=structs.replace(live.inputs.price, resume=resume)
-        )
-        allowed = await live.read(lambda _: self._beginning.allowed(live, tokens_max, RESUME))
-        live.account.allowed = allowed
-        again = structs.replace(live.inputs, spending=allowed)
-        if allowed.is_over:
-            live.inputs = again
-            await self._refuse(live, decide(again))
+        await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
+        spending = live.account.allowed
+        tokens = spending_in_words(spending) if spending and spending.is_over else ""
+        raise refused(live.conversation.key.address, decision, tokens=tokens)

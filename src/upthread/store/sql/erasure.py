@@ -11,7 +11,7 @@ from typing import Final
 from upthread.core.codec import decode_run_event, decode_turn_event, encode_event, encode_json
 from upthread.core.commands import EraseConversation, EraseRun
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.record_policy import NO_EDIT, forgotten, without_text
+from upthread.core.record_policy import NO_EDIT, forgotten, forgotten_receipt, without_text
 from upthread.store._rules import is_before
 from upthread.store.sql.batch import Batch, Row, Step, ToColumns, from_columns
 
@@ -34,6 +34,9 @@ def erase_conversation(write: EraseConversation, _to_columns: ToColumns) -> Step
         stored = batch.content_rows("turn_events_to_erase", (conversation,))
         told = [without_text(decode_turn_event(*_kind_and_payload(row))) for row in stored]
         _retell(batch, "change_turn_event", zip(stored, told, strict=True), before_ms)
+        for *place, receipt in batch.content_rows("receipts_to_erase", (conversation, before_ms)):
+            left = forgotten_receipt(receipt, write.conversation_id)
+            batch.execute("change_receipt", (*place, left))
 
     return Step(apply, conversation=write.conversation_id)
 

@@ -242,7 +242,7 @@ def _decision(decision: Decision) -> Shape:
 
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
-    turns_lacking, not_compared, _ = lacking_in(decision.inputs)
+    turns_lacking, not_compared, turns_gone = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)
     return {
@@ -256,6 +256,7 @@ def _decision(decision: Decision) -> Shape:
         "limit": {"reason": limit.reason, "until_ms": limit.until_ms} if limit else None,
         "turns_lacking": turns_lacking,
         "not_compared": not_compared,
+        "turns_gone": turns_gone,
     }
 
 

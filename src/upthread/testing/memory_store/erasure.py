@@ -12,7 +12,7 @@ from upthread.core.codec import (
 )
 from upthread.core.commands import EraseConversation, EraseRun
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.record_policy import NO_EDIT, forgotten, without_text
+from upthread.core.record_policy import NO_EDIT, forgotten, forgotten_receipt, without_text
 from upthread.store._rules import is_before, must_exist
 from upthread.testing.memory_store.tables import StoredEvent, Tables, digest_in
 
@@ -43,10 +43,20 @@ def erase_conversation(tables: Tables, write: EraseConversation) -> None:
         else kept
         for kept in tables.briefing_edits.get(conversation_id, ())
     )
-    for place, known in tuple(tables.examined.items()):
-        is_own = known.conversation_id == conversation_id
-        if is_own and is_before(known.recorded_at_ms, before_ms):
-            del tables.examined[place]
+    tables.examined = {
+        place: known
+        for place, known in tables.examined.items()
+        if known.conversation_id != conversation_id
+        or not is_before(known.recorded_at_ms, before_ms)
+    }
+    is_gone = all(part.content is None for part in tables.parts.get(conversation_id, ()))
+    for key, steps in tables.once.items():
+        tables.once[key] = tuple(
+            step._replace(receipt=forgotten_receipt(step.receipt, conversation_id))
+            if is_gone or is_before(step.recorded_at_ms, before_ms)
+            else step
+            for step in steps
+        )
 
 
 def erase_run(tables: Tables, write: EraseRun) -> None:

@@ -13,6 +13,7 @@ from upthread.core.commands import (
     RecordAct,
     RecordBriefingEdit,
     RecordExamined,
+    RecordOnce,
     RecordQuarantine,
     Write,
 )
@@ -45,7 +46,7 @@ from upthread.errors import NotFoundError
 from upthread.store.base import Held
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
-from upthread.testing.store_conformance.samples import CONVERSATION, RUN, TURN
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
 
 MARK = "a word that nobody else says"
 OTHER = ConversationId("con_other")
@@ -79,6 +80,7 @@ def _told() -> Sequence[Write]:
     )
     return [
         *samples.home(),
+        *_receipt("told", CONVERSATION),
         samples.said(1, TextPart(text=MARK)),
         samples.said(2, TextPart(text=MARK), call, speaker=Speaker.ASSISTANT),
         samples.said(3, result, speaker=Speaker.TOOL),
@@ -90,6 +92,15 @@ def _told() -> Sequence[Write]:
         samples.run(),
         *(samples.moved(seq, event) for seq, event in enumerate(_RUN, 1)),
     ]
+
+
+def _receipt(key: str, conversation_id: str) -> Sequence[Write]:
+    """Return a prompt to a conversation that is sent once under a key."""
+    begun = RecordOnce(
+        project_id=PROJECT, key=key, attempt_id="a", state="intent", recorded_at_ms=5_000
+    )
+    receipt = {"conversation_id": conversation_id, "reply": MARK, "and": CONVERSATION}
+    return begun, structs.replace(begun, state="done", receipt=receipt)
 
 
 _RUN: tuple[RunEvent, ...] = (
@@ -124,6 +135,8 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     assert trial.store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=9) == ()
     assert trial.store.quarantined(TURN)[0].raw is None
     assert trial.store.examined(CONVERSATION) == ()
+    assert (told := trial.store.once(PROJECT, "told"))
+    assert told.receipt == {"conversation_id": CONVERSATION}
     edit = trial.store.briefing_edit(CONVERSATION)
     assert edit is not None
     assert (edit.seq, edit.edit) == (1, {})
@@ -154,22 +167,26 @@ def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
 def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     untouched = trial.store.messages(CONVERSATION), trial.store.run_events(RUN)
+    receipt = trial.store.once(PROJECT, "told")
     trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_000)])
     trial.store.commit([EraseRun(run_id=RUN, before_ms=8_000)])
     assert (trial.store.messages(CONVERSATION), trial.store.run_events(RUN)) == untouched
+    assert trial.store.once(PROJECT, "told") == receipt
     trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_001)])
     assert MARK not in repr(trial.store.messages(CONVERSATION))
+    assert MARK not in repr(trial.store.once(PROJECT, "told"))
     assert MARK in repr(trial.store.turn_events(TURN))
 
 
 def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     _tell_elsewhere(trial)
-    before = trial.store.messages(OTHER), trial.store.conversation(OTHER)
+    trial.store.commit(_receipt("another", OTHER))
+    before = trial.store.messages(OTHER), trial.store.once(PROJECT, "another")
     trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
     trial.store.scrub()
     trial.reopen()
-    assert (trial.store.messages(OTHER), trial.store.conversation(OTHER)) == before
+    assert (trial.store.messages(OTHER), trial.store.once(PROJECT, "another")) == before
 
 
 def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:

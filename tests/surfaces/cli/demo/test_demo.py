@@ -44,7 +44,7 @@ def test_the_pipeline_ends_approved_after_a_question_two_rejections_and_a_kill(s
     assert any("you answer:" in line for line in ours)
     assert sum("verdict: rejected" in line for line in ours) == 2
     assert sum("killed with SIGKILL in the middle of the turn" in line for line in ours) == 1
-    assert any("the turn was cut off; it goes on from there" in line for line in ours)
+    assert any("the turn did not come to its end; it goes on from there" in line for line in ours)
 
 
 def test_every_step_is_a_process_of_its_own(shown):

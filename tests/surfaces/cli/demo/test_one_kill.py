@@ -28,7 +28,7 @@ def test_a_role_is_killed_and_goes_on_in_its_session_and_nothing_is_left_of_it(t
     lines = done.stdout.splitlines()
     assert done.stdout.count("kill -9") == 1
     assert re.search(done_in_words(RESUME, r"ses_\w+"), done.stdout)
-    assert "the turn was cut off; it goes on from there" in done.stdout
+    assert "the turn did not come to its end; it goes on from there" in done.stdout
     assert "went on in the session it had" in done.stdout
     assert len(lines) <= 25
     for command in ("upthread", "upthread setup claude", "upthread demo --full"):

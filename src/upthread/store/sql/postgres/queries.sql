@@ -221,6 +221,20 @@ WHERE t.conversation_id = $1 ORDER BY t.id, e.seq;
 -- change_turn_event: put another payload in an event's place
 UPDATE upthread.turn_event SET payload = $3, seal = NULL WHERE turn_id = $1 AND seq = $2;
 
+-- receipts_to_erase: of actions, that name a conversation, once what they are of is erased
+SELECT o.key_digest, o.step, o.receipt
+FROM upthread.conversation AS c JOIN upthread.once_event AS o
+    ON sha256(o.project_id) = sha256(c.project_id) AND position(c.conversation_id IN o.receipt) > 0
+WHERE c.conversation_id = $1 AND (
+    $2::bigint IS NULL OR o.recorded_at_ms < $2
+    OR NOT EXISTS (
+        SELECT 1 FROM upthread.part WHERE conversation_id = $1 AND content IS NOT NULL
+    )
+);
+
+-- change_receipt: put another receipt in its place
+UPDATE upthread.once_event SET receipt = $3, seal = NULL WHERE key_digest = $1 AND step = $2;
+
 -- run_events_to_erase: all of a run, with what they are changed by
 SELECT run_id, seq, kind, payload, recorded_at_ms
 FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;

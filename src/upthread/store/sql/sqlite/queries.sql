@@ -215,6 +215,24 @@ UPDATE turn_event SET
     )
 WHERE id = ?1;
 
+-- receipts_to_erase: of actions, that name a conversation, once what they are of is erased
+SELECT o.id, o.receipt
+FROM conversation AS c JOIN once_event AS o
+    ON o.project_id = c.project_id AND instr(o.receipt, CAST(c.conversation_id AS BLOB))
+WHERE c.id = ?1 AND (
+    ?2 IS NULL OR o.recorded_at_ms < ?2
+    OR NOT EXISTS (SELECT 1 FROM part WHERE conversation = ?1 AND content IS NOT NULL)
+);
+
+-- change_receipt: put another receipt in its place
+UPDATE once_event SET
+    receipt = ?2,
+    seal = seal(
+        'once_event', project_id, key, attempt_id, state, ?2, recorded_at_ms,
+        (SELECT max(p.id) FROM once_event AS p WHERE p.id < ?1)
+    )
+WHERE id = ?1;
+
 -- run_events_to_erase: all of a run, with what they are changed by
 SELECT id, kind, payload, recorded_at_ms FROM run_event WHERE run = ? ORDER BY seq;
 

@@ -30,8 +30,8 @@ def show(output: Output, view: RoleView, shown: Shown) -> None:
     """Show one conversation."""
     if output.is_json:
         told = {"workstream": view.conversation.key.workstream}
-        turns, fault, _ = shown.lacking
-        lacked = {"turns_lacking": turns, "not_compared": fault}
+        turns, fault, gone = shown.lacking
+        lacked = {"turns_lacking": turns, "not_compared": fault, "turns_gone": gone}
         more = {**lacked, "reading": shapes.reading(shown.reading)}
         role = shapes.role(view, shown.command_of)
         output.json({**told, **role, "limits": [*shown.limits], **more})
