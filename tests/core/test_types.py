@@ -53,6 +53,11 @@ def test_a_holder_is_told_in_words():
     assert doing.in_words() == "pid 4711 on build-3 (run spec-42)"
 
 
+def test_parts_erased_are_equal_where_what_is_known_of_them_is():
+    one, other = (types.ErasedPart(kind="tool_call", call_id="c", size_bytes=n) for n in (1, 2))
+    assert len({one, other}) == 1
+
+
 def test_only_siblings_show_their_slot():
     key = ConversationKey(project_id=ProjectId("prj"), workstream="s", role="r")
     assert key.address == "s/r"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, cast
 
 from upthread.boundary import files as opener
 
@@ -26,7 +26,7 @@ def read(path: str) -> dict[str, Any] | None:
         raise UnreadableError(f"{path}: {error.strerror}") from error
     try:
         raw = _all_of(descriptor)
-        fields = json.loads(raw.decode("utf-8"))
+        found: Any = json.loads(raw.decode("utf-8"))
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -34,7 +34,8 @@ def read(path: str) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     # Another version may mean something else by the same name: better nothing than half of it.
-    if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
+    fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if fields.get("schema") != SCHEMA:
         raise UnreadableError(f"{path}: written by another version of upthread")
     return fields
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast, get_args
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.core import commands, events, types
 from upthread.core.actors import Actor
@@ -159,11 +159,7 @@ nobody thought of must not be the one that is stored with a secret in it.
 
 _TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        record: tuple(
-            name
-            for name in getattr(record, "__struct_fields__", None) or record.__struct_fields__
-            if name not in ours
-        )
+        record: tuple(name for name in record.__struct_fields__ if name not in ours)
         for record, ours in _OURS.items()
     }
 )
@@ -235,8 +231,6 @@ def _with(value: Kept, **fields: object) -> Kept:
     """Return the value with these fields, the same object when each is what it has: most are."""
     for name, new in fields.items():
         if getattr(value, name) is not new:
-            if isinstance(value, Struct):
-                return cast("Kept", structs.replace(cast("Struct", value), **fields))
             return cast("Kept", structs.replace(cast("Any", value), **fields))
     return value
 

@@ -116,10 +116,9 @@ def _camel(named: object) -> object:
     if isinstance(named, str):
         first, *others = named.split("_")
         return first + "".join(map(str.capitalize, others))
-    members = as_object(named)
     return {
-        _camel(name): _camel(each) if isinstance(each, dict) else each
-        for name, each in members.items()
+        _camel(name): _camel(as_object(each)) if isinstance(each, dict) else each
+        for name, each in as_object(named).items()
     }
 
 

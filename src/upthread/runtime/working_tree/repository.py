@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -167,10 +167,9 @@ def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
         known = files.read(str(path)) or {}
     except (OSError, files.UnreadableError):
         return None
-    listed: object = known.get("roots")
-    roots = (
-        tuple(each for each in listed if isinstance(each, str)) if isinstance(listed, list) else ()
-    )
+    listed: Any = known.get("roots")
+    found = cast("list[object]", listed) if isinstance(listed, list) else []
+    roots = tuple(each for each in found if isinstance(each, str))
     if not roots or known.get("repository") != _marks(place):
         return None
     commit: object = known.get("commit")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -224,9 +224,10 @@ def _reply(answered: Answered) -> str:
     content: object = (answered.inline_handback or {}).get("content") or answered.content
     if isinstance(content, str):
         return content
-    blocks = content if isinstance(content, list) else []
+    blocks = cast("list[Any]", content) if isinstance(content, list) else []
     blocks = blocks[answered.harness_note_count : len(blocks) - answered.harness_tail_count]
-    texts = (each.get("text") for each in blocks if isinstance(each, dict))
+    objects = (cast("dict[str, object]", each) for each in blocks if isinstance(each, dict))
+    texts = (each.get("text") for each in objects)
     return "\n".join(each for each in texts if isinstance(each, str) and each)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -177,10 +177,10 @@ def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
 def _child_in(response: object) -> str:
     """Return the sub-agent that a tool has begun; Codex hands over the text the model gets."""
     try:
-        found: object = json.loads(response) if isinstance(response, str) else response
+        found: Any = json.loads(response) if isinstance(response, str) else response
     except ValueError:
         return ""
-    child = found.get("agent_id") if isinstance(found, dict) else None
+    child = cast("dict[str, object]", found).get("agent_id") if isinstance(found, dict) else None
     return child if isinstance(child, str) else ""
 
 

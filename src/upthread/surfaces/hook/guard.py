@@ -13,6 +13,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
 EVENT = "Guard"
 """What the launcher is called with in place of an event's name."""
@@ -50,13 +51,13 @@ def is_clear(home: str, request: bytes, environment: Mapping[str, str]) -> bool:
     import apsw
 
     try:
-        connection = apsw.Connection(database, flags=apsw.SQLITE_OPEN_READONLY)
+        connection: Any = apsw.Connection(database, flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(WAIT_MS)
         # Read by SQLite: Python's own module for JSON takes longer to load than all of this.
         told = connection.execute("SELECT json_extract(?, '$.cwd')", (request.decode(),)).fetchall()
         paths = list(_above(os.path.realpath(str(told[0][0]))))
         left_open = _LEFT_OPEN.format(paths=",".join("?" * len(paths)))
-        return connection.execute(left_open, paths).fetchall() == [(0,)]
+        return bool(connection.execute(left_open, paths).fetchall() == [(0,)])
     except (apsw.Error, TypeError, ValueError):
         return False
 

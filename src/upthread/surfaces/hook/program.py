@@ -86,11 +86,12 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
     import json
     import signal
     from pathlib import Path
+    from typing import cast
 
     from upthread.errors import NotFoundError
 
-    found: object = json.loads(raw.decode("utf-8", "surrogateescape"))
-    request = dict(found) if isinstance(found, dict) else {}
+    found: Any = json.loads(raw.decode("utf-8", "surrogateescape"))
+    request = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     directory = Path(os.path.abspath(str(request.get("cwd") or ".")))
     if agent not in LINE_FIELDS:
         raise ValueError(agent[:40])

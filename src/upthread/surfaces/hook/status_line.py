@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
@@ -32,8 +32,9 @@ WAIT_S: Final = 0.3
 
 def line(home: str, asked: Mapping[str, Any]) -> str:
     """Return the line; empty in a project that nobody has used upthread in."""
-    workspace = asked.get("workspace")
-    directory = workspace.get("current_dir") if isinstance(workspace, dict) else asked.get("cwd")
+    workspace: Any = asked.get("workspace")
+    named = cast("dict[str, object]", workspace) if isinstance(workspace, dict) else asked
+    directory = named.get("current_dir" if named is workspace else "cwd")
     environment = {**os.environ, "UPTHREAD_HOME": home}
     place = Path(directory if isinstance(directory, str) else ".").absolute()
     try:
@@ -62,9 +63,9 @@ def main(arguments: list[str]) -> None:
     try:
         # In a shell's prompt nobody writes, and to read would hold the prompt for ever.
         raw = b"" if os.isatty(0) else os.read(0, REQUEST_BYTES_MAX)
-        asked: object = json.loads(raw) if raw.strip() else {}
+        asked: Any = json.loads(raw) if raw.strip() else {}
         home = home_of_hooks(os.environ, arguments[0])
-        print(line(home, asked if isinstance(asked, dict) else {}))  # noqa: T201  # its output
+        print(line(home, cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}))  # noqa: T201  # its output
     except Exception as error:  # noqa: BLE001  # a status line never ends an agent
         print(f"upthread: {type(error).__name__}")  # noqa: T201
 
