@@ -37,7 +37,7 @@ def test_the_first_that_says_something_wins_and_says_why():
 
 
 def test_a_main_session_without_a_workstream_is_one_by_the_end_of_its_id():
-    assert session_workstream("0197-Ab:C1-d2e3f4") == "session-1d2e3f4"
+    assert session_workstream("0197-Ab:C1-d2e3f4") == "session-c1d2e3f4"
     assert session_workstream("…") == "session-unknown"
 
 

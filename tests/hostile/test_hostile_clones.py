@@ -40,7 +40,7 @@ WAYS = (
 def test_nothing_of_a_clone_of_each_kind_is_run_and_nothing_hangs_or_leaks(number, hostile_world):
     world = hostile_world
     world.enter(CLONES[ONE_OF_EACH_KIND[number]])
-    WAYS[number](world)
+    WAYS[number % len(WAYS)](world)
     for words in calls()[number :: len(ONE_OF_EACH_KIND)]:
         world.verb(words)
     world.settle()

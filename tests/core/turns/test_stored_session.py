@@ -17,7 +17,7 @@ def test_a_cut_off_turn_is_told_with_its_reason_and_its_prompt_on_one_line_each(
 
 
 def test_a_stored_turn_holds_what_its_last_report_says():
-    told = tuple(UsageReported(tokens_used=used) for used in (10, 20))
+    told = tuple(UsageReported(upstream_session_id=None, tokens_used=used) for used in (10, 20))
     turn = StoredTurn(upstream_session_id=None, prompt="Plan it.", events=told)
     assert turn.usage == told[1]
     assert StoredTurn(upstream_session_id=None, prompt="Plan it.", events=()).usage is None

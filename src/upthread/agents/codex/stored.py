@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import structs
 
@@ -116,9 +116,10 @@ def _camel(named: object) -> object:
     if isinstance(named, str):
         first, *others = named.split("_")
         return first + "".join(map(str.capitalize, others))
+    members = cast("dict[str, object]", named)
     return {
-        _camel(name): _camel(as_object(each)) if isinstance(each, dict) else each
-        for name, each in as_object(named).items()
+        _camel(name): _camel(cast("dict[str, object]", each)) if isinstance(each, dict) else each
+        for name, each in members.items()
     }
 
 

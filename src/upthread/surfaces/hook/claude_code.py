@@ -221,10 +221,10 @@ def _failure(event: Event, child: str) -> CallEnded:
 
 
 def _reply(answered: Answered) -> str:
-    content: object = (answered.inline_handback or {}).get("content") or answered.content
+    content = (answered.inline_handback or {}).get("content") or answered.content
     if isinstance(content, str):
         return content
-    blocks = cast("list[Any]", content) if isinstance(content, list) else []
+    blocks = cast("list[object]", content) if isinstance(content, list) else []
     blocks = blocks[answered.harness_note_count : len(blocks) - answered.harness_tail_count]
     objects = (cast("dict[str, object]", each) for each in blocks if isinstance(each, dict))
     texts = (each.get("text") for each in objects)
