@@ -5,11 +5,12 @@ A process of its own, since a project is found, and its store opened, by the env
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from dataclasses import replace
 from typing import cast
 
 import anyio
+from msgspec.structs import replace
 from tests.support.default_turn import Place, commits_of, open_place, prepare_turn
 
 import upthread
@@ -48,7 +49,7 @@ def _beside(store: WholeStore, first: Place, role: str) -> Place:
         upstream_session_id=UpstreamSessionId(f"{first.link.upstream_session_id}-{role}"),
     )
     store.commit((OpenConversation(conversation=conversation), OpenLink(link=link)))
-    return replace(first, conversation=conversation, link=link)
+    return dataclasses.replace(first, conversation=conversation, link=link)
 
 
 if __name__ == "__main__":

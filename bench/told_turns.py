@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from tests.support.default_turn import AGENT, Place, prepare_turn, texts
 
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
@@ -75,7 +76,9 @@ class Telling:
         self._turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
         # A session has one conversation: the place's own is held already.
         session = UpstreamSessionId(f"{place.link.upstream_session_id}-told")
-        self._place = replace(place, link=replace(place.link, upstream_session_id=session))
+        self._place = dataclasses.replace(
+            place, link=replace(place.link, upstream_session_id=session)
+        )
         self._agent = _Agent(session)
         self._open = OpenOptions(
             working_directory=str(directory), stderr_path=str(directory / "stderr")

@@ -10,10 +10,10 @@ Hops are counted, and are what a promise can be made of.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -140,7 +140,7 @@ async def _told(path: Path, directory: Path, messages: int, turns: int, waits: _
     resolved = store.resolve(own)
     assert resolved is not None
     assert resolved.link is not None
-    told = replace(place, conversation=resolved.conversation, link=resolved.link)
+    told = dataclasses.replace(place, conversation=resolved.conversation, link=resolved.link)
     told.next_seq, told.turns = store.message_count(resolved.conversation.conversation_id) + 1, 1
     _fill(store, told, messages, max(turns, messages // MESSAGES))
     first = told.turns

@@ -1,7 +1,7 @@
 """W16: calls of sub-agents over a thousand conversations, while the record is at work.
 
 Each call is three hooks, as an agent runs them: before it, when its session begins, and when it
-ends, which starts a drain. Beside them one process tells a role without end, one drains. Raw: what
+ends. Beside them one process tells a role without end. Raw: what
 a person may wait for, whatever else the machine does. No call may be left undecided: each has a
 session by then that the hook before it has to know.
 
@@ -28,9 +28,12 @@ from scratch import scratch
 from tests.support.decisions_told import decisions_told
 from w13_tell import UPTHREAD, Project, make_project, publish_many, run_in, tell
 
+from upthread.surfaces.cli.setup import launcher
+
 CALLS = 1_000
 CALLS_QUICK = 60
 AT_ONCE = 20
+PYTHON = (str(Path(sys.executable).resolve()), "-I", "-S")
 ROUNDS = 25
 ROUNDS_QUICK = 5
 WAIT_MS_MAX = 100.0
@@ -46,13 +49,12 @@ def measure(*, is_quick: bool) -> list[Row]:
         run_in([*UPTHREAD, "trust", "--yes"], project)
         tell(project)
         publish_many(project)
-        with _without_end(lambda: tell(project)), _without_end(lambda: _drain(project)):
+        with _without_end(lambda: tell(project)):
             calls = list(_calls(project, CALLS_QUICK if is_quick else CALLS))
-        run_in([*UPTHREAD, "drain"], project)
         crowd = _crowd(project, ROUNDS_QUICK if is_quick else ROUNDS)
     walls = [wall_ms for wall_ms, _ in calls]
     undecided = sum(not told for _, told in calls)
-    what = f"beside drains and tell, {WORKSTREAMS * ROLES:,} conversations"
+    what = f"beside tell, {WORKSTREAMS * ROLES:,} conversations"
     return [
         Row(
             workload="W16",
@@ -135,9 +137,10 @@ def _before(project: Project, call: int) -> tuple[str, dict[str, object]]:
 def _hook(project: Project, workstream: str, request: dict[str, object]) -> tuple[float, bytes]:
     """Run the hook program to its end; returns its wall in ms, and what it said."""
     program = files("upthread").joinpath("surfaces/hook/__main__.py")
+    home = project.environment["UPTHREAD_HOME"]
     started_s = time.perf_counter()
     done = subprocess.run(
-        [str(Path(sys.executable).resolve()), "-I", "-S", str(program), "opencode"],
+        [*PYTHON, str(program), "opencode", home, "", *launcher.libraries()],
         cwd=project.directory,
         env={**project.environment, WORKSTREAM_VARIABLE: workstream},
         input=json.dumps(request).encode(),
@@ -145,10 +148,6 @@ def _hook(project: Project, workstream: str, request: dict[str, object]) -> tupl
         check=True,
     )
     return (time.perf_counter() - started_s) * 1e3, done.stdout
-
-
-def _drain(project: Project) -> None:
-    run_in([*UPTHREAD, "drain"], project)
 
 
 @contextmanager

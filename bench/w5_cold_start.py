@@ -25,6 +25,7 @@ from w6_writers import writing
 
 from upthread.core.decision.words import RESUME
 from upthread.store.sqlite import SqliteStore
+from upthread.surfaces.cli.setup import launcher
 
 ROUNDS = 15
 ROUNDS_QUICK = 6
@@ -194,15 +195,14 @@ def _hook(directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     for words in (("git", "init", "-q"), (sys.executable, "-m", "upthread", "use", "spec-42")):
         subprocess.run(words, cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL)
     program = files("upthread").joinpath("surfaces/hook/__main__.py")
-    command = (str(Path(sys.executable).resolve()), "-I", "-S", str(program), "opencode")
+    python = (str(Path(sys.executable).resolve()), "-I", "-S")
+    home = environment["UPTHREAD_HOME"]
+    command = (*python, str(program), "opencode", home, "", *launcher.libraries())
     call = {"cwd": str(project), "session": "main", "call_id": "c", "role": "planner"}
-    drain = (sys.executable, "-m", "upthread", "drain")
     for event in ("before", "started", "ended", "before"):
         request = {**call, "event": event, "child": "ses_1", "outcome": "ok", "pid": os.getpid()}
         (directory / REQUEST).write_text(json.dumps({**request, "prompt": "Go on."}))
         _started(command, environment)
-        if event == "ended":  # the usual call comes after what was seen is in the record
-            subprocess.run(drain, cwd=project, env=environment, check=True)
     return command
 
 

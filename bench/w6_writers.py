@@ -14,12 +14,12 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import raw
 from measure import Row, percentile
+from msgspec.structs import replace
 from raw import RawStore
 from scratch import scratch
 from tests.support.default_turn import Place, open_place, prepare_turn, record_turn

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.agent_trust import held_by_project, is_trusted_in, trusted_agents
@@ -33,20 +33,11 @@ from upthread.core.config_file import (
 )
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
-from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.names import did_you_mean, shown
 from upthread.core.roles.fields import OPENCODE
-from upthread.core.roles.role import (
-    BUILT_IN_ROLES,
-    Role,
-    read_toml,
-)
+from upthread.core.roles.role import BUILT_IN_ROLES, Role, read_toml
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
-from upthread.core.trust import (
-    USUAL_RECORD,
-    Pending,
-    judge,
-)
+from upthread.core.trust import USUAL_RECORD, Pending, judge
 from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, NotFoundError
 from upthread.role_files import ROLE_FOLDERS, read_text_file, role_file_paths, roles_of
@@ -353,10 +344,10 @@ def _limits(tables: Sequence[FreshnessTable]) -> Limits:
     """Return the limits with what each table says over the one before; what none says is usual."""
     said = {
         name: value
-        for name in field_names(Limits)
+        for name in Limits.__struct_fields__
         if (value := _last(getattr(table, name) for table in tables)) is not None
     }
-    return replace(USUAL_LIMITS, **said)
+    return structs.replace(USUAL_LIMITS, **said)
 
 
 def _last(values: Iterable[Value | None]) -> Value | None:

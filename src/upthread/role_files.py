@@ -7,6 +7,7 @@ the text that is sent.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,10 @@ ROLE_FOLDERS: Final[Mapping[str, str]] = {
     ".codex/agents": CODEX,
 }
 """Where role files are, and whose. An agent gets its own file, else the last of these."""
+PERSONAL_FILES: Final = {CLAUDE_CODE: ".md", CODEX: ".toml"}
+"""What a person's own role files end with, below the home of an agent."""
+
+_ROLE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 FILE_BYTES_MAX = 1024 * 1024
 FOLDER_NAMES_MAX = 5_000
 """Of a folder of roles; one with more is no folder of roles."""
@@ -203,6 +208,35 @@ def role_file_paths(working_directory: Path, folder: str) -> list[Path]:
 def _read_role(path: Path, text: str) -> Role:
     read = read_toml_role if path.suffix == ".toml" else read_markdown_role
     return read(text, file_stem=path.stem, source=str(path))
+
+
+def personal_role(agent: str, name: str, environment: Mapping[str, str]) -> Role | None:
+    """Return a role of the person's own that an agent finds by its name, None without one.
+
+    A file that cannot be read counts with its name alone: the agent loads it itself.
+    """
+    if not _ROLE_NAME.fullmatch(name):
+        return None
+    for path in _personal_paths(agent, name, environment):
+        try:
+            return _read_role(path, read_text_file(path))
+        except ConfigError:
+            if os.path.lexists(path):
+                return Role(name=name, source=str(path))
+    return None
+
+
+def _personal_paths(agent: str, name: str, environment: Mapping[str, str]) -> list[Path]:
+    home = Path(environment.get("HOME") or Path.home())
+    if agent == OPENCODE:
+        folder = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
+        return [folder / each / f"{name}.md" for each in ("agent", "agents")]
+    if agent not in PERSONAL_FILES or AGENTS[agent].home is None:
+        return []
+    own = AGENTS[agent].home
+    assert own is not None
+    folder = Path(environment.get(own.variable) or home / own.below)
+    return [folder / "agents" / f"{name}{PERSONAL_FILES[agent]}"]
 
 
 def instructions_in(place: str, agent: str) -> tuple[str, str]:

@@ -121,7 +121,7 @@ def test_an_agent_is_driven_natively_where_its_own_command_is(
 
 
 CALLED_OF_A_STORE = {
-    "stored": ("read_stored", "read_session", "read_asked", "stamp_of"),
+    "stored": ("read_stored", "read_session", "stamp_of"),
     "histories": ("find_histories", "read_histories", "repair"),
     "outline": ("outlines",),
     "search": ("sessions",),

@@ -25,11 +25,10 @@ from tests.support.by_hand import of_each
 from upthread.agents import registry, stored
 from upthread.agents.registry import part_of
 from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
-from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of, stored_histories
+from upthread.agents.stored import read_session, read_stored, stamp_of, stored_histories
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
-from upthread.core.lazy_dataclass import replace
-from upthread.core.turns.hooked_call import CutOffCall, Sought, StoredSession, turn_of
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, stored_turns
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -102,7 +101,7 @@ FILES = pytest.mark.parametrize("make", IN_FILES.values(), ids=IN_FILES)
 
 def calls(found: StoredSession) -> dict[str, tuple[str, str, str]]:
     """The calls of the last turn by title: kind, and how each ended, `open` for one without."""
-    turn = turn_of(found.events, Sought())
+    turn = stored_turns(found.events)[-1]
     assert turn is not None
     ends = {e.call_id: e.status for e in turn.events if isinstance(e, ToolCallUpdated)}
     made = [event for event in turn.events if isinstance(event, ToolCallAnnounced)]
@@ -116,7 +115,7 @@ def test_a_killed_agents_store_tells_the_prompt_and_the_action(
     store = make(tmp_path)
     found = store.read(tmp_path)
     assert found is not None
-    turn = turn_of(found.events, Sought())
+    turn = stored_turns(found.events)[-1]
     assert turn is not None
     assert turn.prompt.startswith("Make the file KIWI-9.")
     assert store.made in calls(found).values()
@@ -170,12 +169,11 @@ def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
 @pytest.mark.parametrize("agent", [*sorted(AGENTS.keys() - WITH_A_STORE), "nobody", "storeless"])
 def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path: Path, monkeypatch):
     """`storeless` has a folder and no home."""
-    row = replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
+    row = structs.replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
     monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
     assert part_of(row.name, "adapter") is not None
     call = CutOffCall(agent=agent, main_session="m", call_id="c", session="s")
     assert_nothing({"HOME": str(tmp_path)}, call, "ses_1")
-    assert read_asked({"HOME": str(tmp_path)}, call) == ""
 
 
 @FILES
@@ -215,47 +213,6 @@ def test_a_database_that_is_none_is_said_to_be(tmp_path: Path):
         beside.unlink()
     with pytest.raises(StoreError, match="OpenCode"):
         store.read(tmp_path)
-
-
-def in_main_of_claude_code(home: Path) -> CutOffCall:
-    call = claude_code(home).call
-    given = {"subagent_type": "planner", "prompt": "Make the file KIWI-9."}
-    used = {"type": "tool_use", "id": call.call_id, "name": "Agent", "input": given}
-    entry = {"type": "assistant", "uuid": "u", "message": {"role": "assistant", "content": [used]}}
-    main = home / ".claude/projects/-work-project/main-1.jsonl"
-    main.write_text(json.dumps(entry) + "\n")
-    return call
-
-
-def in_main_of_codex(home: Path) -> CutOffCall:
-    codex(home)
-    given = json.dumps({"agent_type": "planner", "message": "Make the file KIWI-9."})
-    item = {"type": "function_call", "name": "spawn_agent", "call_id": "c", "arguments": given}
-    line = {"timestamp": "t", "type": "response_item", "payload": item}
-    day = home / ".codex/sessions/2026/11/23"
-    (day / "rollout-2026-11-23T01-24-50-main-1.jsonl").write_text(json.dumps(line) + "\n")
-    return CutOffCall(agent="codex", main_session="main-1", call_id="c")
-
-
-ASKED = of_each(
-    WITH_A_STORE,
-    {
-        "claude-code": in_main_of_claude_code,
-        "opencode": lambda home: opencode(home).call,
-        "codex": in_main_of_codex,
-    },
-)
-
-
-@pytest.mark.parametrize("make", ASKED.values(), ids=ASKED)
-def test_what_was_asked_is_in_the_main_session_as_well(make, tmp_path: Path):
-    call = make(tmp_path)
-    environment = {"HOME": str(tmp_path)}
-    assert read_asked(environment, call).startswith("Make the file KIWI-9.")
-    assert read_asked(environment, structs.replace(call, call_id="another")) == ""
-    assert read_asked(environment, structs.replace(call, main_session="no")) == ""
-    assert read_asked({"HOME": str(tmp_path / "empty")}, call) == ""
-    assert read_asked(environment, structs.replace(call, agent="nobody")) == ""
 
 
 def fill_claude_code(home):

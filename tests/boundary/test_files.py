@@ -143,7 +143,6 @@ def test_what_is_no_ordinary_file_is_refused_at_once_in_each_way_of_opening(tree
             lambda: files.direct(str(path)),
             lambda: files.through_links(str(tree / "link")),
             lambda: files.read_start(str(path), 10),
-            lambda: files.read_end(str(path), 10),
         ):
             assert "no ordinary file" in why_not(open_it)
 
@@ -187,13 +186,6 @@ def test_no_more_names_are_listed_than_were_allowed(tree):
         assert "more than 20 names" in why_not(
             lambda: files.names_within(str(tree), "agents", names_max=20)
         )
-
-
-def test_the_end_of_a_file_is_what_its_size_tells_of_and_nothing_of_proc(tree):
-    (tree / "log").write_bytes(b"0123456789")
-    assert files.read_end(str(tree / "log"), 4) == b"6789"
-    assert files.read_end(str(tree / "log"), 40) == b"0123456789"
-    assert files.read_end("/proc/self/environ", LIMIT) == b""
 
 
 def test_an_error_says_which_file_why_and_what_helps(tree):

@@ -18,7 +18,6 @@ from upthread.boundary.git.linkage import named_in
 from upthread.boundary.git.places import find_place
 from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
-from upthread.runtime.bindings.places import Place as HookPlace
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import find_repository, git_facts
 
@@ -111,22 +110,6 @@ def test_a_linked_tree_that_was_moved_is_refused_with_the_cure(root: Path, tmp_p
     assert "git worktree repair" in caught.value.hint
     git(tmp_path / "moved", "worktree", "repair")
     assert find_repository(tmp_path / "moved").identity == find_repository(root).identity
-
-
-def test_a_hook_too_takes_no_folder_for_another_project(root: Path, tmp_path: Path) -> None:
-    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
-    stranger = tmp_path / "stranger"
-    stranger.mkdir()
-    home = str(tmp_path / "home")
-    assert HookPlace(home, str(root / "below")).repository == str(root)
-    linked = HookPlace(home, str(tmp_path / "tree"))
-    assert (linked.repository, linked.root) == (str(root), str(tmp_path / "tree"))
-    assert linked.branch == "topic"
-    for pointer in (f"{root}/.git", f"{root}/.git/worktrees/tree", "a\0b"):
-        (stranger / ".git").write_text(f"gitdir: {pointer}\n")
-        seen = HookPlace(home, str(stranger))
-        assert (seen.repository, seen.branch) == (str(stranger), None)
-        assert git_facts(stranger).fault
 
 
 def test_core_worktree_moves_nothing(root: Path, tmp_path: Path) -> None:

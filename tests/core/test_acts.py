@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core.acts import ADOPTED, FORKED, LIMIT_PASSED, acts_in, settlement, settlements_in
 from upthread.core.commands import (

@@ -12,7 +12,7 @@ from upthread.core.agents import (
     other_major,
     provider_of,
 )
-from upthread.runtime.bindings import last_run
+from upthread.surfaces.hook.program import LINE_FIELDS
 
 ROWS = pytest.mark.parametrize("row", AGENTS.values(), ids=lambda row: row.name)
 
@@ -36,7 +36,7 @@ def test_a_store_is_read_by_the_agents_folder(row):
 
 
 def test_hooks_are_heard_of_the_agents_that_can_be_set_up():
-    assert set(last_run.LINE_FIELDS) == {row.name for row in AGENTS.values() if row.setup_name}
+    assert set(LINE_FIELDS) == {row.name for row in AGENTS.values() if row.setup_name}
 
 
 def test_no_variable_marks_two_agents():

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from upthread.core import codec, events
 from upthread.core.actors import Actor, ActorKind
-from upthread.core.events import PromptSent, Question, RunEnded, RunStarted, TurnEnded, Usage
+from upthread.core.events import (
+    AgentsCall,
+    PromptSent,
+    Question,
+    RunEnded,
+    RunStarted,
+    TurnEnded,
+    Usage,
+)
 from upthread.core.types import (
     ContextPart,
     ConversationId,
@@ -88,6 +96,8 @@ def _events_of(alphabet):
         "Outcome": st.sampled_from(Outcome),
         "Actor": ACTORS,
         "Actor | None": st.none() | ACTORS,
+        "AgentsCall | None": st.none()
+        | st.builds(AgentsCall, agent=TEXT, main_session=TEXT, call_id=TEXT, because=TEXT),
         "Usage | None": st.none() | USAGES,
         "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
         "Mapping[str, str]": st.dictionaries(TEXT, TEXT, max_size=2),

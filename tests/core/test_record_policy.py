@@ -33,7 +33,6 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
-from upthread.core.lazy_dataclass import replace
 from upthread.core.record_policy import forgotten, kept, stays_as_it_is, strictest, without_text
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
@@ -482,7 +481,9 @@ def test_what_belongs_to_no_message_is_kept_likewise():
 def test_a_childs_role_is_an_agents_word_and_any_other_a_name():
     def opened(slot, role):
         key = ConversationKey(project_id=ProjectId("p"), workstream="w", role=role, slot=slot)
-        return commands.OpenConversation(conversation=replace(CALLED, key=key, parent_call_id=None))
+        return commands.OpenConversation(
+            conversation=structs.replace(CALLED, key=key, parent_call_id=None)
+        )
 
     child = kept(opened(CHILD_SLOT, SECRET), "redacted", REDACTOR)
     assert child.conversation.key.role == HIDDEN

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import Struct, structs
 from tests.core.messages import stored as message
 
 from upthread.core import types
@@ -50,24 +49,28 @@ def test_an_outcome_has_one_word_everywhere():
 def test_a_holder_is_told_in_words():
     holder = Holder(host="build-3", boot_id="b", pid=4711, started_at_ticks=1)
     assert holder.in_words() == "pid 4711 on build-3"
-    doing = dataclasses.replace(holder, doing="run spec-42")
+    doing = structs.replace(holder, doing="run spec-42")
     assert doing.in_words() == "pid 4711 on build-3 (run spec-42)"
+
+
+def test_parts_erased_are_equal_where_what_is_known_of_them_is():
+    one, other = (types.ErasedPart(kind="tool_call", call_id="c", size_bytes=n) for n in (1, 2))
+    assert len({one, other}) == 1
 
 
 def test_only_siblings_show_their_slot():
     key = ConversationKey(project_id=ProjectId("prj"), workstream="s", role="r")
     assert key.address == "s/r"
-    assert dataclasses.replace(key, slot=3).address == "s/r~3"
+    assert structs.replace(key, slot=3).address == "s/r~3"
 
 
 VALUES = [
     found
     for found in vars(types).values()
-    if isinstance(found, type) and dataclasses.is_dataclass(found)
+    if isinstance(found, type) and issubclass(found, Struct) and found is not Struct
 ]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: value.__name__)
 def test_every_value_is_frozen(value: type):
-    assert value.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    assert hasattr(value, "__slots__")
+    assert value.__struct_config__.frozen  # type: ignore[attr-defined]

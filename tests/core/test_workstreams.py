@@ -11,6 +11,7 @@ from upthread.core.workstreams import (
     callers_in,
     choose_workstream,
     named_workstream,
+    session_workstream,
 )
 from upthread.errors import UsageError
 
@@ -33,6 +34,11 @@ def test_the_first_that_says_something_wins_and_says_why():
         assert because in BECAUSE
         said[source] = None
     assert choose_workstream(**said) == (None, "none")
+
+
+def test_a_main_session_without_a_workstream_is_one_by_the_end_of_its_id():
+    assert session_workstream("0197-Ab:C1-d2e3f4") == "session-c1d2e3f4"
+    assert session_workstream("…") == "session-unknown"
 
 
 def test_the_default_branch_names_no_workstream():

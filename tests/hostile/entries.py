@@ -1,4 +1,4 @@
-"""Every way in: verbs, hooks, the MCP server, drain, status line, library, as they are installed.
+"""Every way in: verbs, hooks, the MCP server, status line, library, as they are installed.
 
 Verbs come from the command line's own list, so that a new one is tested by itself: one that is not
 in `CALLS` is called with what its arguments are named for.

@@ -70,11 +70,10 @@ def test_no_call_of_a_verb_and_none_of_the_library_does(world: World, every: Any
 
 
 @EXTENDED
-def test_no_hook_server_drain_or_status_line_does(world: World) -> None:
+def test_no_hook_server_or_status_line_does(world: World) -> None:
     for agent in EVENTS:
         world.hook(agent, world.clone, events_max=3)
     world.start_mcp()
-    world.start_drain()
     world.show_status_line()
     world.start_for_real(*TELL)
     check_settled(world, starts_min=0)

@@ -160,8 +160,6 @@ class World:
             self.hooks[agent] = ["/bin/sh", "-c", line]
         configuration = tomllib.loads((self.home / ".codex" / "config.toml").read_text())
         self.mcp = configuration["mcp_servers"]["upthread"]
-        installed = json.loads((self.home / "upthread" / "hooks" / "installed.json").read_text())
-        self.drain: list[str] = installed["drain"]
         snippet = json.loads(self.upthread("status", "--snippet", "--json"))
         self.status_line: str = snippet["snippet"]["statusLine"]["command"]
 
@@ -242,9 +240,6 @@ class World:
         if not ended.has_hung and MCP_LAST not in ended.out and ended.code == 0:
             self._add("mcp status", f"no answer: {ended.err[-200:]}")
         self._judge("mcp status", ended)
-
-    def start_drain(self) -> None:
-        self._judge("drain", self.program([*self.drain, "-C", str(self.clone)]))
 
     def show_status_line(self) -> None:
         asked = json.dumps({"cwd": str(self.directory), "session_id": "main-1"}).encode()
@@ -383,8 +378,8 @@ class World:
         """Files of ours that hold what only the person's environment and files hold."""
         needle = SECRET.encode()
         for path in (*_files(self.home / "upthread"), *_files(self.home / "sessions")):
-            # A drain that a hook began may be at work still: a file is written under a name of
-            # its own, then renamed. One gone before it is read is met again by its last name.
+            # A file may be written under a name of its own, then renamed: one that is gone before
+            # it is read is met again by its last name.
             try:
                 raw = path.read_bytes()
             except FileNotFoundError:

@@ -77,6 +77,18 @@ class SetUp:
     def run(self, prompt: str) -> Ran:
         raise NotImplementedError
 
+    def continue_main(self, step: str) -> Ran:
+        """Prompt again, where needed in the main session that ran last."""
+        return self.run(f"Go on.\n\n{step}")
+
+    def reading(self, path: Path) -> str:
+        """Return the step that reads a file."""
+        return self.shell(f"cat {path}")
+
+    def shell(self, line: str) -> str:
+        """Return the step that runs a shell line."""
+        raise NotImplementedError
+
     def play(self, prompt: str, directory: Path) -> None:
         """Run a main session in a directory where it may well fail, and must not hang."""
         self.start(prompt, directory).wait(timeout=TIMEOUT_S)
@@ -127,7 +139,6 @@ class SetUp:
         """Wait until a conversation has so many turns in the store; returns its status."""
 
         def status() -> Any:
-            self.upthread("drain")
             listed = self.upthread("ls")["workstreams"]
             roles = [role for each in listed for role in each["roles"]]
             return next((r for r in roles if r["address"] == address and r["turns"] >= turns), None)
@@ -161,7 +172,7 @@ class HookedClaude(SetUp):
 
     def command(self, prompt: str, *more: str) -> list[str]:
         options = ["--output-format", "stream-json", "--verbose", "--include-hook-events"]
-        allowed = ["--allowedTools", "Read", "Write", "Agent", "SendMessage", "ToolSearch"]
+        allowed = ["--allowedTools", "Read", "Write", "Bash", "Agent", "SendMessage", "ToolSearch"]
         return [str(self.binary), "-p", prompt, *options, *allowed, *more]
 
     def run(self, prompt: str, *more: str) -> Ran:
@@ -176,14 +187,24 @@ class HookedClaude(SetUp):
         for each in requests:
             is_child = bool(each.headers.get("x-claude-code-agent-id"))
             bodies[is_child].append(json.dumps(each.body["messages"]))
+        self.last = str(events[-1]["session_id"])
         return Ran(
-            session=events[-1]["session_id"],
+            session=self.last,
             lines=tuple(each["systemMessage"] for each in told if "systemMessage" in each),
             requests=tuple(requests),
             by_children=bodies[True],
             by_main=bodies[False],
             written=written,
         )
+
+    def continue_main(self, step: str) -> Ran:
+        return self.run(f"Go on.\n\n{step}", "--resume", self.last)
+
+    def reading(self, path: Path) -> str:
+        return claude_code.call("Read", file_path=str(path))
+
+    def shell(self, line: str) -> str:
+        return claude_code.command(line)
 
     def delegate(self, prompt: str) -> str:
         return claude_code.call("Agent", description="plan", prompt=prompt, subagent_type="planner")
@@ -228,6 +249,9 @@ class HookedCodex(SetUp):
     def delegate(self, prompt: str) -> str:
         """Spawn, and wait for the sub-agent: the end of its main session would end it."""
         return f"{self.spawn(prompt)} {self.wait_for_child()}"
+
+    def shell(self, line: str) -> str:
+        return codex.command(line)
 
     @staticmethod
     def spawn(prompt: str) -> str:
@@ -318,6 +342,12 @@ class PluggedOpenCode(SetUp):
             server.terminate()
             server.communicate(timeout=TIMEOUT_S)
 
+    def reading(self, path: Path) -> str:
+        return opencode.call("read", filePath=str(path))
+
+    def shell(self, line: str) -> str:
+        return opencode.call("bash", command=line, description="run it")
+
     def delegate(self, prompt: str, role: str = "planner", **named: object) -> str:
         arguments = {"description": "work", "prompt": prompt, "subagent_type": role, **named}
         return opencode.call("task", **arguments)
@@ -327,14 +357,6 @@ class PluggedOpenCode(SetUp):
 
     def requests_of(self, session: str) -> list[Any]:
         return [each for each in list(self.model.model_requests) if each.session_id == session]
-
-    def binding(self, role: str) -> Path:
-        """Return the file that binds a role of the workstream in use to its session."""
-        for path in self.own.glob("hooks/projects/*/bindings/*.json"):
-            found = json.loads(path.read_text())
-            if (found["workstream"], found["role"]) == (self.used, role):
-                return path
-        raise AssertionError(f"{role} has no binding in {self.used}")
 
 
 def _post(url: str, body: Any) -> Any:

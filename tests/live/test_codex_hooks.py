@@ -64,7 +64,7 @@ def test_a_sub_agent_that_ends_with_its_main_session_is_known_as_interrupted(hoo
     working = hooked.spawn(f"Remember KIWI-3. {command('touch begun; sleep 600')}")
     hooked.run(f"Go. {working} {hooked.wait_until('test -e begun')}")
     view = hooked.planner("spec-3", turns=1)
-    assert view["last_turn"]["outcome"] == "process_died"
+    assert (view["state"], view["last_turn"]["outcome"]) == ("interrupted", None)
 
 
 @EXTENDED
@@ -75,7 +75,7 @@ def test_hooks_that_no_person_has_trusted_change_nothing(hooked):
     known = [each["workstream"] for each in hooked.upthread("ls")["workstreams"]]
     assert "spec-4" not in known
     (finding,) = hooked.upthread("doctor")["findings"]
-    assert finding["what"].startswith("6 hooks left out, not trusted: ")
+    assert finding["what"].startswith("7 hooks left out, not trusted: ")
     assert "/hooks" in finding["cure"]
 
 

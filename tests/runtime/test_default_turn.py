@@ -73,9 +73,9 @@ class NotingStore(SqliteStore):
         super().__init__(path)
         self.commits = []
 
-    def commit(self, writes, *, fences=()):
+    def commit(self, writes, **leases):
         self.commits.append(tuple(writes))
-        super().commit(writes, fences=fences)
+        super().commit(writes, **leases)
 
 
 def shape(commits):

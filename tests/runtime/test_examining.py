@@ -7,15 +7,12 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
 from upthread.core.decision.freshness import changed_files
-from upthread.runtime.bindings.examined_files import examined
 from upthread.runtime.turns import examination
 from upthread.runtime.turns.examination import examine, look_again
 
@@ -186,15 +183,3 @@ def test_what_may_not_be_read_any_more_is_told() -> None:
 def test_a_file_of_mem_that_fails_while_it_is_read_is_unreadable() -> None:
     """A regular file whose reading fails, whoever reads: address 0 of this process's memory."""
     assert examine("/", "/proc/self/mem", how="read").state == "unreadable"
-
-
-# --- a real repository -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [10, HASHED_BYTES_MAX, HASHED_BYTES_MAX + 1])
-def test_a_hook_and_a_turn_know_a_file_in_the_same_way_whatever_its_size(tmp_path, size):
-    path = put(tmp_path / "a.bin", "x")
-    os.truncate(path, size)
-    os.utime(path, (OLD_S, OLD_S))
-    by_turn = examine(str(tmp_path), "a.bin", how="read")
-    assert examined(str(tmp_path), "a.bin", "read") == asdict(by_turn)

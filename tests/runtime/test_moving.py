@@ -35,11 +35,11 @@ class EndingStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def commit(self, writes, *, fences=()):
+    def commit(self, writes, **leases):
         if not self._left:
             raise CutOffError
         self._left -= 1
-        self._store.commit(writes, fences=fences)
+        self._store.commit(writes, **leases)
 
 
 @pytest.fixture
@@ -145,8 +145,8 @@ def test_what_did_not_arrive_as_it_was_is_not_called_done(source, target, change
     class Unfaithful(EndingStore):
         """Changes what it holds when the last of it has come."""
 
-        def commit(self, writes, *, fences=()):
-            super().commit(writes, fences=fences)
+        def commit(self, writes, **leases):
+            super().commit(writes, **leases)
             if not self._left:
                 self._store.database.connection.execute(change)
                 self._left = -1

@@ -67,9 +67,9 @@ class NotingStore(SqliteStore):
         self.database.connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
         self.note(is_synced=True)  # the schema, or what was closed before
 
-    def commit(self, writes, *, fences=()):
+    def commit(self, writes, **leases):
         self.history.begun.append(len(self.history.log))
-        super().commit(writes, fences=fences)
+        super().commit(writes, **leases)
         self.note(is_synced=any(write.durability is Durability.SYNCED for write in writes))
 
     def note(self, *, is_synced):

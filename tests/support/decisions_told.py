@@ -11,7 +11,6 @@ from typing import Final
 
 from upthread.core.decision.words import (
     FIRST,
-    NO_WORKSTREAM,
     NOT_RESUMED,
     REFUSE,
     RESUME,
@@ -40,7 +39,7 @@ def _forms() -> Iterator[tuple[str, str]]:
         yield re.escape(done_in_words(decision, None)), decision
         named = re.escape(done_in_words(decision, _SESSION))
         yield named.replace(_SESSION, r"\S+"), decision
-    for words in (NO_WORKSTREAM, NOT_RESUMED):
+    for words in (NOT_RESUMED,):
         yield re.escape(words.partition("{")[0].strip()), _NONE
 
 

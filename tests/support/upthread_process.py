@@ -25,7 +25,6 @@ import anyio
 import upthread
 from upthread.client import project_opener, stores
 from upthread.core.commands import RecordTurnEvent, Write
-from upthread.core.types import Fence
 from upthread.errors import LeaseHeldError, UpthreadError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.system import System, now_ms
@@ -60,11 +59,11 @@ def _signalling(at: AtCommit) -> type[SqliteStore]:
     class SignallingStore(SqliteStore):
         commits = 0
 
-        def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
+        def commit(self, writes: Sequence[Write], **leases: Any) -> None:
             counts = not at.event or at.event in _turn_events(writes)
             SignallingStore.commits += counts
             self._reach("before", counts=counts)
-            super().commit(writes, fences=fences)
+            super().commit(writes, **leases)
             self._reach("after", counts=counts)
 
         def _reach(self, when: str, *, counts: bool) -> None:

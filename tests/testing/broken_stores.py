@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
+from msgspec.structs import replace
 from tests.support.shipped_stores import SQLITE
 
 from upthread.core import commands
 from upthread.core.codec import decode_run_event
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS

@@ -17,12 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
-from upthread.core.lazy_dataclass import replace
 from upthread.core.lazy_regex import regex
 from upthread.core.names import did_you_mean
 from upthread.core.types import UpstreamSessionId
@@ -184,7 +183,7 @@ def _found(entry: Agent, way: Way, search_path: str | None) -> Way | None:
     if way.kind != NATIVE:
         return way if find_program(way.command[0], search_path) else None
     program = find_agent(entry, search_path)
-    return replace(way, command=(program, *way.command[1:])) if program else None
+    return structs.replace(way, command=(program, *way.command[1:])) if program else None
 
 
 def _words(agent: str) -> tuple[str, ...]:

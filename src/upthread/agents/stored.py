@@ -22,7 +22,7 @@ from upthread.agents.rehearsal.sessions import (
     sessions_directory,
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -77,18 +77,6 @@ def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSessi
         return reader.read_stored(home_of(call.agent, environment), call)
 
 
-def read_asked(environment: Mapping[str, str], call: CutOffCall) -> str:
-    """Return what a call asked for as its main session has it, empty where nothing has.
-
-    That is there before there is a sub-agent. Otherwise as `read_stored`.
-    """
-    reader = _reader_of(call.agent)
-    if reader is None:
-        return ""
-    with _telling_why(call.agent):
-        return reader.read_asked(home_of(call.agent, environment), call)
-
-
 def is_read(agent: str) -> bool:
     """Return whether the store of an agent is read here."""
     return _session_reader_of(agent) is not None
@@ -115,6 +103,18 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
         return ""
     with _telling_why(agent):
         return reader.stamp_of(_home(agent, environment), session)
+
+
+def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
+    """Return the version of an agent that a session is of, empty where that is not known.
+
+    Otherwise as `read_stored`.
+    """
+    reader = _reader_of(agent)
+    if reader is None:
+        return ""
+    with _telling_why(agent):
+        return reader.version_of(home_of(agent, environment), session)
 
 
 def profile_of(environment: Mapping[str, str], agent: str) -> str:
@@ -190,7 +190,7 @@ class _Reader(_SessionReader, Protocol):
 
     def read_stored(self, home: Path, call: CutOffCall, /) -> StoredSession | None: ...
 
-    def read_asked(self, home: Path, call: CutOffCall, /) -> str: ...
+    def version_of(self, home: Path, session: UpstreamSessionId, /) -> str: ...
 
 
 def _reader_of(agent: str) -> _Reader | None:

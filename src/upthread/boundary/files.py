@@ -207,19 +207,6 @@ def streamed(path: str) -> BinaryIO:
     return os.fdopen(through_links(path), "rb")
 
 
-def read_end(path: str, bytes_max: int) -> bytes:
-    """Return the end of an ordinary file that may be growing, its name no link. Raises OSError.
-
-    Only what its size tells of: what has none, such as a file of /proc, holds nothing.
-    """
-    descriptor = direct(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, min(size, bytes_max), max(0, size - bytes_max))
-    finally:
-        os.close(descriptor)
-
-
 def is_ordinary(descriptor: int) -> bool:
     """Return whether what was opened is an ordinary file."""
     return stat.S_ISREG(os.fstat(descriptor).st_mode)

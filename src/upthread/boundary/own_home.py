@@ -31,6 +31,11 @@ def configuration_path(environment: Mapping[str, str]) -> str:
     return _chosen(environment, "XDG_CONFIG_HOME", ".config")
 
 
+def installed_path(home: Path) -> str:
+    """Return the file in which `upthread setup` writes down what it has done, below the home."""
+    return os.path.join(str(home), "hooks", "installed.json")
+
+
 def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
     """Return where upthread's files are for what an agent runs: where `set_up` says, unless told.
 

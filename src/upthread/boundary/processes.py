@@ -16,7 +16,40 @@ ANCESTORS_MAX: Final = 64
 ENVIRONMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 LOCKS_BYTES_MAX: Final = 4 * 1024 * 1024
 _STAT_BYTES_MAX: Final = 4096
+STAT_BYTES_MAX: Final = 4096
 _SUSPENDED: Final = b"T"
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """Return when a process started, None if it is gone; 0 where the machine does not tell."""
+    if pid <= 0:
+        return None
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        # Gone, or a system without /proc, which tells no more than that a pid is in use.
+        return None if os.path.exists("/proc/self/stat") else _lives_without_proc(pid)
+    try:
+        stat = os.read(descriptor, STAT_BYTES_MAX)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    # From the last bracket on: a process may have brackets and spaces in its name (proc(5)).
+    after_name = stat[stat.rindex(b")") + 2 :].split()
+    # A zombie has ended and waits to be collected, by an agent that may never do it.
+    return None if after_name[0] in {b"Z", b"X"} else int(after_name[19])
+
+
+def _lives_without_proc(pid: int) -> int | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    # Somebody else's, and there.
+    except PermissionError:
+        return 0
+    return 0
 
 
 def environments_above() -> Iterator[Mapping[str, str]]:

@@ -7,7 +7,6 @@ agent="claude-code")`, `await up.fork("spec/planner", "other/planner")`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
 
 from upthread.agents.base import ListedSession
 from upthread.client.delegation_setup import Preparing
@@ -31,14 +30,6 @@ from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.conversation import Claim, Conversations
 from upthread.runtime.turns.older_record import read_back
 
-Result = TypeVar("Result")
-
-
-class Published(Protocol):
-    """Does something to a conversation, and lets hooks know how it stands then."""
-
-    async def __call__(self, done: Awaitable[Result], /) -> Result: ...
-
 
 class AdoptSession:
     """Takes sessions in that were begun without upthread."""
@@ -50,7 +41,6 @@ class AdoptSession:
         *,
         conversations: Conversations,
         preparing: Preparing,
-        published: Published,
     ) -> None:
         self._store = parts.store
         self._system = parts.system
@@ -58,7 +48,6 @@ class AdoptSession:
         self._leases = leases
         self._conversations = conversations
         self._preparing = preparing
-        self._published = published
 
     async def adopt(self, address: str, upstream_session_id: str, *, agent: str | None) -> Link:
         """Take an existing session in as the conversation's current one; see Project.adopt."""
@@ -71,10 +60,9 @@ class AdoptSession:
         # to start, and nobody has to wait for that.
         version = await self._confirm(name, upstream, place)
         async with self._leases.held(conversation_request(key, "adopt")) as fence:
-            banking = self._system.in_thread(
+            return await self._system.in_thread(
                 lambda: self._bank_adopted(key, fence, (name, version), upstream)
             )
-            return await self._published(banking)
 
     async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
         """Copy a session out of its agent's store into a new conversation; see Project.keep."""
@@ -83,8 +71,9 @@ class AdoptSession:
         key, upstream = self._preparing.key(parsed), UpstreamSessionId(upstream_session_id)
         await self._refuse_another(key, upstream)
         async with self._leases.held(conversation_request(key, "keep")) as fence:
-            banking = self._system.in_thread(lambda: self._bank_kept(key, fence, agent, upstream))
-            return await self._published(banking)
+            return await self._system.in_thread(
+                lambda: self._bank_kept(key, fence, agent, upstream)
+            )
 
     async def catch_up(self, upstream_session_id: str) -> int:
         """Take in what a session on record has by now; see Project.catch_up."""
@@ -99,8 +88,9 @@ class AdoptSession:
                 upstream_session_id=upstream,
             )
         async with self._leases.held(conversation_request(owner.key, "keep")) as fence:
-            banking = self._system.in_thread(lambda: self._bank_lacking(owner.key, fence, upstream))
-            return await self._published(banking)
+            return await self._system.in_thread(
+                lambda: self._bank_lacking(owner.key, fence, upstream)
+            )
 
     async def _refuse_another(self, key: ConversationKey, upstream: UpstreamSessionId) -> None:
         """Raise where another conversation has the session."""

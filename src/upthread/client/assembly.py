@@ -9,11 +9,11 @@ from pathlib import Path
 
 from upthread.client.addresses import Addresses
 from upthread.client.adoption import AdoptSession, ForkConversation
+from upthread.client.agent_calls import AgentCalls
 from upthread.client.agents.own_interfaces import OwnInterfaces
 from upthread.client.briefing import Briefings
 from upthread.client.delegation_setup import Preparing
 from upthread.client.file_permissions import log_path
-from upthread.client.hooks import Hooks
 from upthread.client.once import DoOnce
 from upthread.client.parts import ProjectParts
 from upthread.client.runs import PipelineRuns
@@ -51,6 +51,8 @@ class Assembly(ABC):
         self.redactor = parts.redactor
         self.notices_at_rest = parts.notices_at_rest
         self.now_ms = parts.system.now_ms
+        self.unread: tuple[str, ...] = ()
+        """Why calls whose agents died could not be read back, when the record was last read."""
         self._parts = parts
         self._system = parts.system
         self._environment = parts.environment
@@ -71,13 +73,9 @@ class Assembly(ABC):
     # --- what is given out ----------------------------------------------------------------------
 
     @cached_property
-    def hooks(self) -> Hooks:
-        """What the project does for hooks."""
-        return Hooks(
-            self._parts,
-            condition_of=self._preparing.condition,
-            other_host=self._preparing.other_host,
-        )
+    def calls(self) -> AgentCalls:
+        """The calls that agents' own tools make. Blocking."""
+        return AgentCalls(self._parts)
 
     @cached_property
     def once(self) -> DoOnce:
@@ -149,15 +147,13 @@ class Assembly(ABC):
             self._leases,
             conversations=self._conversations,
             preparing=self._preparing,
-            published=self.hooks.published,
         )
 
     # --- what stands behind them ----------------------------------------------------------------
 
     @cached_property
     def _leases(self) -> Leases:
-        occupying = self.hooks.occupying
-        return Leases(self.store, self._system, self._parts.lease_times, occupying=occupying)
+        return Leases(self.store, self._system, self._parts.lease_times)
 
     @cached_property
     def _conversations(self) -> Conversations:

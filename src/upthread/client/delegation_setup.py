@@ -15,10 +15,13 @@ from msgspec import structs
 
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.boundary import private_files
+from upthread.boundary.own_home import installed_path
 from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
+from upthread.core.events import AgentsCall
 from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
@@ -37,8 +40,6 @@ from upthread.core.types import (
 from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
-from upthread.runtime.bindings.light_json import object_in
-from upthread.runtime.bindings.places import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.turn_views import session_host
@@ -154,6 +155,8 @@ class Preparing:
             read=lambda agent, session, store: stored.read_session(
                 self._where(agent), store, session
             ),
+            version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
+            of_call=lambda call: stored.read_stored(self._where(call.agent), call),
         )
 
     def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:
@@ -181,9 +184,12 @@ class Preparing:
 
     def has_hooks(self, agent: str) -> bool:
         """Return whether `upthread setup` was run for an agent. Blocking."""
-        installed = read_binding(installed_path(Path(self._settings.home)))
+        try:
+            installed = private_files.read(installed_path(Path(self._settings.home))) or {}
+        except private_files.UnreadableError:
+            installed = {}
         row = AGENTS.get(agent)
-        return row is not None and row.setup_name in object_in(installed, "agents")
+        return row is not None and row.setup_name in installed.get("agents", {})
 
     def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
         """What is started by a command line is known by what it calls itself, if at all."""
@@ -212,6 +218,30 @@ class Preparing:
         options = self._open_options(agent, self._policy.of_role(role.name), place)
         if options.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
+        request = self._request(address, task, chosen, agent=agent, role=role, options=options)
+        return structs.replace(request, adapter=self._adapter_for(address, agent))
+
+    def called(self, address: Address, task: Task, *, role: Role, call: AgentsCall) -> TellRequest:
+        """Return the request for a call that an agent's own tool makes. Blocking."""
+        place = self._settings.working_directory
+        options = OpenOptions(working_directory=place, stderr_path=None)
+        request = self._request(
+            address, task, TellOptions(), agent=call.agent, role=role, options=options
+        )
+        # Nobody waits for a working tree here: the agent has its own word on who writes when.
+        claim = structs.replace(request.claim, tree=None, opens_sub_agents=True)
+        return structs.replace(request, claim=claim, call=call)
+
+    def _request(
+        self,
+        address: Address,
+        task: Task,
+        chosen: TellOptions,
+        *,
+        agent: str,
+        role: Role,
+        options: OpenOptions,
+    ) -> TellRequest:
         claim = ClaimRequest(
             project_id=self._project_id,
             address=address,
@@ -231,7 +261,7 @@ class Preparing:
         return TellRequest(
             claim=claim,
             task=task,
-            adapter=self._adapter_for(address, agent),
+            adapter=None,
             open=options,
             redactor=self._redactor_of(role.name),
             permissions=structs.replace(

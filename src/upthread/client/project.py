@@ -6,18 +6,14 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from upthread.client.agent_calls import InUse
 from upthread.client.assembly import Assembly
 from upthread.client.consent import decide, refuse_models
 from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading
-from upthread.core.names import (
-    Address,
-    parse_address,
-    parse_workstream,
-    shown,
-)
+from upthread.core.names import Address, parse_address, parse_workstream, shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface
@@ -72,9 +68,7 @@ class Project(Assembly):
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
         request = await self._request(address, text, options)
         await self._tell_place(request)
-        # Published whatever comes of it: a turn that failed
-        # may have opened a session that hooks resume.
-        result = await self.hooks.published(self._turns.tell(request), _workstream_of(request))
+        result = await self._turns.tell(request)
         return await self._waited_out(result, options)
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
@@ -95,7 +89,7 @@ class Project(Assembly):
             )
         request = await self._request(address, "", options)
         await self._tell_place(request)
-        result = await self.hooks.published(self._turns.go_on(request), _workstream_of(request))
+        result = await self._turns.go_on(request)
         return await self._waited_out(result, options)
 
     async def run(
@@ -106,7 +100,7 @@ class Project(Assembly):
         Without a specification the newest run goes on. Raises as `runtime.runs.runs.Runs.run` does.
         """
         name = parse_workstream(workstream)
-        return await self.hooks.published(self.runs.run(name, specification, options), name)
+        return await self.runs.run(name, specification, options)
 
     async def answer(
         self,
@@ -126,27 +120,41 @@ class Project(Assembly):
             workstream, text, question_id=question_id, by=by or self._actor
         )
 
-    # --- looking: what hooks saw is taken in before anything is read ---------------------------
+    # --- the working tree ------------------------------------------------------------------------
+
+    async def use(self, workstream: str | None) -> InUse:
+        """Say what this working tree works on, None for no longer anything."""
+        name = None if workstream is None else parse_workstream(workstream)
+        return await self._system.in_thread(lambda: self.calls.use(name))
+
+    async def in_use(self) -> InUse:
+        """Return which workstream this working tree is on, and why."""
+        await self._recover()
+        return await self._system.in_thread(self.calls.in_use)
+
+    # --- looking: a call whose agent died is read back before anything is read -----------------
+
+    async def _recover(self) -> None:
+        """Record what agents did that have died in a call of theirs, from their own stores."""
+        self.unread = await self._system.in_thread(self.calls.recover_dead)
 
     async def read(self, look: Callable[[], Result]) -> Result:
         """Return what a blocking read of `store` returns, run off the event loop."""
-        await self.hooks.take_in()
+        await self._recover()
         return await self._system.in_thread(look)
 
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
         """Return all workstreams, oldest first."""
-        calls = await self.hooks.take_in()
-        return await self._system.in_thread(
-            lambda: self._overview.workstreams(self.project_id, calls)
-        )
+        await self._recover()
+        return await self._system.in_thread(lambda: self._overview.workstreams(self.project_id))
 
     async def show(self, workstream: str) -> WorkstreamView:
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
-        calls = await self.hooks.take_in()
+        await self._recover()
 
         def look() -> WorkstreamView:
-            view = self._overview.workstream(self.project_id, name, calls)
+            view = self._overview.workstream(self.project_id, name)
             if view is None:
                 raise self._addresses.unknown(name)
             return view
@@ -158,17 +166,17 @@ class Project(Assembly):
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
-        calls = await self.hooks.take_in()
+        await self._recover()
         parsed = await self.parse(address)
 
-        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed), calls))
+        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed)))
 
     async def session(self, address: str) -> tuple[Conversation, Link | None]:
         """Return a conversation and its open link, None without one. Raises NotFoundError.
 
         The one look that scripts take before each of their own: nothing else is read.
         """
-        await self.hooks.take_in()
+        await self._recover()
         parsed = await self.parse(address)
 
         def resolved() -> Resolved:
@@ -182,7 +190,7 @@ class Project(Assembly):
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
-        await self.hooks.take_in()
+        await self._recover()
         parsed = await self.parse(address)
         return await self._system.in_thread(
             lambda: self.store.messages(self._found(parsed).conversation_id)
@@ -200,6 +208,7 @@ class Project(Assembly):
 
         By any role of the workstream, in the order of each; nothing of it is done again before.
         """
+        await self._recover()
         name = parse_workstream(workstream)
         return await self.read(lambda: tuple(self._doubts_now(name)))
 
@@ -209,7 +218,7 @@ class Project(Assembly):
         That is what is in doubt, and then what was done by turns that were cut off. Raises
         NotFoundError for a workstream that is not there.
         """
-        await self.hooks.take_in()
+        await self._recover()
         name = parse_workstream(workstream)
         await self._require(name)
         return await self._system.in_thread(lambda: self._settlements.held(name))
@@ -227,7 +236,7 @@ class Project(Assembly):
         Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
         nothing of that id is held back.
         """
-        await self.hooks.take_in()
+        await self._recover()
         name, actor = parse_workstream(workstream), by or self._actor
         await self._require(name)
         user = user_name(self._environment)
@@ -310,7 +319,7 @@ class Project(Assembly):
     async def forget(
         self, selection: Selection, *, by: Actor | None = None
     ) -> tuple[HeldWorkstream, ...]:
-        """Erase what was said, also where hooks read it; returns what was erased.
+        """Erase what was said; returns what was erased.
 
         Raises LeaseHeldError while a turn or a run is under way there; UsageError where a model
         asks for it, and while an action is held back that would be forgotten with it.
@@ -324,9 +333,8 @@ class Project(Assembly):
                 hint=f"{LOOK}: {effects_command(name)}",
                 workstream=name,
             )
-        return await self.hooks.forgetting(
-            lambda: self.forgetting.forget(selection), selection.workstream
-        )
+        await self._recover()
+        return await self.forgetting.forget(selection)
 
     async def forgotten_in_doubt(self, selection: Selection) -> tuple[str, ...]:
         """Return the workstreams of a selection that would forget an action held back."""
@@ -388,7 +396,7 @@ class Project(Assembly):
                     old.key, fences=(fence,), generation=old.generation + 1
                 )
             )
-            return await self.hooks.published(minting)
+            return await minting
 
     async def agree(self, items: Sequence[Item] | None = None) -> None:
         """Write down that a person agreed to what is pending, or to some of it.
@@ -433,8 +441,7 @@ class Project(Assembly):
             request = await self._request(result.conversation.key.address, "", options)
             request.listener.limited(result)
             await wait_until(result.parked.reset_at_ms, self._system)
-            going_on = self._turns.go_on(request, result.turn_id)
-            result = await self.hooks.published(going_on, _workstream_of(request))
+            result = await self._turns.go_on(request, result.turn_id)
         return result
 
     async def _tell_place(self, request: TellRequest) -> None:
@@ -463,7 +470,3 @@ def _again(view: RoleView) -> str:
         return continuation(stopped.prompt, stopped.actions)
     # Without what redaction took from it, it would be another prompt than the person's.
     return "" if has_placeholder(stopped.prompt) else stopped.prompt
-
-
-def _workstream_of(request: TellRequest) -> str:
-    return request.claim.address.workstream

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.commands import RecordProject
-from upthread.core.lazy_dataclass import replace
 from upthread.core.names import shown
 from upthread.core.project import is_anybodys, match_project, project_id_for, roots_before
 from upthread.core.types import ProjectId, ProjectIdentity
@@ -51,7 +50,7 @@ def said_project(option: str | None, variable: str | None) -> Said | None:
 def identity_in(database: str, identity: ProjectIdentity) -> ProjectIdentity:
     """Return a directory's identity as a database is asked for it."""
     # A file is one person's own: there a path needs no owner (ADR 64).
-    return replace(identity, owner=path_owner()) if is_postgres(database) else identity
+    return structs.replace(identity, owner=path_owner()) if is_postgres(database) else identity
 
 
 def know_project(

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from upthread.agents.registry import agents_on_path, end_process_group
 from upthread.boundary.own_home import home_directory
+from upthread.client.agent_calls import AgentCalls
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
@@ -27,9 +28,9 @@ from upthread.client.stores import lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of
-from upthread.core.lazy_dataclass import replace
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
+from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions.policy import AskPerson
 from upthread.runtime.record.project_store import ProjectStore
@@ -69,30 +70,17 @@ async def open_project(
     one. Raises ConfigError, StoreError and UsageError.
     """
     env = dict(os.environ if environment is None else environment)
-    system = replace(system or System(), end_process_group=end_process_group)
+    system = _system(system)
     asked = Asked(directory=Path(directory), environment=env, database=database, project=project)
     opened = await system.in_thread(lambda: open_record(asked))
     try:
-        store = ProjectStore(
-            opened.store,
-            opened.project_id,
-            by_user=actor.for_user(user_name(env)),
-            now_ms=system.now_ms,
-            policy=opened.policy,
-            redactor=opened.redactor,
-        )
-        parts = ProjectParts(
-            store=store,
-            system=system,
-            settings=opened.settings,
-            project_id=opened.project_id,
+        parts = _parts(
+            opened,
             environment=env,
+            system=system,
             ask_person=ask_person,
+            lease_times=lease_times,
             actor=actor,
-            lease_times=lease_times or lease_times_for(opened.settings.database),
-            redactor=opened.redactor,
-            policy=opened.policy,
-            notices_at_rest=opened.notices,
         )
         yield Project(parts)
     finally:
@@ -102,12 +90,19 @@ async def open_project(
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What an opening is asked for."""
+    """What an opening is asked for.
+
+    With `is_known_only` nothing is made: NotFoundError where there is no database, or nobody has
+    used upthread in the project. `wait_s` is how long a store that is in use is waited for, None:
+    as long as usual.
+    """
 
     directory: Path
     environment: Mapping[str, str]
     database: str | None
     project: str | None
+    is_known_only: bool = False
+    wait_s: float | None = None
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -124,7 +119,7 @@ class Opened(Struct, frozen=True, kw_only=True):
 def open_record(asked: Asked) -> Opened:
     """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
     home = home_directory(asked.environment)
-    repository = find_repository(asked.directory, home=home)
+    repository = find_repository(asked.directory, home=home, is_remembered=not asked.is_known_only)
     settings = load_settings(
         repository.root,
         environment=asked.environment,
@@ -132,12 +127,17 @@ def open_record(asked: Asked) -> Opened:
         repository=repository.identity.path,
     )
     settings, ignored = _with_agent_here(settings, asked.environment)
-    redactor, notices_of_store, store = _open_store(settings)
+    if asked.is_known_only and not _is_there(settings):
+        raise _unknown(asked.directory)
+    redactor, notices_of_store, store = _open_store(settings, wait_s=asked.wait_s)
     try:
         said = said_project(asked.project, asked.environment.get(PROJECT_VARIABLE))
+        identity = identity_in(settings.database, repository.identity)
+        if asked.is_known_only and said is None and not store.projects(identity):
+            raise _unknown(asked.directory)
         known = know_project(
             store,
-            identity_in(settings.database, repository.identity),
+            identity,
             said,
             has_commit=partial(has_commit, repository.root),
         )
@@ -167,7 +167,17 @@ def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tupl
     return structs.replace(settings, agent=settings.own_agent), ignored
 
 
-def _open_store(settings: Settings) -> tuple[Redactor, tuple[str, ...], WholeStore]:
+def _is_there(settings: Settings) -> bool:
+    return is_postgres(settings.database) or file_path(settings.database).exists()
+
+
+def _unknown(directory: Path) -> NotFoundError:
+    return NotFoundError(f"nobody has used upthread in {directory}", hint="upthread use NAME there")
+
+
+def _open_store(
+    settings: Settings, *, wait_s: float | None = None
+) -> tuple[Redactor, tuple[str, ...], WholeStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
@@ -176,7 +186,7 @@ def _open_store(settings: Settings) -> tuple[Redactor, tuple[str, ...], WholeSto
     key = key_path(settings.database, home)
     was_used = not is_postgres(settings.database) and file_path(settings.database).exists()
     is_lost = was_used and not os.path.lexists(key)
-    store = open_store(settings.database, key=key_of(settings))
+    store = open_store(settings.database, key=key_of(settings), wait_s=wait_s)
     try:
         redactor = _redactor(settings)
         return redactor, (notice, _KEY_LOST.format(key) if is_lost else ""), store
@@ -195,6 +205,66 @@ _KEY_LOST: Final = (
 def _redactor(settings: Settings) -> Redactor:
     key = redaction_key(key_path(settings.database, Path(settings.home)))
     return redactor_for(settings, key)
+
+
+@contextmanager
+def open_agent_calls(
+    directory: Path, *, environment: Mapping[str, str], wait_s: float
+) -> Generator[AgentCalls]:
+    """Open the record behind a directory for one step of an agent's hook. Blocking.
+
+    A store that is in use is waited for `wait_s`. Raises NotFoundError for a project that nobody
+    has used upthread in; ConfigError, StoreError and UsageError as `open_project`.
+    """
+    asked = Asked(
+        directory=directory,
+        environment=environment,
+        database=None,
+        project=None,
+        is_known_only=True,
+        wait_s=wait_s,
+    )
+    opened = open_record(asked)
+    try:
+        yield AgentCalls(_parts(opened, environment=environment, system=_system(None)))
+    finally:
+        opened.store.close()
+
+
+def _system(system: System | None) -> System:
+    return structs.replace(system or System(), end_process_group=end_process_group)
+
+
+def _parts(
+    opened: Opened,
+    *,
+    environment: Mapping[str, str],
+    system: System,
+    ask_person: AskPerson | None = None,
+    lease_times: LeaseTimes | None = None,
+    actor: Actor = PROGRAM,
+) -> ProjectParts:
+    store = ProjectStore(
+        opened.store,
+        opened.project_id,
+        by_user=actor.for_user(user_name(environment)),
+        now_ms=system.now_ms,
+        policy=opened.policy,
+        redactor=opened.redactor,
+    )
+    return ProjectParts(
+        store=store,
+        system=system,
+        settings=opened.settings,
+        project_id=opened.project_id,
+        environment=environment,
+        ask_person=ask_person,
+        actor=actor,
+        lease_times=lease_times or lease_times_for(opened.settings.database),
+        redactor=opened.redactor,
+        policy=opened.policy,
+        notices_at_rest=opened.notices,
+    )
 
 
 class Wait:

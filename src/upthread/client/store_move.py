@@ -20,7 +20,6 @@ from upthread.client.project_identity import identity_in
 from upthread.client.stores import lease_times_for, open_store, shown_address
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
-from upthread.core.lazy_dataclass import replace
 from upthread.core.project import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
@@ -86,7 +85,7 @@ def make_move(
             move.make(project)
             assert target is not None, "a move opens its target"
             target.commit(_own_paths(project, request))
-        return replace(plan, key=key)
+        return structs.replace(plan, key=key)
 
 
 def resolved(settings: Settings, address: str) -> str:
@@ -179,7 +178,7 @@ def _own_paths(project: ToMove, request: MoveRequest) -> list[RecordProject]:
         for address in (request.source, request.target)
     )
     return [
-        RecordProject(project_id=project.project_id, identity=replace(each, owner=ours))
+        RecordProject(project_id=project.project_id, identity=structs.replace(each, owner=ours))
         for each in project.identities
         if each.owner == theirs != ours
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
@@ -14,11 +14,10 @@ from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.decision.read_coverage import Reading
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnIntended
-from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.states import Standing, State
-from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
+from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
@@ -100,7 +99,7 @@ class Whys:
             return None
         known = self._known(view, role, agent)
         row = AGENTS.get(agent)
-        known = replace(known, takes_no_session=row is None or not row.takes_sessions)
+        known = structs.replace(known, takes_no_session=row is None or not row.takes_sessions)
         return self._gathered(view, role, known)
 
     def inputs_now(self, view: RoleView, agent: str | None = None) -> HandshakeInputs:
@@ -109,7 +108,7 @@ class Whys:
         current = view.chain[-1].agent if view.chain else None
         agent = agent or role.agent or current or self._settings.agent or ""
         role = self._settings.role(role.name, agent)
-        known = replace(
+        known = structs.replace(
             self._known(view, role, agent),
             callers=self._preparing.callers,
             opens_only_within=self._opens_only_within(view),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
 
 NATIVE: Final = "native"
 ACP: Final = "acp"
@@ -22,8 +22,7 @@ _TOLD_APART: Final = (*_SESSIONS, "sub_agents")
 _ALL: Final = (*_TOLD_APART, "open_sub_agents", "title")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Way(Struct, frozen=True, kw_only=True):
     """One way of driving an agent: `native` or `acp`, and the command that starts it.
 
     `version` is the one this release was tested with and `can` what it does there, in words of
@@ -36,8 +35,7 @@ class Way:
     can: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cache:
+class Cache(Struct, frozen=True, kw_only=True):
     """How long an agent's provider keeps a prefix after its last use, in seconds.
 
     Until `warm_s` it is there; after `cold_s` it is gone; between them nobody can tell.
@@ -48,8 +46,7 @@ class Cache:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherMajor:
+class OtherMajor(Struct, frozen=True, kw_only=True):
     """A major version of an agent that was not tried, and what is known of it.
 
     `works` and `works_not` are said to people.
@@ -60,16 +57,14 @@ class OtherMajor:
     works_not: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class Home(Struct, frozen=True, kw_only=True):
     """Where an agent keeps its sessions: what `variable` says, else `below` the user's home."""
 
     variable: str
     below: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True):
     """One agent.
 
     `ways` are those of driving it, the preferred first; `folder` is its own in `agents/`, empty

@@ -23,7 +23,6 @@ import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import maker
 from upthread.core.lazy_regex import regex
 from upthread.core.types import (
     ContextPart,
@@ -275,16 +274,10 @@ def _shape_of(cls: type[Any]) -> Any:
 
 def _members_of(cls: type[Any]) -> Iterator[tuple[str, bool]]:
     """Yield the fields of a value, and whether each has a default."""
-    if issubclass(cls, msgspec.Struct):
-        defaults = cls.__struct_defaults__
-        required = len(cls.__struct_fields__) - len(defaults)
-        for at, name in enumerate(cls.__struct_fields__):
-            yield name, at >= required and defaults[at - required] is not msgspec.NODEFAULT
-    else:
-        from dataclasses import MISSING, fields  # noqa: PLC0415  # only then
-
-        for each in fields(cls):
-            yield each.name, each.default is not MISSING or each.default_factory is not MISSING
+    defaults = cls.__struct_defaults__
+    required = len(cls.__struct_fields__) - len(defaults)
+    for at, name in enumerate(cls.__struct_fields__):
+        yield name, at >= required and defaults[at - required] is not msgspec.NODEFAULT
 
 
 def _content_of(cls: type[Any], *, without: frozenset[str]) -> Any:
@@ -292,15 +285,13 @@ def _content_of(cls: type[Any], *, without: frozenset[str]) -> Any:
 
     Whole conversations are read by it: the dictionary of `_shape_of` takes twice as long.
     """
-    from dataclasses import MISSING, fields  # noqa: PLC0415  # only then
-
     hints = get_type_hints(cls, localns={"JsonValue": Any})
+    names, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     members = [
-        (each.name, hints[each.name])
-        if each.default is MISSING
-        else (each.name, hints[each.name], each.default)
-        for each in fields(cls)
-        if each.name not in without
+        (name, hints[name], given[name]) if name in given else (name, hints[name])
+        for name in names
+        if name not in without
     ]
     return msgspec.defstruct(f"{cls.__name__}Content", members)
 
@@ -352,13 +343,9 @@ _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = Mapping
 )
 
 
-_make_tool_call: Final = maker(ToolCallPart)
-_make_tool_result: Final = maker(ToolResultPart)
-
-
 def _decode_tool_call(call_id: str, content: bytes) -> Part:
     call = _decode_as(_TOOL_CALL, content, "tool_call")
-    return _make_tool_call(call_id, call.title, call.tool_kind, call.arguments, call.locations)
+    return ToolCallPart(call_id, call.title, call.tool_kind, call.arguments, call.locations)
 
 
 def _decode_tool_result(call_id: str, content: bytes) -> Part:
@@ -366,7 +353,7 @@ def _decode_tool_result(call_id: str, content: bytes) -> Part:
     head = _decode_result_head(line)
     if not newline:
         raise StoreError("stored tool_result has no text", hint=_DAMAGED)
-    return _make_tool_result(call_id, head.status, decode_text(text), head.child_conversation_id)
+    return ToolResultPart(call_id, head.status, decode_text(text), head.child_conversation_id)
 
 
 @functools.lru_cache(maxsize=100)
@@ -385,9 +372,9 @@ def _decode_foreign_part(kind: str, content: bytes) -> Part:
 
 
 SAID: Final[dict[str, Callable[[str], Part]]] = {
-    "text": maker(TextPart),
-    "context": maker(ContextPart),
-    "reasoning": maker(ReasoningPart),
+    "text": TextPart,
+    "context": ContextPart,
+    "reasoning": ReasoningPart,
 }
 """What makes the parts that are text and nothing else, by their kind; read only.
 

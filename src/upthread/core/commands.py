@@ -249,6 +249,7 @@ ActKind: TypeAlias = Literal[
     "edited",
     "forgot",
     "settled",
+    "named",
 ]
 """What a person can do to the record."""
 

@@ -155,12 +155,25 @@ class UnknownReceived(AgentEvent, frozen=True, kw_only=True):
 # --- turn events -------------------------------------------------------------------------------
 
 
+class AgentsCall(Struct, frozen=True, kw_only=True):
+    """A call of an agent's own tool for sub-agents, made in one of the agent's main sessions.
+
+    `because` is the code of why the call belongs to its workstream: core/workstreams.py.
+    """
+
+    agent: str
+    main_session: str
+    call_id: str
+    because: str = ""
+
+
 class TurnIntended(Struct, frozen=True, kw_only=True):
     """The turn was decided and its prompt recorded, before anything was sent.
 
     `prompt_seq` is the message that holds the user's text. `condition` is the digest `resume_if`
     compares next time, None for a role without one. `key` is the step of a durable engine that the
-    turn is of, empty for any other turn.
+    turn is of, empty for any other turn. `call` is what began a turn that the agent itself drives,
+    None for a turn that upthread drives.
     """
 
     decision: str
@@ -169,6 +182,7 @@ class TurnIntended(Struct, frozen=True, kw_only=True):
     inputs: JsonValue = None
     condition: str | None = None
     key: str = ""
+    call: AgentsCall | None = None
 
 
 class SessionAttached(Struct, frozen=True, kw_only=True):
@@ -176,7 +190,8 @@ class SessionAttached(Struct, frozen=True, kw_only=True):
 
     The agent's process is named so that whoever takes over can end it: two writers on one upstream
     session lose a branch. `agent_profile` is the variable with the place where the agent keeps its
-    sessions, empty where that is not known.
+    sessions, empty where that is not known. With `is_background` the session works on after the
+    call that began the turn.
     """
 
     upstream_session_id: UpstreamSessionId
@@ -186,6 +201,7 @@ class SessionAttached(Struct, frozen=True, kw_only=True):
     agent_started_at_ticks: int | None = None
     agent_host: str | None = None
     agent_profile: str = ""
+    is_background: bool = False
 
 
 class AttachFailed(Struct, frozen=True, kw_only=True):

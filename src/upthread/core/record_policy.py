@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast, get_args
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import decode_json, encode_json, encode_part
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.reports import Status, VerdictResult
 
@@ -140,6 +139,7 @@ _OURS: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType(
         Actor: frozenset({"kind"}),
         ExaminedFile: frozenset({"how", "state", "digest"}),
         events.Question: frozenset({"question_id", "role"}),
+        events.AgentsCall: frozenset({"agent", "because"}),
         commands.OpenLink: frozenset(),
         commands.EndLink: frozenset({"conversation_id"}),
         commands.RecordQuarantine: frozenset({"turn_id"}),
@@ -159,11 +159,7 @@ nobody thought of must not be the one that is stored with a secret in it.
 
 _TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        record: tuple(
-            name
-            for name in getattr(record, "__struct_fields__", None) or field_names(record)
-            if name not in ours
-        )
+        record: tuple(name for name in record.__struct_fields__ if name not in ours)
         for record, ours in _OURS.items()
     }
 )
@@ -235,9 +231,7 @@ def _with(value: Kept, **fields: object) -> Kept:
     """Return the value with these fields, the same object when each is what it has: most are."""
     for name, new in fields.items():
         if getattr(value, name) is not new:
-            if isinstance(value, Struct):
-                return cast("Kept", structs.replace(cast("Struct", value), **fields))
-            return cast("Kept", replace(cast("Any", value), **fields))
+            return cast("Kept", structs.replace(cast("Any", value), **fields))
     return value
 
 
@@ -319,7 +313,7 @@ _CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 
 _GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        events.TurnIntended: ("inputs",),
+        events.TurnIntended: ("inputs", "call"),
         events.SessionAttached: ("upstream_session_id",),
         events.AttachFailed: ("upstream_session_id",),
         events.TurnEnded: ("surroundings",),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Final, Literal, NewType, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass, field
+from msgspec import Struct, field
 
 # --- the nouns ------------------------------------------------------------------------------------
 
@@ -78,8 +78,7 @@ class Speaker(StrEnum):
     TOOL = "tool"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationKey:
+class ConversationKey(Struct, frozen=True, kw_only=True):
     """What a conversation is found by. `slot` 1 is the role's main conversation."""
 
     project_id: ProjectId
@@ -94,8 +93,7 @@ class ConversationKey:
         return f"{self.workstream}/{self.role}{suffix}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """Our stable identity. A reset opens the next generation under the same key."""
 
     conversation_id: ConversationId
@@ -113,8 +111,7 @@ class Conversation:
         return f"{self.base_name}-{self.key.role}{suffix}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(Struct, frozen=True):
     """One upstream session in a conversation's chain. `seq` counts from 1, oldest first."""
 
     conversation_id: ConversationId
@@ -129,29 +126,25 @@ class Link:
     ended_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextPart:
+class TextPart(Struct, frozen=True):
     """Something said."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextPart:
+class ContextPart(Struct, frozen=True):
     """What upthread sent before the user's text: role, briefing, prior context, news."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasoningPart:
+class ReasoningPart(Struct, frozen=True):
     """Something thought; never replayed to another model."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallPart:
+class ToolCallPart(Struct, frozen=True):
     """An action asked for. `tool_kind` is ACP's: read, edit, delete, execute and so on."""
 
     call_id: str
@@ -161,8 +154,7 @@ class ToolCallPart:
     locations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResultPart:
+class ToolResultPart(Struct, frozen=True):
     """How an action ended. `status` is completed, failed or unknown."""
 
     call_id: str
@@ -171,8 +163,7 @@ class ToolResultPart:
     child_conversation_id: ConversationId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
+class FilePart(Struct, frozen=True, kw_only=True):
     """A file, image or resource by reference; bytes stay with the agent."""
 
     uri: str
@@ -187,16 +178,14 @@ FRAMEWORK_PREFIX: Final = "framework:"
 """Begins the kind of an UnknownPart that keeps a value of an agent framework's, whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownPart:
+class UnknownPart(Struct, frozen=True, kw_only=True):
     """Something of a kind this version does not know, kept as it came."""
 
     kind: str
     raw: JsonValue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasedPart:
+class ErasedPart(Struct, frozen=True, kw_only=True, eq=False):
     """A part whose content was forgotten, or never kept; its digest still verifies the chain.
 
     `digest` (32 bytes) and `size_bytes` are of what was said; they are given when such a part is
@@ -205,8 +194,18 @@ class ErasedPart:
 
     kind: str
     call_id: str | None = None
-    digest: bytes | None = field(default=None, compare=False)
-    size_bytes: int | None = field(default=None, compare=False)
+    digest: bytes | None = None
+    size_bytes: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ErasedPart) and self._known() == other._known()
+
+    def __hash__(self) -> int:
+        return hash(self._known())
+
+    def _known(self) -> tuple[str, str | None]:
+        """What is read back of it."""
+        return self.kind, self.call_id
 
 
 Part: TypeAlias = (
@@ -221,8 +220,7 @@ Part: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True):
     """What was said at one place in a conversation.
 
     `seq` counts from 1 without gaps within the conversation. `upstream_session_id` is None for a
@@ -249,8 +247,7 @@ class Message:
         return "\n\n".join(piece for piece in (*contexts, self.text) if piece)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectIdentity:
+class ProjectIdentity(Struct, frozen=True):
     """What a project is known by. Outside a git repository only `path` is set.
 
     `root_commit` is the oldest root reachable from HEAD, None before the first commit; `remote` is
@@ -268,23 +265,26 @@ class ProjectIdentity:
     owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """Who holds a lease. Pid, start time and boot together: no reused pid fools us."""
+class Holder(Struct, frozen=True, kw_only=True):
+    """Who holds a lease. Pid, start time and boot together: no reused pid fools us.
+
+    `call` is the turn of a call that an agent's own tool made: then the process is the agent's, and
+    shows no heartbeat. None for a process of ours.
+    """
 
     host: str
     boot_id: str
     pid: int
     started_at_ticks: int
     doing: str = ""
+    call: TurnId | None = None
 
     def in_words(self) -> str:
         """`pid 4711 on build-3 (run spec-42)`."""
         return f"pid {self.pid} on {self.host}" + (f" ({self.doing})" if self.doing else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """A lease as it stands. `token` grows with each holder, `heartbeat` with each sign of life."""
 
     name: str
@@ -293,16 +293,22 @@ class Lease:
     holder: Holder | None  # None: released
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class Fence(Struct, frozen=True, kw_only=True):
     """Our right to commit: the lease `name` must still be held under `token`."""
 
     name: str
     token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class LeaseClaim(Struct, frozen=True, kw_only=True):
+    """A lease to be taken with a commit. `seen` is what it was when it was read, None if free."""
+
+    name: str
+    holder: Holder
+    seen: Lease | None = None
+
+
+class Decision(Struct, frozen=True, kw_only=True):
     """The handshake's outcome. `reasons` are codes, the deciding one first."""
 
     decision: str

@@ -20,8 +20,10 @@ CALLERS_VARIABLE = "UPTHREAD_CALLERS"
 BYTES_MAX = 200
 """As `core.names.WORKSTREAM_BYTES_MAX`."""
 
-UNASSIGNED = "no-workstream"
-"""Where calls are recorded that belong to none: each under its main session."""
+
+SESSION_PREFIX = "session-"
+SESSION_LETTERS = 8
+"""How the workstream of a main session is called in which nothing names one."""
 
 ROLE_UNKNOWN = "subagent"
 """What the role of a sub-agent is called where nobody said it, or only a model."""
@@ -70,6 +72,13 @@ def choose_workstream(
         if name:
             return name, because
     return None, NONE
+
+
+def session_workstream(session: str) -> str:
+    """Return the workstream of a main session in which nothing names one: `session-b7464a1f`."""
+    # The end of an id: the ids of some agents begin with the time.
+    letters = "".join(each for each in session.lower() if each.isascii() and each.isalnum())
+    return f"{SESSION_PREFIX}{letters[-SESSION_LETTERS:] or 'unknown'}"
 
 
 def as_workstream(text: str) -> str | None:

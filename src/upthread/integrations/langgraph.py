@@ -25,9 +25,9 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from msgspec import structs
 
 from upthread.client.framework_record import FrameworkRecord
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import Speaker
 from upthread.errors import UsageError
 from upthread.integrations.checkpoint_log import (
@@ -229,7 +229,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                 hint="copy to a thread of another name, or delete this one first",
                 thread_id=target_thread_id,
             )
-        entries = replace(source, thread_id=target_thread_id).kept(_keys(source))
+        entries = structs.replace(source, thread_id=target_thread_id).kept(_keys(source))
         target.append([NewEntry(value=each) for each in entries], after=target.last())
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.agents.base import PromptResult
 from upthread.core.codec import encode_json
@@ -33,7 +33,6 @@ from upthread.core.decision.price import (
 )
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded, TurnParked, Usage
-from upthread.core.lazy_dataclass import replace
 from upthread.core.roles.role import Role
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block
@@ -161,7 +160,7 @@ def _fixed(
     has_moved = bool(found.is_configuration_changed or found.model or found.agent_version)
     if (known := _kept_in(last)) is not None:
         # Other instructions, another model or version: near what it reads now, and marked.
-        return replace(known, is_estimate=known.is_estimate or has_moved)
+        return structs.replace(known, is_estimate=known.is_estimate or has_moved)
     if kept is not None:
         return kept.fixed
     if (known := _learned(store, priced)) is not None:
@@ -190,7 +189,7 @@ def _learned(store: Store, priced: Priced) -> Tokens | None:
             continue
         if other.key.role == priced.role.name and not known.is_estimate:
             return known
-        nearest = nearest or replace(known, is_estimate=True)
+        nearest = nearest or structs.replace(known, is_estimate=True)
     return nearest
 
 

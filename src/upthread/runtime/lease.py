@@ -9,18 +9,20 @@ working tree.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from msgspec import Struct, structs
+
+from upthread.core.types import (
+    CHILD_SLOT,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Fence,
+    Holder,
+    Lease,
 )
-from typing import Final, Protocol
-
-from msgspec import Struct
-
-from upthread.core.lazy_dataclass import replace
-from upthread.core.types import ConversationId, ConversationKey, Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -43,27 +45,15 @@ class LeaseTimes(Struct, frozen=True, kw_only=True):
 class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Which lease, what for, and how long to wait for a living holder; None is for ever.
 
-    `occupies` is the conversation whose session is used meanwhile, None where none is. `on_taken`
-    is called in the thread that took the lease, at once: what is looked at under it costs no hop of
-    its own. What it raises is raised once the lease is held, and it is given back.
+    `on_taken` is called in the thread that took the lease, at once: what is looked at under it
+    costs no hop of its own. What it raises is raised once the lease is held, and it is given back.
     """
 
     name: str
     doing: str
     wait_s: float | None = 0.0
     on_wait: Callable[[Lease], None] | None = None
-    occupies: ConversationKey | None = None
     on_taken: Callable[[Fence], None] | None = None
-
-
-class Occupies(Protocol):
-    """Keeps those off a conversation that know no lease; `occupying.Occupying`."""
-
-    def held(
-        self, request: LeaseRequest, key: ConversationKey
-    ) -> AbstractAsyncContextManager[None]:
-        """Hold a conversation for a block. Raises LeaseHeldError."""
-        ...
 
 
 class Leases:
@@ -74,26 +64,14 @@ class Leases:
         store: Store,
         system: System,
         times: LeaseTimes | None = None,
-        *,
-        occupying: Occupies | None = None,
     ) -> None:
         self._store = store
         self._system = system
         self._times = times or LeaseTimes()
-        self._occupying = occupying
 
     @asynccontextmanager
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
-        async with AsyncExitStack() as stack:
-            # First where hooks look, and then the lease: they know of no lease (ADR 44).
-            if request.occupies is not None and self._occupying is not None:
-                occupied = self._occupying.held(request, request.occupies)
-                await stack.enter_async_context(occupied)
-            yield await stack.enter_async_context(self._leased(request))
-
-    @asynccontextmanager
-    async def _leased(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         fence, failure = await self._acquire(request)
         try:
             if failure is not None:
@@ -114,7 +92,9 @@ class Leases:
         seen_at_s = started_s
         told = False
         while True:
-            stale = seen if self._is_stale(seen_at_s) else None
+            # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
+            is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
+            stale = seen if is_beating and self._is_stale(seen_at_s) else None
             lease, is_ours, failure = await self._try(request, stale)
             if is_ours:
                 return _fence_of(lease), failure
@@ -192,7 +172,7 @@ def _failure(request: LeaseRequest, taken: Lease) -> Exception | None:
         return None
     try:
         request.on_taken(_fence_of(taken))
-    except Exception as error:  # noqa: BLE001  # raised by `_leased`, under the lease
+    except Exception as error:  # noqa: BLE001  # raised by `held`, under the lease
         return error
     return None
 
@@ -204,7 +184,9 @@ held by anybody: its release could not be written."""
 
 def _is_left_over(current: Lease, ourselves: Holder) -> bool:
     named = current.holder
-    is_ours = named is not None and replace(named, doing="") == replace(ourselves, doing="")
+    is_ours = named is not None and structs.replace(named, doing="") == structs.replace(
+        ourselves, doing=""
+    )
     return is_ours and (current.name, current.token) not in _HELD_HERE
 
 
@@ -248,12 +230,19 @@ def conversation_lease(project_id: str, address: str) -> str:
     return f"conversation {project_id} {address}"
 
 
+def lease_name_of(conversation: Conversation) -> str:
+    """Return the name of a conversation's lease. Those without a slot share their address."""
+    key = conversation.key
+    is_child = key.slot == CHILD_SLOT
+    name = conversation.conversation_id if is_child else key.address
+    return conversation_lease(key.project_id, name)
+
+
 def conversation_request(key: ConversationKey, verb: str) -> LeaseRequest:
     """Return the request for a conversation's lease, to do something else than a turn."""
     return LeaseRequest(
         name=conversation_lease(key.project_id, key.address),
         doing=f"{verb} {key.address}",
-        occupies=key,
     )
 
 

@@ -19,8 +19,8 @@ from typing import TypeVar
 import anyio
 from msgspec import Struct, field
 
+from upthread.boundary.processes import started_at_ticks
 from upthread.core.types import Holder
-from upthread.runtime.bindings.claims import started_at_ticks
 from upthread.runtime.event_loop import EventLoop
 
 Result = TypeVar("Result")
@@ -93,7 +93,11 @@ def _account() -> str:
 
 def this_process(doing: str = "") -> Holder:
     """Return this process as a lease holder."""
-    pid = os.getpid()
+    return process_holder(os.getpid(), doing)
+
+
+def process_holder(pid: int, doing: str) -> Holder:
+    """Return another process of this host, such as an agent, as a lease holder."""
     return Holder(
         host=host_name(),
         boot_id=_boot_id(),

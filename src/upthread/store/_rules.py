@@ -56,6 +56,21 @@ def lost_lease(name: str, token: int) -> FencedError:
     )
 
 
+def conversation_leases(project_id: str) -> tuple[str, str]:
+    """Return the texts between which the names of leases on a project's conversations lie."""
+    first = f"conversation {project_id} "
+    return first, f"{first[:-1]}!"  # the character that follows a blank
+
+
+def taken_lease(name: str) -> ConflictError:
+    """Return the error of a writer whose commit takes a lease that somebody else holds (S34)."""
+    return ConflictError(
+        f"the lease {name!r} is held by somebody else; nothing was written",
+        hint="read the lease again",
+        name=name,
+    )
+
+
 def check_attempt(write: RecordOnce, last: tuple[str, str] | None) -> None:
     """Refuse a step that does not follow the last one, an attempt and its state (S23)."""
     name = f"the action {write.key!r}"

@@ -71,6 +71,10 @@ S32  A store that acts for a project reads and writes that one's rows as before,
 S33  A row proves itself where it is read: one that was changed behind the store's back, or put in
      another's place, is a StoreError that names it, and so are events and links between which one
      is gone. Parts are proved by `verify` (S9), and `resolve` proves nothing: `links` does.
+S34  `commit` with `take` writes the batch only if each of these leases can be taken, as by
+     `acquire_lease`, else ConflictError; with `give` it releases leases, FencedError under an old
+     token. Either is part of the batch: all of it is there afterwards, or nothing.
+S35  `held_leases` returns the leases that are held on a project's conversations, by name.
 """
 
 from __future__ import annotations
@@ -91,6 +95,7 @@ from upthread.core.types import (
     Holder,
     JsonValue,
     Lease,
+    LeaseClaim,
     Link,
     Message,
     ProjectId,
@@ -225,8 +230,15 @@ class Store(Protocol):
     it passes a call on.
     """
 
-    def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
-        """Write all or nothing (S1-S6). An empty batch with fences only checks them."""
+    def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
+        """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
         ...
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
@@ -436,6 +448,10 @@ class Store(Protocol):
 
     def lease(self, name: str) -> Lease | None:
         """Return a lease, None if it was never taken. One that was released has no holder."""
+        ...
+
+    def held_leases(self, project_id: ProjectId, /) -> tuple[Lease, ...]:
+        """Return the leases on a project's conversations that somebody holds, by name (S35)."""
         ...
 
     def close(self) -> None:

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents.claude_code.entries import EXAMINING, PATHS, is_put_in
-from upthread.agents.claude_code.tools import kind_of, locations_of
-from upthread.core.decision.examined import examination_of
-from upthread.core.types import ToolCallPart
+from upthread.agents.claude_code.entries import is_put_in
 
 
 @pytest.mark.parametrize(
@@ -36,13 +33,3 @@ def test_a_hook_loads_nothing_else_with_it():
     loaded = set(re.findall(r"'([\w.]+)'", said))
     assert {each for each in loaded if not each.startswith("upthread")} <= {"__future__"}
     assert "upthread.agents.claude_code.entries" in loaded
-
-
-@pytest.mark.parametrize(("tool", "how"), EXAMINING.items())
-def test_a_tool_that_takes_a_file_is_of_that_kind_to_the_adapter_and_to_the_core(tool, how):
-    assert kind_of(tool) == {"read": "read", "wrote": "edit"}[how]
-    assert [locations_of({name: "a"}) for name in PATHS] == [("a",), ("a",)]
-    call = ToolCallPart(call_id="c", title=tool, tool_kind="other", arguments={"file_path": "a"})
-    found = examination_of(call, root="/srv/project")
-    assert found is not None
-    assert (found.how, found.paths) == (how, ("a",))

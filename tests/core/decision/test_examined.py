@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from upthread.core.decision.examined import (
     FILES_OF_CALL_MAX,

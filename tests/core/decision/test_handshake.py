@@ -26,7 +26,6 @@ from upthread.core.decision.model import AgentLimit
 from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.rules import DECIDED_FOR
-from upthread.core.lazy_dataclass import field_names
 from upthread.core.types import ConversationId, Outcome
 
 OWN = ConversationId("con_own")
@@ -275,7 +274,7 @@ def test_what_a_session_was_opened_for_says_what_was_decided():
 
 def test_every_input_is_drawn_here_and_comes_back_from_the_record():
     """One that is forgotten in either place would be decided by, and not be on record."""
-    assert set(DRAWN) == set(field_names(HandshakeInputs))
+    assert set(DRAWN) == set(HandshakeInputs.__struct_fields__)
 
 
 @pytest.mark.extended

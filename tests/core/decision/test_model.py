@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 from tests.core.decision.test_handshake import INPUTS, inputs
 
 from upthread.core.codec import decode_json, encode_json

@@ -6,7 +6,6 @@ from upthread.core.decision.freshness import ChangedFile, Freshness
 from upthread.core.decision.handshake import DECISIONS, RULES, because, in_words, reasons_in_words
 from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
 from upthread.core.decision.words import (
-    address_in_words,
     because_in_words,
     conversation_name,
     cost_in_words,
@@ -36,11 +35,6 @@ def test_each_decision_has_words_with_a_session_and_without(decision):
         assert "_" not in done_in_words(decision, session).replace("ses_1", "")
         assert "  " not in done_in_words(decision, session)
         assert "_" not in intention_in_words(decision, session).replace("ses_1", "")
-
-
-def test_a_sibling_is_told_apart_by_its_slot():
-    assert address_in_words("spec-42", "planner", 1) == "spec-42/planner"
-    assert address_in_words("spec-42", "planner", 2) == "spec-42/planner~2"
 
 
 def test_a_session_nobody_knows_yet_is_called_new():

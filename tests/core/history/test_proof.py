@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.core.history.histories import Histories, call, history, message, result, text
 
 from upthread.core.history.proof import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 from tests.core.messages import stored
 
-from upthread.core.lazy_dataclass import replace
 from upthread.core.outward.calls import actions_of_call
 from upthread.core.shell.expected_call import foreseen
 from upthread.core.turns.effects import (
@@ -226,7 +226,7 @@ def test_a_person_lets_one_call_be_made_while_another_action_is_in_doubt():
 def test_a_tool_that_is_no_command_is_the_same_by_its_title_and_arguments():
     tool = ToolCallPart(call_id="a", title="mcp__x__y", tool_kind="other", arguments={"a": 1})
     (effect,) = effects_of([message(1, tool)])
-    other = replace(tool, call_id="b", arguments={"a": 2})
+    other = structs.replace(tool, call_id="b", arguments={"a": 2})
     found = settled([effect], {"a": Settlement.DONE})
     for asked, is_same in ((tool, True), (other, False)):
         (meant,) = effects_of([message(2, asked)])

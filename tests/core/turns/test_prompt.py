@@ -156,6 +156,12 @@ def test_new_instructions_are_told_whole():
     assert render_update(Freshness(is_configuration_changed=True), role=Role(name="x")) == ""
 
 
+def test_an_agent_that_tells_the_instructions_itself_is_told_that_they_hold():
+    found = Freshness(is_configuration_changed=True)
+    told = render_update(found, role=STEPWISE, is_role_told=True)
+    assert told == "Your instructions have changed: those that you have now hold."
+
+
 def test_nothing_new_is_nothing_told():
     assert render_update(Freshness(commit=Shift(was="a", now="b")), role=STEPWISE) == ""
 

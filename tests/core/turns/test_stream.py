@@ -1,8 +1,8 @@
 import pytest
+from msgspec import structs
 
 from upthread.core.commands import RecordParts
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
-from upthread.core.lazy_dataclass import replace
 from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX
 from upthread.core.text import PARAGRAPH
 from upthread.core.turns.stream import TEXT_CHARACTERS_BUFFERED_MAX, Sheet, Stream, calls_open
@@ -100,7 +100,7 @@ def test_a_call_is_recorded_when_it_runs_with_all_that_was_learned_of_it_by_then
     stream.update(updated(status="in_progress", locations=("a.py",)))
     stream.update(updated(status="in_progress", locations=("late.py",)))
     ((*_, part),) = written(sheet)
-    assert part == replace(CALL, title="List", tool_kind="read", locations=("a.py",))
+    assert part == structs.replace(CALL, title="List", tool_kind="read", locations=("a.py",))
 
 
 def test_a_call_nobody_announced_is_recorded_from_its_updates():

@@ -7,7 +7,6 @@ from msgspec import structs
 from upthread.core.events import Usage, UsageReported
 from upthread.core.turns.usage import (
     NO_USAGE,
-    first_request,
     together,
     unfinished,
     usage_of_prompt,
@@ -63,11 +62,3 @@ def test_prompts_of_one_turn_are_added_and_nothing_adds_nothing():
     assert (both.read, both.first_read, both.first_cached) == (300, 100, 90)
     assert together(None, FIRST) == together(FIRST, None) == FIRST
     assert together(None, None) is None
-
-
-def test_of_a_stored_turn_the_first_request_is_known_and_no_sum_is_made_of_what_may_come_twice():
-    held = UsageReported(upstream_session_id=OWN, tokens_used=7)
-    told = (held, request(100, cached=90), request(100, cached=90), request(200, cached=100))
-    assert first_request(told) == Usage(first_read=100, first_cached=90)
-    assert first_request([request(100)]) == Usage(first_read=100)
-    assert first_request([held]) is None

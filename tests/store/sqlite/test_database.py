@@ -110,6 +110,7 @@ def as_of(path, version):
     connection.execute("DROP INDEX transition_due")
     connection.execute("ALTER TABLE transition DROP COLUMN is_settled")
     connection.execute("ALTER TABLE project_identity DROP COLUMN owner")
+    connection.execute("ALTER TABLE lease DROP COLUMN call")
     connection.execute("DELETE FROM schema_migration WHERE version > ?", (version,))
     connection.execute(f"PRAGMA user_version={version}")
     made = "".join(step.script for step in read_migrations("sqlite")[:version])

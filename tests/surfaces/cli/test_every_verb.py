@@ -6,10 +6,8 @@ The verbs are those of the program's own table, so a new verb without a test fai
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
@@ -20,7 +18,6 @@ from tests.support.otlp_receiver import Receiver
 from tests.support.postgres_server import drop_database_at, migrated_database_at
 from tests.support.world import eventually
 from tests.surfaces.cli.test_keeping import transcript
-from tests.surfaces.hook.conftest import PROGRAM as HOOK
 
 from upthread.core.decision.words import RESUME, done_in_words
 from upthread.surfaces.cli.program import VERBS
@@ -305,26 +302,6 @@ def mcp(_up, real):
         server.stdin.close()
         server.wait(timeout=30)
     assert {"delegate", "answer"} <= {tool["name"] for tool in listed}
-
-
-@effect
-def drain(up, real):
-    up("use", "w")
-    event = {"event": "ended", "cwd": str(up.directory), "session": "ses_main", "call_id": "c1"}
-    event |= {"role": "auditor", "child": "ses_1", "outcome": "ok", "prompt": "Check it."}
-    event |= {"pid": os.getpid(), "reply": "Checked."}
-    hook = [sys.executable, "-I", "-S", str(HOOK), "opencode", str(up.home / "upthread")]
-    told = subprocess.run(
-        hook,
-        cwd=up.directory,
-        env=up.environment,
-        input=json.dumps(event).encode(),
-        capture_output=True,
-        check=True,
-    )
-    assert told.stderr == b""
-    assert real("drain", "--json").json["calls"] == 1
-    assert session_of(up, "w/auditor") == "ses_1"
 
 
 @effect

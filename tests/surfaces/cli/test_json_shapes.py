@@ -167,7 +167,6 @@ def live(tmp_path_factory, make_upthread):
     one("status", "use", "w")
     one("status", "status")
     one("status --snippet", "status", "--snippet")
-    one("drain", "drain")
     one("migrate", "migrate", "--db", database_at(up.directory))
     moving = ("migrate", "--from", "sqlite", "--to", database_at(up.directory))
     one("migrate --to", *moving, "--dry-run")

@@ -62,7 +62,6 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("restore", "{file}"), 2),
     (("salvage", "{file}"), 2),
     (("repair", "w/planner", "--dry-run"), 0),
-    (("drain",), 0),
     (("mcp",), 0),
     (("encrypt",), 2),
     (("keep", "--yes"), 0),

@@ -192,8 +192,6 @@ def test_a_person_is_asked_of_each_role_that_is_found(with_roles):
     assert terminal.end() == 0
     assert continuities(up) == {"reviewer": "resume", "scout": "auto"}
     assert "statusLine" in json.loads(settings_of(up).read_text())
-    (place,) = (up.home / "upthread").glob("hooks/places/*.json")
-    assert json.loads(place.read_text())["roles"]["reviewer"]["continuity"] == "resume"
     again = up("setup", "opencode", "--yes", "--role", "scout=fresh")
     assert "scout" in again.out
     assert continuities(up) == {"reviewer": "resume", "scout": "fresh"}

@@ -1,13 +1,14 @@
-"""What the tests of the hook share: the real program as a process, in a place that is published."""
+"""What the tests of the hook share: the real program as a process, in a place that is used."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,28 +16,13 @@ from typing import Any
 import pytest
 from tests.support import in_process
 from tests.support.warm_process import Done
-from tests.support.world import eventually, git
+from tests.support.world import git
 
-from upthread.runtime.bindings.claims import lives
+from upthread.surfaces.cli.setup import launcher
 
 PROGRAM = Path(__file__).resolve().parents[3] / "src/upthread/surfaces/hook/__main__.py"
+LIBRARIES = launcher.libraries()
 TIMEOUT_S = 60.0
-PATIENT = """
-import sys
-sys.path.append(sys.argv[1])
-from upthread.surfaces.hook import drain_wait, program
-program.TIME_MAX_S = drain_wait.WAIT_S = 60.0
-program.main(sys.argv[2:])
-"""
-"""The hook with time enough on any machine; its own limit is for an agent that waits for it."""
-
-KEEP_WORDS = """
-import os, sys
-from pathlib import Path
-from upthread.client.hook_words import keep_words
-if "--words" in sys.argv:
-    keep_words(sys.stdin.buffer.read(), Path(sys.argv[2]), environment=os.environ)
-"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +39,7 @@ class Said:
 
 
 class HookPlace:
-    """A repository with upthread's files beside it; `hook` is what an agent would run."""
+    """A repository with upthread's home beside it; `hook` is what an agent would run."""
 
     def __init__(self, directory: Path) -> None:
         self.project = directory / "project"
@@ -67,16 +53,6 @@ class HookPlace:
         for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
             git(self.project, *words)
         self.upthread("use", "spec-42")
-        self.start_drains_by(KEEP_WORDS)
-
-    def start_drains_by(self, program: str) -> None:
-        """What `setup` writes down; here a drain keeps a call's words, and tests say when more."""
-        self.start_drains_by_words((sys.executable, "-c", program))
-
-    def start_drains_by_words(self, words: Sequence[str]) -> None:
-        installed = {"schema": 1, "drain": [*words], "agents": {}}
-        (self.home / "hooks" / "installed.json").write_text(json.dumps(installed))
-        (self.home / "hooks" / "installed.json").chmod(0o600)
 
     def run(self, *words: str) -> Done:
         return in_process.done(*words, directory=self.project, environment=self.environment)
@@ -91,18 +67,14 @@ class HookPlace:
         request: dict[str, Any] | bytes,
         *,
         agent: str = "opencode",
+        event: str = "",
         before: Callable[[], None] | None = None,
-        is_patient: bool = True,
         **environment: str,
     ) -> Said:
-        """Run the program to its end; `before` runs in its process, before the program does.
-
-        `is_patient`: it has time enough. Otherwise it has the time that it has with an agent.
-        """
-        program = ("-c", PATIENT, str(PROGRAM.parents[3])) if is_patient else (str(PROGRAM),)
+        """Run the program to its end; `before` runs in its process, before the program does."""
         raw = request if isinstance(request, bytes) else json.dumps(request).encode()
         done = subprocess.run(
-            [sys.executable, "-I", "-S", *program, agent, str(self.home)],
+            [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home), event, *LIBRARIES],
             cwd=self.project,
             env={**self.environment, **environment},
             input=raw,
@@ -130,32 +102,16 @@ class HookPlace:
         self.hook(self.request("started", call_id, child=child))
         end = {"outcome": "ok", "reply": "Planned.", **ended}
         self.hook(self.request("ended", call_id, child=child, prompt=prompt, **end))
-        self.wait_for_words()
         return decided
 
-    def wait_for_words(self) -> None:
-        """Return when every event that has words has them, or nobody is left to keep them."""
-        eventually(
-            lambda: not [*self._without("said", "ended"), *self._without("asked", "launched")]
-        )
 
-    def _without(self, words: str, kind: str) -> list[Any]:
-        whose = {event["call_id"] for event in self._spooled(words)}
-        events = self._spooled(kind)
-        return [each for each in events if each["call_id"] not in whose and lives(each["drain"])]
-
-    def _spooled(self, kind: str) -> Iterator[Any]:
-        for path in self.files(f"spool/*-{kind}.json"):
-            with contextlib.suppress(FileNotFoundError):  # taken in meanwhile
-                yield json.loads(path.read_text())
-
-    def files(self, pattern: str) -> list[Path]:
-        return sorted(self.home.glob(f"hooks/projects/*/{pattern}"))
-
-    @property
-    def binding(self) -> Path:
-        (path,) = self.files("bindings/*.json")
-        return path
+def let_die(place: HookPlace) -> None:
+    """Let each agent that holds a call be a process that has ended."""
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    with closing(sqlite3.connect(place.home / "upthread.db")) as database:
+        database.execute("UPDATE lease SET pid = ?, started_at_ticks = 1", (dead.pid,))
+        database.commit()
 
 
 @pytest.fixture

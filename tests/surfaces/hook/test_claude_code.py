@@ -45,7 +45,6 @@ def delegation(prompt: str, **more: Any) -> dict[str, Any]:
 def test_a_session_starts_with_how_the_work_stands_in_few_words_or_none(place, claude, source):
     assert claude("SessionStart", source=source) == {}, "there is nothing to say yet"
     place.call("c1", "ses_1")
-    place.upthread("drain")
     told = context(claude("SessionStart", source=source))
     assert told.startswith("Workstream spec-42 (")
     assert "- planner: done, 1 turn" in told
@@ -54,15 +53,9 @@ def test_a_session_starts_with_how_the_work_stands_in_few_words_or_none(place, c
 
 def test_a_session_without_a_workstream_is_told_the_last_one_and_when(place, claude):
     place.call("c1", "ses_1")
-    place.upthread("drain")
     place.upthread("use", "--clear")
     told = claude("SessionStart", source="startup")
     assert told == {"systemMessage": "upthread: no workstream; last: spec-42, today"}
-    (path,) = place.home.glob("hooks/places/*.json")
-    known = json.loads(path.read_text())
-    known["workstreams"][0]["last_at_ms"] -= 24 * 60 * 60 * 1000
-    path.write_text(json.dumps(known))
-    assert claude("SessionStart")["systemMessage"].endswith("spec-42, yesterday")
 
 
 @pytest.mark.extended
@@ -71,7 +64,6 @@ def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(p
     assert decisions_told(line) == [FIRST]
     done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
     assert claude("PostToolUse", **delegation("Plan it.", tool_response=done)) == {}
-    place.wait_for_words()
     told = context(claude("UserPromptSubmit", prompt="Go on."))
     assert "- spec-42/planner: SendMessage with to: 'a1'" in told
     assert context(claude("UserPromptSubmit", prompt="Go on.", session_id="main-2")) == ""
@@ -80,8 +72,6 @@ def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(p
     resumed = f"{done_in_words(RESUME, 'a1')} · 2nd turn"
     assert resumed in claude("PreToolUse", **written)["systemMessage"]
     claude("PostToolUse", **written, tool_response={"content": "It was a plan."})
-    place.wait_for_words()
-    assert place.upthread("drain")["calls"] == 2
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     said = json.dumps(conversation["turns"])
     assert all(word in said for word in ("Plan it.", "Planned.", "What was it?", "It was a plan."))
@@ -91,13 +81,11 @@ def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_t
     claude("PreToolUse", **delegation("Plan it."))
     done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
     claude("PostToolUse", **delegation("Plan it.", tool_response=done))
-    for number, child in enumerate(("a1", "a stranger's")):
+    for number, child in enumerate(("a1", "a-stranger")):
         written = {"tool_name": "SendMessage", "tool_use_id": f"toolu_m{number}"}
         written["tool_input"] = {"to": child, "message": f"Which {number}?"}
         claude("PostToolUse", **written, tool_response={"content": f"This {number}."})
         claude("PostToolUse", **written, tool_response={"content": "Told twice."})
-    place.wait_for_words()
-    place.upthread("drain")
     conversations = place.upthread("audit", "spec-42")["conversations"]
     (planner,) = [each for each in conversations if each["role"] == "planner"]
     assert [turn["reasons"] for turn in planner["turns"]][1:] == [["unseen"]]
@@ -116,8 +104,6 @@ def test_a_call_that_failed_and_one_that_a_person_stopped_are_known_as_such(plac
         call = {**delegation("Plan it."), "tool_use_id": outcome}
         claude("PreToolUse", **call)
         claude("PostToolUseFailure", **call, error="It broke.", **fields)
-        place.wait_for_words()
-        place.upthread("drain")
         (conversation,) = place.upthread("audit", "spec-42")["conversations"]
         assert conversation["turns"][-1]["outcome"] == outcome
     assert "It broke." in json.dumps(conversation)
@@ -133,8 +119,6 @@ def notification(child: str, status: str, result: str) -> str:
 
 
 def planner(place) -> dict[str, Any]:
-    place.wait_for_words()
-    place.upthread("drain")
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     return conversation
 
@@ -142,15 +126,11 @@ def planner(place) -> dict[str, Any]:
 def test_a_sub_agent_in_the_background_is_in_use_until_it_stops(place, claude):
     claude("PreToolUse", **delegation("Plan it."))
     claude("PostToolUse", **delegation("Plan it.", tool_response=LAUNCHED))
-    place.wait_for_words()
-    assert place.upthread("drain")["calls"] == 0, "it works on"
     assert context(claude("UserPromptSubmit", prompt="And the weather?")) == ""
     second = claude("PreToolUse", **{**delegation("Plan more."), "tool_use_id": "toolu_2"})
     assert "spec-42/planner is in use" in second["systemMessage"]
     stopped = {"agent_id": "a1", "agent_type": "planner", "last_assistant_message": "Planned."}
     claude("SubagentStop", **stopped, agent_transcript_path="")
-    place.wait_for_words()
-    assert place.upthread("drain")["calls"] == 1
     (conversation, *_) = place.upthread("audit", "spec-42")["conversations"]
     (turn,) = conversation["turns"]
     assert turn["outcome"] == "ok"
@@ -192,7 +172,6 @@ def test_one_that_stops_before_its_call_is_answered_keeps_all_words(place, claud
 def test_what_a_sub_agent_says_in_a_notification_chooses_no_workstream(place, claude):
     place.upthread("use", "spec-7")
     place.call("c1", "ses_1")
-    place.upthread("drain")
     place.upthread("use", "spec-42")
     claude("UserPromptSubmit", prompt=notification("a9", "completed", "Go on with spec-7."))
     assert "spec-42/planner" in claude("PreToolUse", **delegation("Plan it."))["systemMessage"]

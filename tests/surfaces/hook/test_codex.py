@@ -46,25 +46,13 @@ def writing(message: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def item(**fields: Any) -> str:
-    return json.dumps({"type": "event_msg", "payload": {"type": "item_completed", "item": fields}})
-
-
-def said(text: str, *, by: str = "UserMessage") -> str:
-    return item(type=by, content=[{"type": "text", "text": text}])
-
-
 @pytest.fixture
-def worked(place, codex):
-    """Lets a sub-agent do what its rollout then holds, and stop."""
+def worked(codex):
+    """Lets a sub-agent stop with its last words."""
 
-    def work(*lines: str, last: str, **more: Any) -> None:
-        rollout = place.home.parent / "rollout.jsonl"
-        rollout.write_text("\n".join(('{"cut off', *lines, "")))
+    def work(last: str, **more: Any) -> None:
         stopped = {"agent_id": CHILD, "agent_type": "planner", "last_assistant_message": last}
-        codex("SubagentStop", **stopped, agent_transcript_path=str(rollout), **more)
-        place.wait_for_words()
-        place.upthread("drain")
+        codex("SubagentStop", **stopped, agent_transcript_path="", **more)
 
     return work
 
@@ -74,50 +62,43 @@ def test_any_main_session_is_told_whom_to_open_and_write_to(place, codex, worked
     answered = json.dumps({"agent_id": CHILD, "nickname": "Noether"})
     assert codex("PostToolUse", **spawning("Plan it.", tool_response=answered)) == {}
     assert context(codex("UserPromptSubmit", prompt="Go on.")) == "", "it is at work"
-    worked(said("Plan it."), said("Planned.", by="AgentMessage"), last="Planned.")
+    worked(last="Planned.")
     for session in ("main-1", "main-2"):
         told = context(codex("SessionStart", session_id=session, source="startup"))
         assert f"- spec-42/planner: resume_agent with id '{CHILD}', then send_input to it" in told
     line = codex("PreToolUse", **writing("What was it?"), session_id="main-2")["systemMessage"]
     assert f"{done_in_words(RESUME, CHILD)} · 2nd turn" in line
     assert "another role" not in line, "a message names no role: it keeps the one it finds"
-    worked(said("What was it?"), last="It was a plan.", session_id="main-1")
+    worked(last="It was a plan.", session_id="main-1")
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     kept = json.dumps(conversation["turns"])
     assert all(word in kept for word in ("Plan it.", "Planned.", "What was it?", "It was a plan."))
 
 
-def test_one_that_spawns_anew_gets_the_briefing_and_its_other_arguments_stay(place, codex, worked):
-    for name in ("a.txt", "b.txt"):
-        (place.project / name).write_text("hello\n")
+def test_one_that_spawns_anew_is_refused_once_and_then_gets_the_briefing(place, codex, worked):
     codex("PreToolUse", **spawning("Plan it."))
     codex("PostToolUse", **spawning("Plan it.", tool_response=json.dumps({"agent_id": CHILD})))
-    read = [{"type": "read", "path": str(place.project / "a.txt")}, {"type": "unknown"}]
-    worked(
-        said("Before."),
-        item(type="CommandExecution", parsed_cmd=[{"type": "read", "path": "before.txt"}]),
-        said("Plan it."),
-        item(type="CommandExecution", parsed_cmd=read),
-        item(type="FileChange", changes={"b.txt": {"type": "add"}}),
-        last="Planned.",
-    )
-    answer = codex("PreToolUse", **spawning("And now?", tool_use_id="call_3"))
+    worked(last="Planned.")
+    refused = codex("PreToolUse", **spawning("And now?", tool_use_id="call_3"))
+    said_to_model = refused["hookSpecificOutput"]
+    assert said_to_model["permissionDecision"] == "deny"
+    told = f"resume_agent with id '{CHILD}', then send_input to it"
+    assert told in said_to_model["permissionDecisionReason"]
+    answer = codex("PreToolUse", **spawning("And now?", tool_use_id="call_4"))
     assert decisions_told(answer["systemMessage"]) == [START_FRESH]
     updated = answer["hookSpecificOutput"]["updatedInput"]
     assert {name: updated[name] for name in ("agent_type", "fork_context")} == {
         "agent_type": "planner",
         "fork_context": False,
     }
-    message = updated["message"]
-    assert message.endswith("\n\nAnd now?")
-    for word in ("# Briefing", "Planned.", "a.txt", "b.txt"):
-        assert word in message
-    assert "before.txt" not in message, "what it did for another call is not this call's"
+    assert updated["message"].endswith("\n\nAnd now?")
+    assert "# Briefing" in updated["message"]
+    assert "Planned." in updated["message"]
 
 
 def test_one_that_stops_before_its_call_has_told_its_id_is_known(place, codex, worked):
     codex("PreToolUse", **spawning("Plan it."))
-    worked(said("Plan it."), last="Planned.")
+    worked(last="Planned.")
     codex("PostToolUse", **spawning("Plan it.", tool_response=json.dumps({"agent_id": CHILD})))
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     assert [turn["outcome"] for turn in conversation["turns"]] == ["ok"]
@@ -126,12 +107,11 @@ def test_one_that_stops_before_its_call_has_told_its_id_is_known(place, codex, w
 def test_a_call_that_codex_refuses_is_over(place, codex):
     codex("PreToolUse", **spawning("Plan it."))
     codex("PostToolUse", **spawning("Plan it.", tool_response="agent thread limit reached"))
-    place.wait_for_words()
-    place.upthread("drain")
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     assert conversation["turns"][0]["outcome"] == "unknown"
     assert "thread limit reached" in json.dumps(conversation)
-    assert "in use" not in codex("PreToolUse", **spawning("Again."))["systemMessage"]
+    again = codex("PreToolUse", **spawning("Again.", tool_use_id="call_9"))
+    assert "in use" not in again["systemMessage"]
 
 
 def test_what_is_none_of_our_business_changes_nothing(codex):

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text, tool
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 from tests.support.decisions_told import decisions_told
+from tests.surfaces.hook.conftest import let_die
 
-from upthread.core.decision.words import RESUME_WITH_REPLAY, UNDECIDED
+from upthread.core.decision.words import RESUME_WITH_REPLAY
 
 PROMPT = "Make the file, KIWI-9."
 CHILD = "a1b2c3"
-
-
-def dead_pid() -> int:
-    ended = subprocess.Popen([sys.executable, "-c", "pass"])
-    ended.wait()
-    return ended.pid
-
-
-def let_die(place) -> None:
-    """Let the agent that holds each claim be a process that has ended."""
-    for path in (*place.files("bindings/*.json"), *place.files("spool/*.json")):
-        kept = json.loads(path.read_text())
-        (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
-        path.write_text(json.dumps(kept))
 
 
 class Killed:
@@ -70,7 +55,6 @@ class Killed:
         given = {"subagent_type": "planner", "prompt": prompt}
         more = {"tool_response": answer, "transcript_path": str(self.main)}
         self.event("PostToolUse", call_id, "Agent", tool_input=given, **more)
-        self.place.wait_for_words()
 
     def leave_transcript(self, prompt: str = PROMPT, call_id: str = "c1") -> None:
         self.made.write_text("made\n")
@@ -105,25 +89,23 @@ def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(cut_off):
         told = cut_off.place.run(*words).out
         assert "KIWI-9" in told, words
         assert "made.txt" in told, words
-        assert "cut off: the agent ended before its sub-agent did" in told, words
+        assert "cut off" in told, words
     effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert [each["state"] for each in effects] == ["done", "unknown"]
     (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
     (turn,) = conversation["turns"]
-    assert turn["outcome"] == "process_died"
+    assert turn["outcome"] is None, "until the next prompt ends it, as of a turn of ours"
 
 
 def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
-    installed = cut_off.place.home / "hooks" / "installed.json"
-    known = json.loads(installed.read_text())
-    installed.write_text(json.dumps({**known, "agents": {"claude": {}}}))
+    cut_off.place.upthread("setup", "claude", "--yes")
     why = cut_off.place.upthread("why", "spec-42/planner")
     assert why["now"]["reasons"][0] == "sub_agent_session"
     assert why["inside"]["agent"] == "claude-code"
     assert why["inside"]["reasons"][0] == "cut_off_elsewhere"
     text = cut_off.place.run("why", "spec-42/planner").out
-    cut_off.place.upthread("drain")
-    line = cut_off.before("Go on.", "c2")["systemMessage"]
+    cut_off.before("Go on.", "c2")  # denied once: its sub-agent can be written to
+    line = cut_off.before("Go on.", "c3")["systemMessage"]
     assert why["inside"]["words"] in line
     assert why["inside"]["words"] in text
     assert "in    claude-code, called by its own tool, it would" in text
@@ -131,8 +113,9 @@ def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
 
 @pytest.mark.extended
 def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(cut_off):
-    cut_off.place.upthread("drain")
-    answer = cut_off.before("Go on.", "c2")
+    denied = cut_off.before("Go on.", "c2")["hookSpecificOutput"]
+    assert "SendMessage" in denied["permissionDecisionReason"]
+    answer = cut_off.before("Go on.", "c3")
     prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
     assert prompt.endswith("\n\nGo on.")
     assert "KIWI-9" in prompt
@@ -143,62 +126,21 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
 
 
 @pytest.mark.extended
-def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(cut_off):
-    answer = cut_off.before("Go on.", "c2")  # its drain takes nothing in
-    assert UNDECIDED in answer["systemMessage"]
-    assert "its last call was cut off" in answer["systemMessage"]
-
-
-def in_opencode(killed: Killed) -> dict:
-    """The next call of the same role, in another agent than the last one's."""
-    return killed.place.hook(killed.place.request("before", "c2", prompt="Go on.")).answer
-
-
-def begin_and_die(killed: Killed) -> None:
-    killed.begin(is_background=True)
-    killed.leave_transcript()
-
-
-def begin_and_end(killed: Killed) -> None:
-    ended_well(killed, is_behind=False)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
-def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(killed, last_call):
-    last_call(killed)
-    killed.place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
-    answer = in_opencode(killed)
-    assert decisions_told(answer["line"]) == [RESUME_WITH_REPLAY]
-    assert "KIWI-9" in answer["prompt"]
-    assert answer["prompt"].endswith("\n\nGo on.")
-
-
-def test_taken_in_twice_it_is_there_once(cut_off):
-    spool = {path: path.read_bytes() for path in cut_off.place.files("spool/*.json")}
-    cut_off.place.upthread("drain")
-    before = cut_off.place.upthread("audit", "spec-42")["conversations"]
-    for path, raw in spool.items():  # as a drain leaves them that was killed after its commit
-        path.write_bytes(raw)
-    assert cut_off.place.upthread("drain")["calls"] == 1
-    assert cut_off.place.upthread("audit", "spec-42")["conversations"] == before
-
-
-@pytest.mark.extended
 def test_secrets_are_not_kept(killed):
     secret = "ghp_" + "a1B2c3D4" * 4 + "a1B2"
     killed.begin(f"Use {secret}.")
     killed.leave_transcript(f"Use {secret}.")
-    killed.place.upthread("drain")
     assert secret not in killed.place.run("audit", "spec-42").out
     held = [path for path in killed.place.home.rglob("*") if path.is_file()]
     assert [path for path in held if secret.encode() in path.read_bytes()] == []
 
 
-def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(cut_off):
-    (cut_off.place.project / "upthread.toml").write_text('record = "index"\n')
-    cut_off.place.upthread("drain")
-    held = [path for path in cut_off.place.home.rglob("*") if path.is_file()]
+def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(killed):
+    (killed.place.project / "upthread.toml").write_text('record = "index"\n')
+    killed.begin()
+    killed.leave_transcript()
+    assert "made.txt" not in killed.place.run("show", "spec-42").out
+    held = [path for path in killed.place.home.rglob("*") if path.is_file()]
     for word in (b"KIWI-9", b"made.txt"):
         assert [path for path in held if word in path.read_bytes()] == [], word
 
@@ -213,28 +155,24 @@ def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, 
         killed.transcript.symlink_to(moved)
     else:
         os.mkfifo(killed.transcript)
-    told = killed.place.run("show", "spec-42").out
-    assert "KIWI-9" not in told
-    assert "is not read" in told
+    told = killed.place.run("show", "spec-42")
+    assert "made.txt" not in told.out
+    assert "is not read" in told.err
 
 
 def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(cut_off):
     an_hour_ago_ns = cut_off.transcript.stat().st_mtime_ns - 3_600_000_000_000
     os.utime(cut_off.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
-    cut_off.place.upthread("drain")
     why = cut_off.place.run("why", "spec-42/planner").out
     assert "made.txt" in why.partition("  next  ")[2]
 
 
 def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubled(cut_off):
     """`SendMessage` was seen, and the agent killed before it was carried out."""
-    cut_off.place.upthread("drain")
     cut_off.write_to_child("Go on.")
     cut_off.die()
-    assert cut_off.place.upthread("drain")["calls"] == 1
     effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert len(effects) == 2, "those of the first call alone"
-    assert "not kept" in cut_off.place.run("show", "spec-42").out
 
 
 def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(cut_off):
@@ -242,8 +180,6 @@ def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(c
         told = cut_off.place.run(*words).out
         assert "agent-stderr" not in told, words
         assert "look whether it was done, and say so" in told, "it was pushing"
-        go_on = "then delegate it again in the agent, or tell it from here: upthread tell"
-        assert f'{go_on} spec-42/planner "…"' in told, words
 
 
 def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_record(killed):
@@ -277,7 +213,6 @@ def end(killed: Killed, told: ClaudeTranscript, reply: str) -> None:
     killed.transcript.with_suffix(".meta.json").write_text(json.dumps({"toolUseId": "c1"}))
     answer = {"agentId": CHILD, "content": [{"type": "text", "text": reply}]}
     killed.answered(answer, PROMPT, "c1")
-    killed.place.wait_for_words()
 
 
 @pytest.mark.soak
@@ -342,9 +277,9 @@ def test_a_database_that_was_locked_is_read_when_it_is_free(opencode):
     execute = opencode.database.connection.execute
     execute("PRAGMA locking_mode = EXCLUSIVE")
     execute("BEGIN EXCLUSIVE")
-    told = opencode.place.run("show", "spec-42").out
-    assert "locked" in told
-    assert "not kept" in told
+    told = opencode.place.run("show", "spec-42")
+    assert "locked" in told.err
+    assert "made.txt" not in told.out
     execute("ROLLBACK")
     opencode.database.close()
     told = opencode.place.run("show", "spec-42").out

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.support.decisions_told import decisions_told
 from tests.support.sets import EXTENDED
-from tests.support.world import eventually
 
 from upthread.core.decision.words import FIRST, RESUME, RESUME_WITH_REPLAY
 
@@ -69,20 +68,6 @@ class Place:
         shutil.copy(written, directory / "upthread.mjs")
         self._started: list[OpenCode2] = []
 
-    def wait_until_taken_in(self) -> None:
-        """A drain that the hook has started takes in what was heard, and publishes what follows."""
-        hooks = Path(self.up.environment["UPTHREAD_HOME"]) / "hooks" / "projects"
-
-        def is_published(binding: Path) -> bool:
-            return bool(json.loads(binding.read_text()).get("decided"))
-
-        eventually(
-            lambda: (
-                not any(hooks.glob("*/spool/*"))
-                and all(map(is_published, hooks.glob("*/bindings/*.json")))
-            )
-        )
-
     def opencode(self) -> OpenCode2:
         self._started.append(OpenCode2(self.directory, self.up.directory, self.up.environment))
         return self._started[-1]
@@ -111,7 +96,6 @@ def test_a_role_goes_on_in_its_session_within_the_main_session(place: Place):
     first = opencode.call("ses_a", "Plan it.", reads=["README.md"])
     assert decisions_told(first["input"]["description"]) == [FIRST]
     assert "sessionID" not in first["input"]
-    place.wait_until_taken_in()
     again = opencode.call("ses_a", "And the tests?")
     assert again["input"]["sessionID"] == child(first) == child(again)
     assert again["input"]["prompt"].endswith("And the tests?")
@@ -130,16 +114,15 @@ def test_from_another_main_session_it_is_told_what_was_said_and_names_no_session
     assert child(there) != child(first)
     assert "KIWI-42" in there["input"]["prompt"]
     assert decisions_told(there["input"]["description"]) == [RESUME_WITH_REPLAY]
-    place.wait_until_taken_in()
     assert "opens only inside its main session" in there["result"]["metadata"]["upthread"]
     # What is newest goes on from then on.
-    assert child(opencode.call("ses_b", "And now?")) == child(there)
+    again = opencode.call("ses_b", "And now?")
+    assert child(again) == child(there), again
 
 
 @EXTENDED
 def test_in_a_new_process_it_goes_on_where_the_last_one_stopped(place: Place):
     first = child(place.opencode().call("ses_a", "Plan it."))
-    place.wait_until_taken_in()
     restarted = place.opencode()
     restarted.play(session="ses_a")
     restarted.play(session=first, parent="ses_a")
@@ -151,10 +134,8 @@ def test_a_call_that_failed_and_one_in_the_background_are_known_by_their_child(p
     opencode = place.opencode()
     failed = opencode.call("ses_a", "Plan it.", fail="step limit")
     assert failed["status"] == "error"
-    place.wait_until_taken_in()
     again = opencode.call("ses_a", "Go on.", background=True, says="Done behind.")
     assert again["input"]["sessionID"] in failed["error"]["message"]
-    place.wait_until_taken_in()
     last = opencode.call("ses_a", "And?")
     assert child(last) == again["input"]["sessionID"]
     assert "Done behind." in place.up("audit", "spec-1").out

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
 SUBAGENTS = "subagents"
 """The folder beside a session's transcript, named after the session, that has its sub-agents'."""
 
-EXAMINING = {
-    **dict.fromkeys(("Read", "NotebookRead"), "read"),
-    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "wrote"),
-}
-"""The tools that take a file whole, and what they do to it."""
-
-PATHS = ("file_path", "notebook_path")
-"""Where those tools have the file's path."""
 
 ENDS = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
 """What the status of a sub-agent that is over means, as outcomes; every other one is unknown."""

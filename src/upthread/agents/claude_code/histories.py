@@ -29,7 +29,7 @@ from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.turns.hooked_call import UNANSWERED
+from upthread.core.turns.stored_session import UNANSWERED
 from upthread.core.types import JsonValue
 
 AGENT: Final = "claude-code"
@@ -135,6 +135,29 @@ def find_transcript(home: Path, session_id: str) -> Path | None:
     return next((home / "projects").glob(f"*/{glob.escape(name)}.jsonl"), None)
 
 
+def find_any_subagent(home: Path, agent_id: str) -> Path | None:
+    """Return where the transcript of a sub-agent is, of whichever main session; None without."""
+    name = PurePath(agent_id).name
+    if name != agent_id or not name:
+        return None
+    pattern = f"*/*/{SUBAGENTS}/{glob.escape(file_of(name))}"
+    return next((home / "projects").glob(pattern), None)
+
+
+def version_in(path: Path) -> str:
+    """Return the version that wrote to a transcript last, empty where its end has none."""
+    with os.fdopen(through_links(str(path)), "rb") as transcript:
+        size = transcript.seek(0, os.SEEK_END)
+        transcript.seek(max(0, size - TAIL_BYTES))
+        lines = transcript.read(TAIL_BYTES).split(b"\n")
+    for line in reversed(lines):
+        if b'"version"' in line:
+            value, why = read_object(line)
+            if not why and text_of(value.get("version")):
+                return text_of(value.get("version"))
+    return ""
+
+
 def find_subagent(home: Path, main_session_id: str, agent_id: str) -> Path | None:
     """Return where the transcript of a main session's sub-agent is, None when it has none."""
     name = PurePath(agent_id).name
@@ -156,6 +179,21 @@ def subagents_by_call(transcript: Path) -> dict[str, str]:
             made[text_of(meta.get("toolUseId"))] = agent_id
     made.pop("", None)
     return made
+
+
+def call_of_subagent(transcript: str, agent_id: str) -> str:
+    """Return the call that made a sub-agent, by the small file beside its transcript.
+
+    Empty where there is none. The id may be any text: it is no path.
+    """
+    name = PurePath(agent_id).name
+    if not name or name != agent_id:
+        return ""
+    meta = Path(transcript).with_suffix("") / SUBAGENTS / f"agent-{name}.meta.json"
+    with suppress(OSError, ValueError):
+        found, _ = read_object(read_all(through_links(str(meta)), name, bytes_max=META_BYTES_MAX))
+        return text_of(found.get("toolUseId"))
+    return ""
 
 
 def called_with(transcript: Path, call_id: str) -> JsonObject:

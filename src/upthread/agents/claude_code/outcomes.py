@@ -7,12 +7,14 @@ provider's status, in this order; what none of them says is `unknown`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from upthread.agents._json_lines import member, text_at, texts_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, OF_ERROR_KIND, outcome_of_refusal
 from upthread.agents.base import PromptResult
+from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 _OF_REASON: Final[Mapping[str, Outcome]] = {
@@ -24,6 +26,9 @@ _OF_REASON: Final[Mapping[str, Outcome]] = {
     "aborted_streaming": Outcome.CANCELLED,
     "aborted_tools": Outcome.CANCELLED,
 }
+_FAILED_CALL: Final = regex(
+    r"API error: (?P<said>.*?) \(error type (?P<kind>\w+)(, HTTP (?P<status>\d{3}))?", re.DOTALL
+)
 _ORDINARY_STOPS: Final = frozenset({"", "end_turn", "stop_sequence", "tool_use"})
 _READ: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _WRITTEN: Final = ("output_tokens",)
@@ -46,6 +51,24 @@ def result_of(
         tokens_in=tokens_of(usage, _READ),
         tokens_out=tokens_of(usage, _WRITTEN),
     )
+
+
+def failed_call(said: str) -> PromptResult:
+    """Say how a call of a sub-agent failed, from what the tool answered in place of a reply.
+
+    For example `Agent terminated early due to an API error: … (error type rate_limit, HTTP 429, …)`
+    (2.1.332). What has not this form is `unknown`.
+    """
+    found = _FAILED_CALL.search(said)
+    if found is None:
+        return PromptResult(outcome=Outcome.UNKNOWN, detail=said[:DETAIL_CHARACTERS_MAX])
+    frame = {
+        "is_error": True,
+        "terminal_reason": "api_error",
+        "api_error_status": int(found["status"]) if found["status"] else None,
+        "result": found["said"],
+    }
+    return result_of(frame, error_kind=found["kind"])
 
 
 def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
@@ -79,6 +102,11 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
 def read_of(usage: object) -> int | None:
     """Return the tokens that a request read, those that a cache held too; None for none named."""
     return tokens_of(usage, _READ)
+
+
+def written_of(usage: object) -> int | None:
+    """Return the tokens that a request wrote; None where it does not say."""
+    return _figure(usage, "output_tokens")
 
 
 def cached_of(usage: object) -> int | None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from upthread.agent_stores.lines import (
     damage_of,
     decoded,
@@ -30,7 +32,6 @@ from upthread.agents.claude_code.entries import SUBAGENTS
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.boundary.files import read_all, through_links
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.lazy_dataclass import replace
 
 AGENT: Final = "claude-code"
 # What a list shows stands at a transcript's ends: directory and branch in its first entry, title
@@ -63,7 +64,7 @@ def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
             return
         outline = outline_of(directory, name, look, parent=parent)
         if outline is not None:
-            yield replace(outline, deleted_at_ms=_deleted_at_ms(outline, kept_days))
+            yield structs.replace(outline, deleted_at_ms=_deleted_at_ms(outline, kept_days))
 
 
 def _deleted_at_ms(outline: SessionOutline, kept_days: int | None) -> int | None:
@@ -148,7 +149,7 @@ def outline_of(
         look.pass_over(AGENT, str(error.strerror))
         return None
     role = _role(directory, name.removesuffix(_LINES) + _META) if parent else ""
-    return replace(outline, role=role or outline.role)
+    return structs.replace(outline, role=role or outline.role)
 
 
 def _role(directory: Directory, meta: str) -> str:

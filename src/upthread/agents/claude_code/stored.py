@@ -21,23 +21,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
-from upthread.agents._json_lines import as_object, read_json, text_at
+from upthread.agents._json_lines import as_object, read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process_group import started_at_ticks
 from upthread.agents.claude_code.histories import (
     Entry,
-    called_with,
+    find_any_subagent,
     find_subagent,
     find_transcript,
     newest_heard,
     read_branch,
     subagents_by_call,
+    version_in,
 )
 from upthread.agents.claude_code.outcomes import (
     cache_written_of,
     cached_of,
     read_of,
     tokens_of,
+    written_of,
 )
 from upthread.agents.claude_code.tools import (
     child_session,
@@ -49,7 +51,7 @@ from upthread.agents.claude_code.tools import (
 from upthread.boundary.files import streamed
 from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -80,11 +82,22 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
 
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
     """Return a main session as its transcript holds it, None without one. Raises StoreError."""
-    path = find_transcript(home, session)
+    path = _find(home, session)
     if path is None:
         require_listed(home / "projects")
         return None
     return _read(home, path, session)
+
+
+def _find(home: Path, session: UpstreamSessionId) -> Path | None:
+    """Return where a session's transcript is, a sub-agent's too; None without one."""
+    return find_transcript(home, session) or find_any_subagent(home, session)
+
+
+def version_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that worked in a session last, empty where that is not known."""
+    path = _find(home, session)
+    return version_in(path) if path else ""
 
 
 def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
@@ -100,18 +113,8 @@ def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
 
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:
     """Return what a session's transcript is known by, empty without one."""
-    path = find_transcript(home, session)
+    path = _find(home, session)
     return (newest_heard(path) or file_stamp(path)) if path else ""
-
-
-def read_asked(home: Path, call: CutOffCall) -> str:
-    """Return what a call asked for by its main session, empty for nothing. Raises StoreError."""
-    main = find_transcript(home, call.main_session)
-    if main is None:
-        return ""
-    require_own(home, main, bytes_max=TRANSCRIPT_BYTES_MAX)
-    given = called_with(main, call.call_id)
-    return text_at(given, "prompt") or text_at(given, "message")
 
 
 def read_history(
@@ -126,16 +129,21 @@ def read_history(
         for call_id, agent_id in subagents_by_call(path).items()
     }
     told: list[AgentEvent] = []
-    for entry in read_branch(path):
+    entries = read_branch(path)
+    # One answer is several entries, each with what was counted of all of it: the last counts.
+    last_of = {entry.message_id: entry.uuid for entry in entries if entry.message_id}
+    for entry in entries:
         for part in entry.parts:
             told += _events(entry, part, session, children)
-        if with_usage and (held := tokens_of(entry.usage)):
+        is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
+        if with_usage and is_last and (held := tokens_of(entry.usage)):
             read = read_of(entry.usage)
             told.append(
                 events.UsageReported(
                     upstream_session_id=session,
                     tokens_used=held,
                     tokens_read=read,
+                    tokens_written=written_of(entry.usage),
                     tokens_cached=cached_of(entry.usage),
                     tokens_cache_written=cache_written_of(entry.usage),
                 )

@@ -14,7 +14,6 @@ from upthread.agents._json_lines import objects_at, text_at
 from upthread.agents._permissions import ALLOW_OR_REJECT, REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import AnswerPermission, HoldCall, PermissionRequest
-from upthread.agents.claude_code.entries import PATHS
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
@@ -29,7 +28,7 @@ _KINDS: Final[Mapping[str, str]] = {
     # What a sub-agent does is announced as its own calls.
     **dict.fromkeys(("Task", "Agent", "TodoWrite"), "think"),
 }
-_PATHS: Final = (*PATHS, "path")
+_PATHS: Final = ("file_path", "notebook_path", "path")
 _TELLING: Final = ("command", *_PATHS, "pattern", "url", "query", "description")
 """The argument a title is made of, the first there is."""
 
@@ -80,6 +79,15 @@ def child_session(session: str, agent_id: str) -> UpstreamSessionId:
 def role_of(frame_or_arguments: object) -> str:
     """Return the sub-agent's type that a frame or a delegating call names."""
     return text_at(frame_or_arguments, "subagent_type") or ROLE_UNKNOWN
+
+
+def call_request(
+    tool: str, arguments: Mapping[str, Any], *, session: str, call_id: str
+) -> PermissionRequest:
+    """Return a call that is about to run, as a hook tells it."""
+    return _request(
+        {"tool_name": tool, "input": arguments, "tool_use_id": call_id}, UpstreamSessionId(session)
+    )
 
 
 # --- whether it may run --------------------------------------------------------------------------

@@ -64,8 +64,8 @@ def _rollouts(home: Path, name: str, *, is_ordinary: bool) -> Iterator[Path]:
 def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """Yield what was sent to the model and what Codex completed, in order, each with its kind.
 
-    Kinds are `response_item`, `item_completed`, `compacted` and `token_count`. Lines that cannot be
-    read are left out. StoreError when the file cannot be opened.
+    Kinds are `response_item`, `item_completed`, `compacted`, `token_count` and `task_complete`.
+    Lines that cannot be read are left out. StoreError when the file cannot be opened.
     """
     for line in read_lines(path):
         payload = object_of(line.value.get("payload"))
@@ -76,6 +76,8 @@ def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
             yield "item_completed", object_of(payload.get("item"))
         elif kind == "event_msg" and payload.get("type") == "token_count":
             yield "token_count", object_of(payload.get("info"))
+        elif kind == "event_msg" and payload.get("type") == "task_complete":
+            yield "task_complete", payload
 
 
 class _Reading(Struct):
@@ -106,6 +108,12 @@ def read_rollout(path: Path, *, characters_max: int | None = None) -> VendorHist
         parent_session_id=text_of(meta.get("forked_from_id")) or None,
         directory=text_of(meta.get("cwd")),
     )
+
+
+def version_in(path: Path) -> str:
+    """Return the version that began a thread, empty where its rollout does not begin with one."""
+    first = next(iter(read_lines(path)), None)
+    return text_of(object_of(first.value.get("payload")).get("cli_version")) if first else ""
 
 
 def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:

@@ -13,19 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded_ends
 from upthread.agent_stores.lines import damage_of, decoded, lines_backward, lines_forward
-from upthread.agent_stores.outline import (
-    Ending,
-    Look,
-    SessionOutline,
-    epoch_ms,
-    text_in,
-    title_of,
-)
+from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.core.lazy_dataclass import replace
 
 AGENT: Final = "codex"
 HEAD_BYTES: Final = 64 * 1024
@@ -68,7 +62,7 @@ def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
 
 def entitled(outline: SessionOutline, given: Mapping[str, str]) -> SessionOutline:
     """Return an outline with the title that a person gave the thread, where one did."""
-    return replace(
+    return structs.replace(
         outline,
         unredacted_title=title_of(given.get(outline.session_id) or outline.unredacted_title),
     )
@@ -129,7 +123,7 @@ def outline_of(directory: Directory, name: str, look: Look) -> SessionOutline | 
         look.pass_over(AGENT, damage)
         return None
     outline = _outline(ends, directory.path, name)
-    return replace(outline, is_archived=directory.path.endswith(f"/{_ARCHIVED}"))
+    return structs.replace(outline, is_archived=directory.path.endswith(f"/{_ARCHIVED}"))
 
 
 def _ends(directory: Directory, name: str) -> FileEnds:

@@ -96,7 +96,7 @@ class PermissionDesk:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         if self._hold_call is None:
             return None
-        call = structs.replace(_call(told), is_sandboxed=bool(self._sandbox))
+        call = structs.replace(call_request(told), is_sandboxed=bool(self._sandbox))
         return await ask_to_hold(call, running, self._hold_call)
 
     async def answer(
@@ -137,7 +137,7 @@ def _is_a_form(told: _Told) -> bool:
     return bool(member(told, "requestedSchema", "properties")) or bool(text_at(told, "url"))
 
 
-def _call(told: _Told) -> PermissionRequest:
+def call_request(told: _Told) -> PermissionRequest:
     """Return a call that is about to run, as our hook tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     command = text_at(arguments, "command")

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import structs
 
@@ -24,7 +24,9 @@ from upthread.agents.codex.histories import (
     find_rollout,
     output_text,
     read_items,
+    version_in,
 )
+from upthread.agents.codex.outcomes import failure_of_turn
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -36,7 +38,7 @@ from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredFailure, StoredSession
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -67,6 +69,12 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     return read_session(home, UpstreamSessionId(call.session))
 
 
+def version_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that began a thread, empty where that is not known."""
+    path = find_rollout(home, session)
+    return version_in(path) if path else ""
+
+
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:
     """Return what a thread's rollout is known by, empty without one."""
     path = find_rollout(home, session)
@@ -82,11 +90,37 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
     # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
+    lines = list(read_items(path))
     return StoredSession(
         upstream_session_id=session,
-        events=tuple(_events(list(read_items(path)), session)),
+        events=tuple(_events(lines, session)),
         written_at_ns=written_at_ns,
+        failure=_failure(lines),
     )
+
+
+def _failure(lines: list[tuple[str, Mapping[str, Any]]]) -> StoredFailure | None:
+    """Return how the newest turn failed: Codex calls no hook for it (0.171.0)."""
+    kind, last = next((each for each in reversed(lines) if each[0] != "token_count"), ("", None))
+    error = as_object(member(last, "error"))
+    if kind != "task_complete" or not error:
+        return None
+    info = _camel(error.get("codex_error_info"))
+    told = {"message": error.get("message"), "codexErrorInfo": info}
+    failure = failure_of_turn(told)
+    return StoredFailure(outcome=failure.outcome, detail=failure.detail)
+
+
+def _camel(named: object) -> object:
+    """Return names as Codex's server has them, which its store has in snake case."""
+    if isinstance(named, str):
+        first, *others = named.split("_")
+        return first + "".join(map(str.capitalize, others))
+    members = cast("dict[str, object]", named)
+    return {
+        _camel(name): _camel(cast("dict[str, object]", each)) if isinstance(each, dict) else each
+        for name, each in members.items()
+    }
 
 
 def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
@@ -106,11 +140,6 @@ def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
         written_at_ns=path.stat().st_mtime_ns,
         refusal=told[-1] or "it said nothing",
     )
-
-
-def read_asked(home: Path, call: CutOffCall) -> str:
-    """Return what a call asked for by its main thread, empty for nothing. Raises StoreError."""
-    return _asked(_in_main(home, call)[1])
 
 
 def _in_main(home: Path, call: CutOffCall) -> tuple[Path | None, list[Mapping[str, Any]]]:
@@ -166,6 +195,7 @@ def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[Agen
         "totalTokens": "total_tokens",
         "inputTokens": "input_tokens",
         "cachedInputTokens": "cached_input_tokens",
+        "outputTokens": "output_tokens",
     }
     last = {name: member(told, "last_token_usage", stored) for name, stored in names.items()}
     window = member(told, "model_context_window")

@@ -151,6 +151,15 @@ def session_stamp(path: Path, session_id: str) -> str:
     return stamp or ""
 
 
+def session_version(path: Path, session_id: str) -> str:
+    """Return the version that began a session, empty without one. StoreError as above."""
+    with opened(path, has_messages=False) as connection:
+        if not tables_of(connection).issuperset(_COLUMNS):
+            return ""
+        found = connection.execute("SELECT version FROM session WHERE id = ?", (session_id,))
+        return next((text_of(version) for (version,) in found), "")
+
+
 def called_session(path: Path, session_id: str, call_id: str) -> str:
     """Return the session that a session's call of `task` gave its work to, empty for none."""
     state = _state_of_call(path, session_id, call_id)

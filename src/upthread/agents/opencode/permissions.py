@@ -36,7 +36,7 @@ class PermissionDesk:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         if self._hold_call is None:
             return None
-        return await ask_to_hold(_call(told), running, self._hold_call)
+        return await ask_to_hold(call_request(told), running, self._hold_call)
 
     async def answer(
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
@@ -63,7 +63,7 @@ class PermissionDesk:
             await self._client.post(path, body, {"directory": directory} if directory else None)
 
 
-def _call(told: Mapping[str, Any]) -> PermissionRequest:
+def call_request(told: Mapping[str, Any]) -> PermissionRequest:
     """Return a call that is about to run, as our plug-in tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     return PermissionRequest(

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from upthread.agent_stores.homes import require_own
-from upthread.agents._json_lines import as_object, text_at
+from upthread.agents._json_lines import as_object
 from upthread.agents.opencode import version_2
 from upthread.agents.opencode.histories import (
     DATABASE_BYTES_MAX,
     called_session,
-    called_with,
     find_histories,
     opened,
     read_messages,
     session_stamp,
+    session_version,
     tables_of,
 )
 from upthread.agents.opencode.parts import history, usage
 from upthread.core.events import AgentEvent
-from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 
 NS_PER_MS = 1_000_000
@@ -50,6 +50,14 @@ def read_session(data_home: Path, session: UpstreamSessionId) -> StoredSession |
         if found is not None:
             return found
     return None
+
+
+def version_of(data_home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that began a session, empty where that is not known. StoreError."""
+    for path in find_histories(data_home):
+        if found := session_version(path, session):
+            return found
+    return ""
 
 
 def _in_database_of_2(path: Path, session: UpstreamSessionId) -> StoredSession | None:
@@ -90,16 +98,6 @@ def _stored(
         # It counts in whole milliseconds: the whole of its last one is its own.
         written_at_ns=(written_at_ms + 1) * NS_PER_MS,
     )
-
-
-def read_asked(data_home: Path, call: CutOffCall) -> str:
-    """Return what a call asked for by its main session, empty for nothing. Raises StoreError."""
-    for path in find_histories(data_home):
-        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
-        asked = text_at(called_with(path, call.main_session, call.call_id), "prompt")
-        if asked:
-            return asked
-    return ""
 
 
 def _events(message: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:

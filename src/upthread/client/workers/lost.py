@@ -13,17 +13,12 @@ from functools import partial
 from typing import Final
 
 import anyio
+from msgspec import structs
 
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import Holder
 from upthread.errors import StoreError
 from upthread.runtime.system import System, is_dead
-from upthread.store.postgres.workers import (
-    SILENT_AFTER_MS,
-    KnownWorker,
-    Recovered,
-    WorkerTable,
-)
+from upthread.store.postgres.workers import SILENT_AFTER_MS, KnownWorker, Recovered, WorkerTable
 
 RECOVER_EVERY_S: Final = 0.5
 
@@ -39,7 +34,7 @@ class LostWorkers:
     def is_lost(self, holder: Holder) -> bool:
         """Return whether a lease's holder is dead, or a worker that has fallen silent."""
         # Without what it is doing: a lease names that, and a registration does not.
-        return is_dead(holder) or replace(holder, doing="") in self._lost
+        return is_dead(holder) or structs.replace(holder, doing="") in self._lost
 
     def see(self, workers: tuple[KnownWorker, ...]) -> list[int]:
         """Learn how the workers stand; returns the ids of those that are known to be dead."""

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 from procrastinate.job_context import JobContext
 from procrastinate.worker import Worker as QueueWorker
 
@@ -38,7 +38,6 @@ from upthread.client.workers.queue import (
 from upthread.config import Settings
 from upthread.core.codec import encode_event
 from upthread.core.events import RunEvent
-from upthread.core.lazy_dataclass import replace
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
@@ -124,7 +123,7 @@ def _counted(options: WorkerOptions, port: int) -> Generator[WorkerOptions]:
 
     with served(metrics, port) as url:
         tell(Served(what="metrics", detail=url))
-        yield replace(options, tell=tell)
+        yield structs.replace(options, tell=tell)
 
 
 def require_policy(settings: Settings) -> None:
@@ -248,10 +247,9 @@ class Worker:
         self, project: Project, run: Run, transition: Transition, attempts: int
     ) -> None:
         try:
-            advancing = project.runs.advance(
+            wait_ms = await project.runs.advance(
                 run.workstream, transition, partial(self._tell_event, run)
             )
-            wait_ms = await project.hooks.published(advancing)
         except FencedError as error:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
             self._tell("fenced", run, str(error))

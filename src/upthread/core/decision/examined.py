@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from msgspec import Struct, structs
+
 from upthread.core.decision.examined_paths import kept_path
-from upthread.core.lazy_dataclass import dataclass, replace
 from upthread.core.types import JsonValue, ToolCallPart
 
 How: TypeAlias = Literal["read", "shown", "wrote", "ran"]
@@ -25,8 +26,7 @@ FILES_OF_CALL_MAX: Final = 256
 """A call that names more files is one that lists, not one that reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExaminedFile:
+class ExaminedFile(Struct, frozen=True):
     """A file as a session knows it, or as it is now.
 
     `path` is relative to the working tree where it lies inside of it, else absolute. `digest` is
@@ -42,8 +42,7 @@ class ExaminedFile:
     digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class Examination(Struct, frozen=True, kw_only=True):
     """What one call did to which files; `paths` as they are kept, without doubles.
 
     Of files that were `shown`, a path may hold a pattern of the shell's, and need not be a file.
@@ -113,7 +112,7 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
         return examined
     # The content is the newest either way: what it is known by is all that may not go back.
     is_more = _RANK[before.how] > _RANK[examined.how]
-    known = replace(examined, how=before.how) if is_more else examined
+    known = structs.replace(examined, how=before.how) if is_more else examined
     return None if known == before else known
 
 

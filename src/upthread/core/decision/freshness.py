@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
+from msgspec import Struct
+
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import dataclass
 from upthread.core.text import code, item, one_line
 
 ChangeWord: TypeAlias = Literal["changed", "created", "deleted", "unreadable"]
@@ -23,8 +24,7 @@ LISTED_MAX: Final = 50
 """How many changed files are kept with a decision and told; all of them are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What a session works in, as it was at the end of a turn or as it is now.
 
     `repository` is the real path of the repository's main directory, `branch` and `commit` are
@@ -44,8 +44,7 @@ class Surroundings:
     at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True, kw_only=True):
     """An examined file that is not as the session knows it."""
 
     path: str
@@ -53,16 +52,14 @@ class ChangedFile:
     is_critical: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shift:
+class Shift(Struct, frozen=True, kw_only=True):
     """Something that was one thing and is another; None where there was or is nothing."""
 
     was: str | None
     now: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness:
+class Freshness(Struct, frozen=True, kw_only=True):
     """What has changed. `changed` lists LISTED_MAX files at most, critical ones first, by path.
 
     A shift is None where nothing moved. `is_directory_missing` is whether the session's working
@@ -233,22 +230,6 @@ PATH_CHARACTERS_MAX: Final = 300
 def change_lines(found: Freshness) -> tuple[str, ...]:
     """Return what has changed as sentences, files first; empty when nothing has."""
     return (*map(_file_line, found.changed), *_more(found), *_shifts(found))
-
-
-def with_changes(briefing: str, lines: Sequence[str]) -> str:
-    """Return a briefing that was made while nothing had changed, with what has changed since."""
-    heading = f"\n## {CHANGED}\n"  # no text of others has a heading like it
-    told = "\n".join(map(item, lines))
-    return briefing.replace(heading + item(NO_CHANGES), heading + told) if lines else briefing
-
-
-def render_native_update(found: Freshness) -> str:
-    """Return what a resumed session is told first where its agent itself tells the instructions."""
-    changes = render_changes(found)
-    pieces = [changes] if changes else []
-    if found.is_configuration_changed:
-        pieces.append(NEW_INSTRUCTIONS_HOLD)
-    return "\n\n".join(pieces)
 
 
 def render_changes(found: Freshness) -> str:

@@ -9,16 +9,12 @@ to hooks. What is around it (files, git, price) is added by the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from upthread.core.decision.freshness import (
-    NOTHING_KNOWN,
-    ChangedFile,
-    Freshness,
-    Shift,
-    Surroundings,
-)
-from upthread.core.decision.price import NOTHING_PRICED, Price, Spending, Tokens
+from msgspec import Struct, convert, to_builtins
+
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
+from upthread.core.decision.price import NOTHING_PRICED, Price, Spending
 from upthread.core.decision.words import (
     FIRST,
     REFUSE,
@@ -27,11 +23,12 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
     START_FRESH,
 )
-from upthread.core.lazy_dataclass import asdict, dataclass, field_names
 from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome
 
 if TYPE_CHECKING:
     from upthread.core.turns.turn import TurnView
+
+Member = TypeVar("Member")
 
 
 DECISIONS: Final[dict[str, tuple[str, str]]] = {
@@ -50,8 +47,7 @@ WINDOW_SHARE_MAX: Final = 0.7
 RELAYS_MAX: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Thresholds of the rules, as configured; None where a rule is off.
 
     More examined files changed than `files_changed_max`, and the session is too far from what is
@@ -69,8 +65,7 @@ class Limits:
 USUAL_LIMITS: Final = Limits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentLimit:
+class AgentLimit(Struct, frozen=True, kw_only=True):
     """A limit of the agent's that stopped the last turn and, as far as is known, still lasts.
 
     `reason` is the outcome that named it; `until_ms` None where the agent did not say how long.
@@ -84,8 +79,7 @@ class AgentLimit:
         return self.until_ms is None or now_ms < self.until_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandshakeInputs:
+class HandshakeInputs(Struct, frozen=True, kw_only=True):
     """All that a decision rests on; stored with it.
 
     `turns` counts the conversation's turns so far, over all of its sessions: what is to follow from
@@ -143,8 +137,7 @@ class HandshakeInputs:
 
 def freshness_in(stored: JsonValue) -> Freshness:
     """Return what had changed, of a decision's stored inputs; nothing where they do not say."""
-    found = stored.get("freshness") if isinstance(stored, Mapping) else None
-    return _freshness_from(found) if isinstance(found, Mapping) else NOTHING_KNOWN
+    return _member(stored, "freshness", Freshness) or NOTHING_KNOWN
 
 
 def has_looked(stored: JsonValue) -> bool:
@@ -154,14 +147,17 @@ def has_looked(stored: JsonValue) -> bool:
 
 def price_in(stored: JsonValue) -> Price:
     """Return what each way would cost, of a decision's stored inputs."""
-    found = stored.get("price") if isinstance(stored, Mapping) else None
-    return _price_from(found) if isinstance(found, Mapping) else NOTHING_PRICED
+    return _member(stored, "price", Price) or NOTHING_PRICED
 
 
 def limit_in(stored: JsonValue) -> AgentLimit | None:
     """Return the agent's limit, of a decision's stored inputs; None where they name none."""
-    found = stored.get("agent_limit") if isinstance(stored, Mapping) else None
-    return _agent_limit_from(found) if isinstance(found, Mapping) else None
+    return _member(stored, "agent_limit", AgentLimit)
+
+
+def _member(stored: JsonValue, name: str, cls: type[Member]) -> Member | None:
+    found = stored.get(name) if isinstance(stored, Mapping) else None
+    return convert(found, cls) if isinstance(found, Mapping) else None
 
 
 def lacking_in(stored: JsonValue) -> tuple[int, str, str]:
@@ -178,7 +174,7 @@ def lacking_in(stored: JsonValue) -> tuple[int, str, str]:
 
 def worth_keeping(inputs: HandshakeInputs) -> Mapping[str, JsonValue]:
     """Return inputs as they are stored: what is left out is nothing, or nothing is known of it."""
-    members: dict[str, JsonValue] = asdict(inputs)
+    members: dict[str, JsonValue] = to_builtins(inputs)
     return _something({name: _inner(value) for name, value in members.items()})
 
 
@@ -198,77 +194,16 @@ def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
 def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     """Return inputs as `worth_keeping` stored them: what was left out is nothing, or not known.
 
-    Hooks read them so, in a process of their own that loads no library: by hand. `freshness` and
-    `surroundings` are left out, since whoever reads looks for itself.
+    `freshness` and `surroundings` are left out, since whoever reads looks for itself.
     """
-    members: dict[str, Any] = {"conversation_id": ConversationId(""), "agent": ""}
-    # What is left out is left to the defaults: they are what `worth_keeping` leaves out.
-    members |= {name: stored[name] for name in _PLAIN if name in stored}
-    lost, spending = stored.get("session_lost"), stored.get("spending")
-    limit = stored.get("agent_limit")
-    return HandshakeInputs(
-        **members,
-        # Each by hand: JSON has lists for tuples and words for members of an enumeration.
-        callers=tuple(ConversationId(each) for each in stored.get("callers", ())),
-        session_lost=Outcome(lost) if lost else None,
-        price=_price_from(stored.get("price", {})),
-        agent_limit=_agent_limit_from(limit) if limit else None,
-        limits=Limits(**stored.get("limits", {})),
-        spending=_spending_from(spending) if spending else None,
-    )
+    members = {name: each for name, each in stored.items() if name not in _LOOKED_AT_ANEW}
+    return convert({"conversation_id": "", "agent": "", **members}, HandshakeInputs)
 
 
-_PLAIN: Final = (
-    *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
-    *("holder", "tree_holder", "was_interrupted", "was_unheard", "is_fresh_asked", "depth_max"),
-    *("takes_no_session", "opens_only_within", "attaches_none", "relays"),
-    *("condition_before", "condition_now"),
-    *("turns_lacking", "not_compared", "turns_gone", "is_session_empty", "other_profile"),
-)
-"""The inputs that JSON has as they are."""
+_LOOKED_AT_ANEW: Final = frozenset({"freshness", "surroundings"})
 
 
-def _freshness_from(stored: Mapping[str, Any]) -> Freshness:
-    names = field_names(Freshness)
-    known: dict[str, Any] = {name: stored[name] for name in names if stored.get(name) is not None}
-    known |= {name: Shift(**known[name]) for name in _SHIFTS if name in known}
-    known["changed"] = tuple(ChangedFile(**each) for each in known.get("changed", ()))
-    return Freshness(**known)
-
-
-_SHIFTS: Final = ("branch", "commit", "directory", "agent_version", "model")
-
-
-def _price_from(stored: Mapping[str, Any]) -> Price:
-    return Price(
-        resume=_tokens_from(stored.get("resume")),
-        briefing=_tokens_from(stored.get("briefing")),
-        fixed=_tokens_from(stored.get("fixed")),
-        cache=stored.get("cache", "unknown"),
-        window_tokens=stored.get("window_tokens"),
-    )
-
-
-def _tokens_from(stored: Mapping[str, Any] | None) -> Tokens | None:
-    if stored is None:
-        return None
-    return Tokens(count=stored["count"], is_estimate=bool(stored.get("is_estimate")))
-
-
-def _agent_limit_from(stored: Mapping[str, Any]) -> AgentLimit:
-    return AgentLimit(reason=Outcome(stored["reason"]), until_ms=stored.get("until_ms"))
-
-
-def _spending_from(stored: Mapping[str, Any]) -> Spending:
-    return Spending(
-        tokens_max=stored["tokens_max"],
-        spent=_tokens_from(stored["spent"]) or Tokens(count=0, is_estimate=False),
-        next_turn=_tokens_from(stored.get("next_turn")),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One row: when it applies, the decision it leads to, and the words for a person.
 
     One that `is_always_told` is a further reason of whatever was decided instead, but a refusal.
@@ -290,8 +225,7 @@ class Rule:
 _NOT_KNOWN: Final = ConversationId("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFacts:
+class RecordFacts(Struct, frozen=True, kw_only=True):
     """What the record says of a conversation; nothing of one that it does not know.
 
     `link` is the open one, `last` the newest turn.
@@ -314,7 +248,6 @@ class RecordFacts:
         condition_now: str | None = None,
         holder: str | None = None,
         tree_holder: str | None = None,
-        opens_only_within: bool = False,
     ) -> HandshakeInputs:
         """Return the inputs for a prompt through `agent`, as far as the record goes."""
         intended = self.last.intended if self.last else None
@@ -333,5 +266,4 @@ class RecordFacts:
             depth_max=depth_max,
             condition_before=intended.condition if intended else None,
             condition_now=condition_now,
-            opens_only_within=opens_only_within,
         )

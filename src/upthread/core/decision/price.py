@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, cast
 
+from msgspec import Struct
+
 from upthread.core.agents import AGENTS, Cache
 from upthread.core.decision.cache import state_of_cache
-from upthread.core.lazy_dataclass import dataclass
 
 CacheState: TypeAlias = Literal["warm", "cold", "unknown"]
 
@@ -35,8 +36,7 @@ ANY_CACHE: Final = Cache(
 """For an agent of which nothing is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class Tokens(Struct, frozen=True, kw_only=True):
     """A number of tokens; `is_estimate` where no agent counted them."""
 
     count: int
@@ -51,8 +51,7 @@ class Tokens:
         return f"{mark}{round(self.count / THOUSAND)}k"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """What each way would cost; None where nothing is known. `window_tokens` is the model's.
 
     `fixed` is the part of either that is the agent's own, None where nobody knows it.
@@ -85,8 +84,7 @@ class Price:
 NOTHING_PRICED: Final = Price()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
+class Spending(Struct, frozen=True, kw_only=True):
     """What may be spent in all, what was spent so far, and what the next turn takes at least.
 
     `next_turn` is None where nothing is known of it.

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from upthread.core.lazy_dataclass import dataclass, replace
+from msgspec import Struct, structs
+
 from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
@@ -28,8 +29,7 @@ class Recovery(StrEnum):
     PARK = "park"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloverRow:
+class RolloverRow(Struct, frozen=True, kw_only=True):
     """One outcome. `keeps_session` False closes the link with the outcome as its cause.
 
     `afterwards` is what is done instead of sending, once the prompt was recovered already.
@@ -121,8 +121,7 @@ def recovery_of(outcome: Outcome, *, may_send: bool) -> Recovery:
     return row.recovery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonSigns:
+class PoisonSigns(Struct, frozen=True, kw_only=True):
     """What a turn on a resumed session looked like from outside.
 
     Times in seconds, tokens as reported; None where the agent did not say. `is_reply_empty` is only
@@ -137,8 +136,7 @@ class PoisonSigns:
     is_reply_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonRow:
+class PoisonRow(Struct, frozen=True, kw_only=True):
     """One detector. It needs the figures it names; without them it says nothing."""
 
     name: str
@@ -177,7 +175,7 @@ def detectors_with(*, empty_reply: bool) -> tuple[PoisonRow, ...]:
     """Return the detectors with the one for empty replies switched as a person says."""
     return tuple(
         # Only that one is a person's to switch: the others fire on figures no sound turn has.
-        replace(row, is_on=empty_reply) if row.needs_empty_reply else row
+        structs.replace(row, is_on=empty_reply) if row.needs_empty_reply else row
         for row in POISON_DETECTORS
     )
 

@@ -97,12 +97,11 @@ OTHER_REASONS = {
     FOREIGN_SESSION: "the call named a session that is no role's now, or is in use",
     OTHER_ROLE: "the call asks for another role in it",
     NOT_FOLLOWED: "the agent did not go on with the session that it was told to",
+    "sent_back": "its sub-agent can be written to, and has its history",
     UNSEEN: "nothing was decided: no hook saw the call begin, or it gave up",
 }
 """Reasons that no rule of the handshake has, for what it did not decide: of links as well."""
 
-NOT_A_ROLE = "left alone, only recorded: it is not one of the configured roles"
-NO_WORKSTREAM = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
 RECORDED_BESIDE = "goes on in a session that is {what}, only recorded"
 NO_ROLES = "no role's now"
 NOT_RESUMED = "NOT RESUMED: {why}"
@@ -206,11 +205,6 @@ def decision_line(
     why = f": {because}" if because else ""
     price = f" ({cost})" if cost else ""
     return f"{whose}: {done_in_words(decision, session)}{number}{why}{price}"
-
-
-def address_in_words(workstream: str, role: str, slot: int) -> str:
-    """`spec-42/planner`, or `spec-42/planner~2` for a sibling."""
-    return f"{workstream}/{role}" + (f"~{slot}" if slot > 1 else "")
 
 
 def conversation_name(address: str, instance_name: str) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from upthread.core.lazy_dataclass import replace
+from msgspec import structs
+
 from upthread.core.text import item
 from upthread.core.turns.effects import Effect
 from upthread.core.types import (
@@ -77,7 +78,9 @@ def with_children(
     stays so: a note says that there was something.
     """
     return tuple(
-        replace(message, parts=tuple(_flat(_with_child(part, children) for part in message.parts)))
+        structs.replace(
+            message, parts=tuple(_flat(_with_child(part, children) for part in message.parts))
+        )
         for message in messages
     )
 
@@ -106,7 +109,7 @@ def _with_child(part: Part, children: Mapping[ConversationId, ConversationId]) -
         return (part,)
     # Dropped without a copy, else the branch would go on in the first one's child.
     copied = children.get(part.child_conversation_id)
-    result = replace(part, child_conversation_id=copied)
+    result = structs.replace(part, child_conversation_id=copied)
     if copied is not None:
         return (result,)
     raw = {"call_id": part.call_id, "conversation_id": part.child_conversation_id}

@@ -19,13 +19,12 @@ from itertools import dropwhile, groupby
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
 from upthread.core.history.rules import made_unicode
-from upthread.core.lazy_dataclass import replace
 from upthread.core.text import PARAGRAPH
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
@@ -167,9 +166,11 @@ def _call_ids_differ(items: _Items, work: _Work) -> _Items:
                 continue
             new_id = _unused(call_id, number, used)
             work.note("call_ids_differ", call, f"a second call {call_id} is now {new_id}")
-            call.part = replace(cast("types.ToolCallPart", call.part), call_id=new_id)
+            call.part = structs.replace(cast("types.ToolCallPart", call.part), call_id=new_id)
             if answer is not None:
-                answer.part = replace(cast("types.ToolResultPart", answer.part), call_id=new_id)
+                answer.part = structs.replace(
+                    cast("types.ToolResultPart", answer.part), call_id=new_id
+                )
     return [item for item in items if id(item) not in gone]
 
 

@@ -13,10 +13,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core import types
-from upthread.core.lazy_dataclass import replace
 from upthread.core.lazy_regex import regex
 from upthread.core.text import SURROGATES, unicode_text
 
@@ -195,11 +194,11 @@ def made_unicode(part: types.Part) -> types.Part:
             | types.ReasoningPart(text=text)
             | types.ToolResultPart(text=text)
         ) if SURROGATES.search(text):
-            return replace(part, text=unicode_text(text))
+            return structs.replace(part, text=unicode_text(text))
         case types.ToolCallPart(title=title, arguments=arguments) if has_lone_surrogate(
             (title, arguments)
         ):
-            return replace(part, title=unicode_text(title), arguments=sendable(arguments))
+            return structs.replace(part, title=unicode_text(title), arguments=sendable(arguments))
         case _:
             return part
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.lazy_regex import regex
 from upthread.core.text import command
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True, order=True):
     """One action: what kind it is, and the words that say what it is done to, and where.
 
     A word is None where only running the line would tell; `place` is None where nothing says it.

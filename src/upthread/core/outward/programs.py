@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass, field
+from msgspec import Struct, field
+
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of, rows_by_name
@@ -36,8 +37,7 @@ def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
 # --- a command's words ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class Line:
+class Line(Struct, kw_only=True):
     """A command's words told apart. `operands` belong to no option, as far as that is known.
 
     `options` has each option's last word, empty for one without; `directory` where it runs.

@@ -13,7 +13,8 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import (
     ASSIGNED,
@@ -47,8 +48,7 @@ _PAIRS: Final = {
 _PAIR: Final = regex("[\u00c0-\u00cf]{2}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCommand:
+class ShellCommand(Struct, frozen=True, kw_only=True):
     """One command: its words, the program first. `directory` is where a `cd` before it led."""
 
     words: tuple[Word, ...]

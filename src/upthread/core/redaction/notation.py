@@ -1,4 +1,4 @@
-"""The notation of the rules in contexts.py: a table of words and expressions, as text.
+"""The notation of the rules in contexts.py and configuration.py: words and expressions, as text.
 
 A rule stands on a line of its own, below the family of its secret and the check of the value:
 

@@ -1,9 +1,9 @@
 """The families of secrets that are known, as data: what each looks like, and what is none.
 
-FORMS lists vendors' prefixes as the vendors document them. `contexts` and `printed` list the text
-around a secret, and the value must look like a secret too. `key_blocks` matches private keys,
-`tables` matches columns, and `by_looks` matches random words, because many secrets have no prefix.
-Expressions are RE2's (see expressions.py); the first group, where there is one, is the secret.
+FORMS lists vendors' prefixes as the vendors document them. `contexts` and `configuration` list
+the text around a secret, and the value must look like a secret too. `key_blocks` matches private
+keys, `tables` matches columns, and `by_looks` matches random words, because many secrets have no
+prefix. Expressions are RE2's (see expressions.py); a first group, if there is one, is the secret.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether a value can be a secret: no name, no template, no word of a language.
 
-The rules of contexts.py, printed.py and tables.py each ask one of these about what they found.
+The rules of contexts.py, configuration.py and tables.py each ask one of these about a value.
 """
 
 from __future__ import annotations

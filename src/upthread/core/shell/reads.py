@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from upthread.core.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import Word, name_of
 from upthread.core.outward.shell_commands import ShellCommand, commands_in, tree_of
@@ -23,8 +24,7 @@ READ_MAX: Final = 64
 """How many files of one line are taken; one that names more lists them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
+class _Reader(Struct, frozen=True, kw_only=True):
     """How a program names what it reads.
 
     The first `leading` operands are none, unless one of `instead` gave it; each of `taking` takes

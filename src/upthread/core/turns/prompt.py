@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.freshness import Freshness, render_changes
+from upthread.core.decision.freshness import NEW_INSTRUCTIONS_HOLD, Freshness, render_changes
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
 from upthread.core.text import item, unicode_text, without_mentions
@@ -124,10 +124,15 @@ def _quoted(text: str) -> str:
 NEW_INSTRUCTIONS: Final = "Your instructions have changed. From now on these hold:"
 
 
-def render_update(found: Freshness, *, role: Role) -> str:
-    """Return the block that goes before the prompt of a resumed session; empty for nothing new."""
+def render_update(found: Freshness, *, role: Role, is_role_told: bool = False) -> str:
+    """Return the block that goes before the prompt of a resumed session; empty for nothing new.
+
+    With `is_role_told` the agent tells the role's instructions itself.
+    """
     changes = render_changes(found)
     pieces = [changes] if changes else []
-    if found.is_configuration_changed and role.instructions:
+    if found.is_configuration_changed and is_role_told:
+        pieces.append(NEW_INSTRUCTIONS_HOLD)
+    elif found.is_configuration_changed and role.instructions:
         pieces += [NEW_INSTRUCTIONS, role_block(role)]
     return "\n\n".join(pieces)

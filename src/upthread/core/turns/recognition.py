@@ -38,7 +38,8 @@ class Recognised(Struct, frozen=True, kw_only=True):
     """The judgement, with the reply so far and the actions: each call's id, title and status.
 
     `was_unattended` is whether a call failed while nobody of ours was there, and perhaps did not
-    run: for want of a permission that nobody could give.
+    run: for want of a permission that nobody could give. `written_at_ns` is when the agent's store
+    was last written to, in epoch nanoseconds; 0 for a history that came otherwise.
     """
 
     recognition: Recognition
@@ -46,6 +47,7 @@ class Recognised(Struct, frozen=True, kw_only=True):
     effects: tuple[tuple[str, str, str], ...] = ()
     tail: tuple[AgentEvent, ...] = ()
     was_unattended: bool = False
+    written_at_ns: int = 0
 
 
 class EarlierPrompt(NamedTuple):

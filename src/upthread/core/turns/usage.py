@@ -6,7 +6,6 @@ makes it None, which is said as "not told". So a figure that is there can be hel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import structs
@@ -40,15 +39,6 @@ def usage_of_prompt(counted: Usage, *, read: int | None, written: int | None) ->
     if read is None and written is None:
         return None
     return Usage(read=read, written=written)
-
-
-def first_request(told: Iterable[UsageReported]) -> Usage | None:
-    """Return what the first of a stored turn's requests read, None where its store does not tell.
-
-    No sum is made of them: some stores tell of one request several times.
-    """
-    first = next((each for each in told if each.tokens_read is not None), None)
-    return Usage(first_read=first.tokens_read, first_cached=first.tokens_cached) if first else None
 
 
 def unfinished(counted: Usage) -> Usage:

@@ -18,12 +18,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, TypeGuard, overload
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import replace
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import Standing
@@ -110,10 +109,10 @@ def read_audit(store: Store, view: WorkstreamView) -> Audit:
     """Read everything about one workstream, as a value. Costs what its history is long."""
     audit = open_audit(store, view)
     conversations = tuple(
-        replace(each, turns=tuple(each.turns), child_messages=tuple(each.child_messages))
+        structs.replace(each, turns=tuple(each.turns), child_messages=tuple(each.child_messages))
         for each in audit.conversations
     )
-    return replace(audit, conversations=conversations)
+    return structs.replace(audit, conversations=conversations)
 
 
 def open_audit(store: Store, view: WorkstreamView) -> Audit:
@@ -289,13 +288,13 @@ def _without_values(message: Message) -> Message:
     """
     if not any(_is_value(part) for part in message.parts):
         return message
-    return replace(message, parts=tuple(map(_sized, message.parts)))
+    return structs.replace(message, parts=tuple(map(_sized, message.parts)))
 
 
 def _sized(part: Part) -> Part:
     if not _is_value(part):
         return part
-    return replace(part, raw={"size_bytes": len(encode_json(part.raw))})
+    return structs.replace(part, raw={"size_bytes": len(encode_json(part.raw))})
 
 
 def _is_value(part: Part) -> TypeGuard[UnknownPart]:

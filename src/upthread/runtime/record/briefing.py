@@ -22,7 +22,7 @@ from upthread.core.runs.step_prompt import answer_told
 from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import EffectState, effects_of
-from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import (
     Conversation,
     ConversationId,

@@ -15,7 +15,7 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, ConversationId, ProjectId, TurnId
-from upthread.runtime.lease import conversation_lease
+from upthread.runtime.lease import lease_name_of
 from upthread.runtime.record.turn_views import totals_of, views_newest_first
 from upthread.runtime.system import is_dead
 from upthread.store.base import Store
@@ -182,8 +182,10 @@ def _is_at_work(store: Store, conversation: Conversation) -> bool:
     newest = store.resolve(owner.key)
     if newest is not None and newest.conversation.generation > owner.generation:
         return False
-    lease = store.lease(conversation_lease(owner.key.project_id, owner.key.address))
-    return lease is not None and lease.holder is not None and not is_dead(lease.holder)
+    # A call that is kept and not continued holds its own, and not its main session's.
+    names = {lease_name_of(conversation), lease_name_of(owner)}
+    leases = (store.lease(name) for name in names)
+    return any(each and each.holder and not is_dead(each.holder) for each in leases)
 
 
 def _owner(conversation: Conversation) -> ConversationId:

@@ -83,8 +83,8 @@ class Forgetting:
 
     async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
         whole = workstream_lease(self._project_id, held.workstream)
-        keys = {  # generations of a conversation share its lease
-            conversation_lease(self._project_id, each.conversation.key.address): each
+        names = {  # generations of a conversation share its lease
+            conversation_lease(self._project_id, each.conversation.key.address)
             for each in held.conversations
             if each.conversation.key.slot != CHILD_SLOT
         }
@@ -95,10 +95,7 @@ class Forgetting:
             doing = f"forget {held.workstream}"
             # The run's lease first, since a run takes those of its conversations while it holds it.
             requests = [LeaseRequest(name=whole, doing=doing)]
-            requests += [
-                LeaseRequest(name=name, doing=doing, occupies=each.conversation.key)
-                for name, each in keys.items()
-            ]
+            requests += [LeaseRequest(name=name, doing=doing) for name in names]
             fences: list[Fence] = [
                 await stack.enter_async_context(self._leases.held(request)) for request in requests
             ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.core.acts import FORKED
@@ -33,7 +33,6 @@ from upthread.core.history.fork_points import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
-from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import require_session
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of
@@ -172,7 +171,7 @@ class Forks:
         )
         link = None
         if forked is not None and plan.link is not None:
-            link = replace(
+            link = structs.replace(
                 plan.link,
                 conversation_id=conversation.conversation_id,
                 seq=1,
@@ -250,4 +249,4 @@ def _writes(
 
 def _lease(key: ConversationKey, doing: str) -> LeaseRequest:
     name = conversation_lease(key.project_id, key.address)
-    return LeaseRequest(name=name, doing=doing, occupies=key)
+    return LeaseRequest(name=name, doing=doing)

@@ -21,6 +21,7 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Fence,
+    LeaseClaim,
     ProjectId,
     ProjectIdentity,
     RunId,
@@ -98,9 +99,17 @@ class ProjectStore:
         self.heartbeat = store.heartbeat
         self.release_lease = store.release_lease
         self.lease = store.lease
+        self.held_leases = _only(of_project, store.held_leases, ())
         self.close = store.close
 
-    def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
+    def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
         batch = writes if self._filter is None else self._kept(self._filter, writes)
         opened: set[str] = set()
         for write in batch:
@@ -108,7 +117,7 @@ class ProjectStore:
         acts = acts_in(
             batch, by_user=self._by_user, now_ms=self._now_ms(), owner_of=self.turn_owner
         )
-        self.behind.commit((*batch, *acts), fences=fences)
+        self.behind.commit((*batch, *acts), fences=fences, take=take, give=give)
         # Only now: what could not be opened may be another's.
         self._learn(*opened)
 

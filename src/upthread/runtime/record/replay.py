@@ -1,23 +1,14 @@
 """The replay: what a session is told that takes the place of another, before it is prompted.
 
-What was said last, what is damaged in the record, and what must not be done again. Whoever starts
-such a session tells it the same: a turn of ours (runtime/turns/turn_history.py), or a hook, which
-finds the text in its small file. Blocking reads, nothing written.
+What was said last, and what must not be done again: runtime/turns/turn_history.py. Blocking reads,
+nothing written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
-from upthread.core.context.prior_context import (
-    PRIOR_EXCHANGES_MAX,
-    PriorContext,
-    prior_context,
-    render_prior_context,
-    work_of,
-)
-from upthread.core.history.model import history_of
-from upthread.core.history.repair import damage_told
+from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, PriorContext, prior_context
 from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of
@@ -28,21 +19,6 @@ from upthread.store.base import Store
 
 REPLAYED_MESSAGES_MAX = 1_024
 """How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""
-
-
-def replay_of(
-    store: Store, conversation_id: ConversationId, *, nonce: str, outward_patterns: Sequence[str]
-) -> str:
-    """Return what a session would be told that took this conversation on now."""
-    messages = store.messages(conversation_id, newest=REPLAYED_MESSAGES_MAX)
-    stopped = _cut_off(store, conversation_id)
-    prior = prior_in(store, conversation_id, was_interrupted=bool(stopped))
-    pieces = (
-        render_prior_context(prior, nonce=nonce, work=work_of(messages)),
-        damage_told(history_of(messages).messages),
-        effects_told(messages, stopped, outward_patterns=outward_patterns),
-    )
-    return "\n\n".join(piece for piece in pieces if piece)
 
 
 def prior_in(
@@ -98,9 +74,3 @@ def cut_off_in(
     failed = set(totals_of(store, conversation_id).failed)
     known = failed & {message.turn_id for message in said}
     return {each for each in known if turns.fold(store.turn_events(each)).was_cut_off}
-
-
-def _cut_off(store: Store, conversation_id: ConversationId) -> Set[TurnId]:
-    """Return the conversation's last turn where it was cut off."""
-    newest = [turn.turn_id for turn in store.turns(conversation_id, newest=1)]
-    return {each for each in newest if turns.fold(store.turn_events(each)).was_cut_off}

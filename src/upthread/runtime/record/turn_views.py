@@ -17,19 +17,18 @@ from msgspec import Struct
 
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading, reading_of
-from upthread.core.events import StepStarted, TurnEvent
+from upthread.core.events import AgentsCall, StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
-from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.spent_tokens import added, spent_on_turn
+from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.turns.totals import NO_TOTALS, Totals, totals_before
-from upthread.core.turns.turn import TurnView
+from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
     Conversation,
     ConversationId,
     ErasedPart,
-    JsonValue,
     Link,
     Message,
     RunId,
@@ -42,12 +41,8 @@ from upthread.store.base import Store
 LOOK_BACK_TURNS_MAX: Final = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""
 
-DECIDED_BY: Final = "decided_by"
-HOOK: Final = "hook"
-"""What the inputs of a turn say that a plug-in inside an agent decided: it was a sub-agent's."""
-
-READ_BACK: Final = "read_back"
-"""What such inputs say where the agent's own store told what the turn did."""
+_READ: Final = frozenset({Recognition.COMPLETE, Recognition.INCOMPLETE, Recognition.ABSENT})
+"""What is recognised where the agent's own store told what the turn did."""
 
 LogOf: TypeAlias = Callable[[str, int], str]
 """Returns where an agent's stderr went at a moment, in epoch milliseconds."""
@@ -110,30 +105,20 @@ def session_profile(store: Store, link: Link | None) -> str:
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:
     """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
-    return _hooks_inputs(store, link) is not None
+    view = _last_attached(store, link)
+    return view is not None and call_of(view) is not None
 
 
 def main_session_of(store: Store, link: Link) -> str:
     """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
-    return str((_hooks_inputs(store, link) or {}).get("main_session") or "")
-
-
-def _hooks_inputs(store: Store, link: Link | None) -> Mapping[str, JsonValue] | None:
-    """Return what a hook decided the newest turn in a session on, None where none did."""
     view = _last_attached(store, link)
-    return hooks_inputs(view) if view else None
+    call = call_of(view) if view else None
+    return call.main_session if call else ""
 
 
-def was_read_back(inputs: Mapping[str, JsonValue]) -> bool:
-    """Return whether its agent's own store told what a turn did, so that all of it is on record."""
-    return inputs.get(READ_BACK) is True
-
-
-def hooks_inputs(view: TurnView) -> Mapping[str, JsonValue] | None:
-    """Return what a plug-in inside an agent decided a turn on, None for any other turn."""
-    stored = view.intended.inputs if view.intended else None
-    is_hooks = isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
-    return stored if isinstance(stored, Mapping) and is_hooks else None
+def call_of(view: TurnView) -> AgentsCall | None:
+    """Return the call of an agent's own tool that began a turn, None for any other turn."""
+    return view.intended.call if view.intended else None
 
 
 def _last_attached(store: Store, link: Link | None) -> TurnView | None:
@@ -242,7 +227,7 @@ def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Sourc
 
     `at_ms` are moments of the turn, the first its beginning: a log has a file a day.
     """
-    if hooks_inputs(view) is not None:
+    if call_of(view) is not None:
         return Source(is_persons_own=True)
     stored = view.intended.inputs if view.intended else None
     agent = stored.get("agent") if isinstance(stored, Mapping) else None
@@ -317,12 +302,14 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         kept = _calls_by_turn(store.messages(conversation.conversation_id))
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
-            inputs = hooks_inputs(turns.fold(store.turn_events(turn.turn_id)))
+            view = turns.fold(store.turn_events(turn.turn_id))
+            call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
-            if inputs is None or was_read_back(inputs):
+            is_stamped = view.ended is not None and bool(view.ended.session_stamp)
+            if call is None or is_stamped or view.recognised in _READ:
                 continue
             if not any(kept.get(turn.turn_id, ())):
-                found[str(inputs.get("agent") or "an agent")] += 1
+                found[call.agent] += 1
     return Unseen(turns=found.total(), agents=tuple(sorted(found)), calls=calls)
 
 

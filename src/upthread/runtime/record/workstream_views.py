@@ -32,7 +32,7 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
@@ -45,8 +45,7 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
-from upthread.runtime.hooked.under_way import CallUnderWay
-from upthread.runtime.lease import conversation_lease, workstream_lease
+from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of
 from upthread.store.base import Store, Workstream
@@ -144,8 +143,7 @@ class Overview:
     `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
     compared by what their roles were given alone. It is asked once a call, and only where a tree
     was judged. `doubts_now` gives what of a workstream may have been done or not, blocking.
-    `log_of` tells where an agent's stderr went. `calls` are those of hooked agents that were under
-    way before the record took in what others had said.
+    `log_of` tells where an agent's stderr went.
     """
 
     def __init__(
@@ -163,21 +161,17 @@ class Overview:
         self._tree_now = tree_now
         self._log_of = log_of
 
-    def workstreams(
-        self, project_id: ProjectId, calls: Sequence[CallUnderWay] = ()
-    ) -> tuple[WorkstreamView, ...]:
+    def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
         """Return a project's workstreams, oldest first."""
         return tuple(
             view
             for known in self._store.workstreams(project_id)
-            if (view := self.workstream(project_id, known.workstream, calls)) is not None
+            if (view := self.workstream(project_id, known.workstream)) is not None
         )
 
-    def workstream(
-        self, project_id: ProjectId, workstream: str, calls: Sequence[CallUnderWay] = ()
-    ) -> WorkstreamView | None:
+    def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         """Return one workstream, None if nothing was ever opened in it."""
-        view = self._workstream(project_id, workstream, calls)
+        view = self._workstream(project_id, workstream)
         doubts = tuple(self._doubts_now(workstream)) if view else ()
         return self._doubting(view, doubts) if view and doubts else view
 
@@ -185,9 +179,7 @@ class Overview:
         # Several verdicts may be on one tree, and its digest costs a `git status` each time.
         return cache(partial(self._tree_now, workstream)) if self._tree_now else None
 
-    def _workstream(
-        self, project_id: ProjectId, workstream: str, calls: Sequence[CallUnderWay]
-    ) -> WorkstreamView | None:
+    def _workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         tree = self._looked_at_once(workstream)
         known = self._store.workstream(project_id, workstream)
         newest = self._newest(project_id, workstream)
@@ -199,8 +191,7 @@ class Overview:
             )
         conversations = self._store.conversations(project_id, workstream)
         current = _current_generations(conversations)
-        by_key = {call.key: call for call in calls}
-        roles = tuple(self._role(each, newest, tree, by_key.get(each.key)) for each in current)
+        roles = tuple(self._role(each, newest, tree) for each in current)
         run = newest.view if newest else None
         stands = self._run_stands(known, newest, tree) if newest else None
         return WorkstreamView(
@@ -218,12 +209,11 @@ class Overview:
             children=tuple(c for c in conversations if c.key.slot == CHILD_SLOT),
         )
 
-    def role(self, conversation: Conversation, calls: Sequence[CallUnderWay] = ()) -> RoleView:
+    def role(self, conversation: Conversation) -> RoleView:
         """Return one conversation as it stands."""
         key = conversation.key
         newest = self._newest(key.project_id, key.workstream)
-        call = next((each for each in calls if each.key == key), None)
-        view = self._role(conversation, newest, self._looked_at_once(key.workstream), call)
+        view = self._role(conversation, newest, self._looked_at_once(key.workstream))
         return self._doubting_role(view, tuple(self._doubts_now(key.workstream)))
 
     def _doubting(self, view: WorkstreamView, doubts: tuple[RecordedEffect, ...]) -> WorkstreamView:
@@ -266,27 +256,26 @@ class Overview:
         conversation: Conversation,
         newest: NewestRun | None,
         tree: Callable[[], str] | None,
-        call: CallUnderWay | None,
     ) -> RoleView:
         conversation_id, key = conversation.conversation_id, conversation.key
         found = self._store.turns(conversation_id, newest=1)
         turn = found[0] if found else None
         last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
-        holder = self._holder(conversation_lease(key.project_id, key.address))
-        # A call inside an agent holds no lease: its claim is all there is to see it by (ADR 75).
-        holder = holder or (call.holder if call else None)
+        holder = self._holder(lease_name_of(conversation))
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
         verdict = _verdict(run, key.role, tree)
         chain = self._store.links(conversation_id)
+        begun = last.intended.call if last and last.intended else None
+        call_agent = begun.agent if begun else ""
         moved_at_ms = self._store.turn_moved_at_ms(turn.turn_id) if turn else None
         facts = RoleFacts(
             workstream=key.workstream,
             address=key.address,
             role=key.address.rpartition("/")[2],
             is_held=holder is not None,
-            held_since_ms=call.begun_at_ms if call else None,
-            agent=call.agent if call else chain[-1].agent if chain else "",
+            held_since_ms=turn.opened_at_ms if holder and holder.call and turn else None,
+            agent=chain[-1].agent if chain else call_agent,
             turn=last,
             opened_at_ms=turn.opened_at_ms if turn else None,
             moved_at_ms=moved_at_ms,

@@ -21,7 +21,6 @@ from upthread.core.decision.rollover import LOST
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import lacking_in_words
 from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
-from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
@@ -155,7 +154,7 @@ def _is_to_compare(live: LiveTurn) -> bool:
 
 async def _decide_again_with(live: LiveTurn, **known: Any) -> None:
     assert live.inputs is not None
-    live.inputs = replace(live.inputs, **known)
+    live.inputs = structs.replace(live.inputs, **known)
     await live.log.commit(decided_again(live))
 
 
@@ -215,8 +214,8 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     now = connection.capabilities.version
     if inputs is None or not was or was == now:
         return
-    changed = replace(inputs.freshness, agent_version=Shift(was=was, now=now))
-    live.inputs = replace(inputs, freshness=changed)
+    changed = structs.replace(inputs.freshness, agent_version=Shift(was=was, now=now))
+    live.inputs = structs.replace(inputs, freshness=changed)
     if decide(live.inputs).reasons != live.log.intended.reasons:
         await live.log.commit(decided_again(live))
 
@@ -263,7 +262,7 @@ def restore_refused(
     if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output:
         return (), ()
     assert attached is not None, "a prompt was answered"
-    live.link = replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
+    live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
     session = refused.upstream_session_id
     again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
     return (again,), (link_end(link, outcome, now_ms), OpenLink(link=live.link))

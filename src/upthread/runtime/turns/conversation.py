@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
+from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision, Write
 from upthread.core.decision.handshake import (
     CALLER_DEPTH_MAX,
     REFUSE,
@@ -35,6 +35,7 @@ from upthread.core.types import (
     Fence,
     Lease,
     Link,
+    Outcome,
     ProjectId,
     TurnId,
 )
@@ -46,11 +47,7 @@ from upthread.runtime.lease import (
     WorkingTrees,
     conversation_lease,
 )
-from upthread.runtime.record.turn_views import (
-    NewestTurns,
-    is_of_sub_agent,
-    session_host,
-)
+from upthread.runtime.record.turn_views import NewestTurns, is_of_sub_agent, session_host
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -64,7 +61,9 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 
     `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
     what this host is called where the store is shared with others; empty: all sessions live here.
-    `opens_sub_agents` is whether the agent opens a sub-agent's session from outside.
+    `opens_sub_agents` is whether the agent opens a sub-agent's session from outside. Of a call that
+    the agent's own tool makes, `takes_no_session` is whether that tool cannot resume a session;
+    `session_lost` and `opens_only_within` are what the agent says of the one it was asked for.
     """
 
     project_id: ProjectId
@@ -79,6 +78,9 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     depth_max: int = CALLER_DEPTH_MAX
     host: str = ""
     opens_sub_agents: bool = True
+    takes_no_session: bool = False
+    opens_only_within: bool = False
+    session_lost: Outcome | None = None
     on_wait: Callable[[Lease], None] | None = None
 
 
@@ -86,7 +88,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """A leased conversation as it stands. `last` is its newest turn, None before the first.
 
     `newest` are all of them, newest first, as far as they were read. `is_prompted` is whether a
-    prompt of ours ever left for its session.
+    prompt of ours ever left for its session. `opens` is what mints the conversation, where that is
+    left to the commit of the turn's intent.
 
     `session_host` is where its session lives, None without one and where nobody asked. `fences` are
     those of the conversation and of the working tree, where the role writes to one.
@@ -104,6 +107,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     is_prompted: bool
     session_host: str | None = None
     is_of_sub_agent: bool = False
+    opens: tuple[Write, ...] = ()
 
     @property
     def last_id(self) -> TurnId | None:
@@ -121,12 +125,17 @@ class Claim(Struct, frozen=True, kw_only=True):
             last=self.last[1] if self.last else None,
             other_host=None if is_here else self.session_host,
         )
-        return facts.inputs(
+        inputs = facts.inputs(
             continuity=request.role.continuity,
             agent=request.agent,
             callers=request.callers,
             depth_max=request.depth_max,
-            opens_only_within=self.is_of_sub_agent,
+        )
+        return structs.replace(
+            inputs,
+            opens_only_within=self.is_of_sub_agent or request.opens_only_within,
+            session_lost=request.session_lost,
+            takes_no_session=request.takes_no_session,
         )
 
 
@@ -173,7 +182,6 @@ class Conversations:
                 doing=request.doing,
                 wait_s=None if request.when_busy == "wait" else 0.0,
                 on_wait=request.on_wait,
-                occupies=key,
                 on_taken=partial(self._claim, request, key, claims) if not request.tree else None,
             )
             try:
@@ -277,8 +285,28 @@ class Conversations:
         """Return a conversation under its lease as it stands, minted where it is new. Blocking."""
         resolved = self._store.resolve(key)
         conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
+        return self.claim_of(conversation, resolved.link if resolved else None, fences)
+
+    def standing(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
+        """Return a conversation as it stands; what mints a new one is in the claim. Blocking."""
+        resolved = self._store.resolve(key)
+        if resolved is not None:
+            return self.claim_of(resolved.conversation, resolved.link, fences)
+        opens = opening(
+            self._store,
+            key,
+            conversation_id=ConversationId(self._system.new_id("con")),
+            now_ms=self._system.now_ms(),
+        )
+        opened = opens[-1]
+        assert isinstance(opened, OpenConversation)
+        return structs.replace(self.claim_of(opened.conversation, None, fences), opens=opens)
+
+    def claim_of(
+        self, conversation: Conversation, link: Link | None, fences: tuple[Fence, ...]
+    ) -> Claim:
+        """Return a known conversation as it stands, with its open link. Blocking."""
         conversation_id = conversation.conversation_id
-        link = resolved.link if resolved else None
         newest = NewestTurns(self._store, conversation_id)
         last = next(iter(newest), None)
         return Claim(
@@ -345,6 +373,46 @@ def name_workstream(
         except ConflictError:
             continue  # another process named this workstream, or took this name: look again
         return name
+
+
+def opening(
+    store: Store,
+    key: ConversationKey,
+    *,
+    conversation_id: ConversationId,
+    now_ms: int,
+    parent: Conversation | None = None,
+    call_id: str | None = None,
+) -> tuple[Write, ...]:
+    """Return the writes that open a conversation, its workstream before it where that is new.
+
+    The conversation's own write is the last. ConflictError at the commit where another process
+    opened one of the two, or took the base name. Blocking.
+    """
+    known = store.workstream(key.project_id, key.workstream)
+    base_name = known.base_name if known else ""
+    writes: list[Write] = []
+    if known is None:
+        taken = {other.base_name for other in store.workstreams(key.project_id)}
+        base_name = choose_base_name(key.workstream, taken)
+        writes.append(
+            OpenWorkstream(
+                project_id=key.project_id,
+                workstream=key.workstream,
+                base_name=base_name,
+                opened_at_ms=now_ms,
+            )
+        )
+    conversation = Conversation(
+        conversation_id=conversation_id,
+        key=key,
+        generation=1,
+        base_name=base_name,
+        opened_at_ms=now_ms,
+        parent_conversation_id=parent.conversation_id if parent else None,
+        parent_call_id=call_id,
+    )
+    return (*writes, OpenConversation(conversation=conversation))
 
 
 def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:

@@ -11,14 +11,9 @@ from upthread.agents.base import START_TIMEOUT_S, AgentAdapter
 from upthread.core.commands import Write
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.price import Tokens
-from upthread.core.events import TurnEnded, TurnParked
+from upthread.core.events import AgentsCall, TurnEnded, TurnParked
 from upthread.core.turns.prompt import Task
-from upthread.core.types import (
-    Durability,
-    Fence,
-    RunId,
-    TurnId,
-)
+from upthread.core.types import Durability, Fence, RunId, TurnId
 from upthread.runtime.options import TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -76,12 +71,13 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     None: all of this conversation. `tested` is asked with what the agent calls itself, None for one
     that nobody tested. `is_tree_judged` for a turn whose verdict is passed on the working tree.
     One that `is_handed_back` is not ended when it is cancelled, so that another process goes on.
-    `own_sessions` is how the session is compared with the record before the prompt leaves.
+    `own_sessions` is how the session is compared with the record before the prompt leaves. `call`
+    is what began a turn that the agent itself drives; such a turn has no adapter.
     """
 
     claim: ClaimRequest
     task: Task
-    adapter: AgentAdapter
+    adapter: AgentAdapter | None
     open: OpenOptions
     permissions: PermissionPolicy
     options: TellOptions = field(default_factory=TellOptions)
@@ -99,6 +95,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     outward_patterns: tuple[str, ...] = ()
     is_handed_back: bool = False
     own_sessions: OwnSessions = NO_SESSIONS
+    call: AgentsCall | None = None
     # In the turn's own commits: a crash between two would leave a run that does not know its turn.
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up

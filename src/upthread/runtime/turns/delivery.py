@@ -17,7 +17,6 @@ from upthread.core.commands import Write
 from upthread.core.context.prior_context import PriorContext
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.core.events import AgentEvent, PromptSent, UsageReported
-from upthread.core.lazy_dataclass import replace
 from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for
@@ -183,7 +182,7 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
         children=recorded_children(store, live.conversation),
         # Counted over all sends of the turn, so that nothing is written over; a first has none.
         quarantined=len(store.quarantined(live.log.turn_id)) if is_again else 0,
-        examiner=_examiner(store, live),
+        examiner=examiner_of(store, live),
         known=(*doubts(store, live), *left_open_before(store, live), *own),
     )
 
@@ -220,7 +219,7 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     return result if is_time else structs.replace(result, reset_at_ms=None)
 
 
-def _examiner(store: Store, live: LiveTurn) -> Examiner:
+def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
     """Return who keeps what the session reads, knowing what it read before."""
     conversation_id, turn_id = live.conversation.conversation_id, live.log.turn_id
     session = live.require_link().upstream_session_id
@@ -231,6 +230,7 @@ def _examiner(store: Store, live: LiveTurn) -> Examiner:
         upstream_session_id=session,
         known=store.examined(conversation_id, upstream_session_id=session),
         first_ordinal=store.examined_count(turn_id),
+        unseen_after_ns=unseen_after_ns,
     )
 
 
@@ -245,13 +245,13 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
         write = live.messages.user_parts(
             live.messages.next_seq, 0, parts, stamp=live.current_session
         )
-        return replace(message, seq=live.messages.next_seq, parts=parts), (write,)
+        return structs.replace(message, seq=live.messages.next_seq, parts=parts), (write,)
     if not context:
         return message, ()
     parts = (ContextPart(text=context),)
     stamp = message.upstream_session_id
     write = live.messages.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
-    return replace(message, parts=(*message.parts, *parts)), (write,)
+    return structs.replace(message, parts=(*message.parts, *parts)), (write,)
 
 
 async def heard_out(

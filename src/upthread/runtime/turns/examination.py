@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from msgspec import structs
+
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary
 from upthread.core.commands import RecordExamined, RecordParts, Write
 from upthread.core.decision.examined import (
@@ -32,7 +34,6 @@ from upthread.core.decision.examined import (
     known_after,
 )
 from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     ConversationId,
     Part,
@@ -162,15 +163,15 @@ def _touched_at_ns(place: str, path: str) -> int:
 def _hashed(place: str, file: ExaminedFile, found: os.stat_result) -> ExaminedFile:
     if not stat.S_ISREG(found.st_mode):
         return file
-    seen = replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
+    seen = structs.replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
     if found.st_size > HASHED_BYTES_MAX:
-        return replace(seen, state="too_large")
+        return structs.replace(seen, state="too_large")
     try:
         digest = _digest_of(place)
     except OSError:
         # Without its time: by that alone it would count as unmoved, and not be tried again.
-        return replace(seen, state="unreadable", mtime_ns=None)
-    return replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
+        return structs.replace(seen, state="unreadable", mtime_ns=None)
+    return structs.replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
 
 
 def _settled(mtime_ns: int) -> int | None:
@@ -320,7 +321,7 @@ class Examiner:
         touched = changed_between(
             self._root, [now], started_at_ns=after_ns + CLOCK_SLACK_NS, ended_at_ns=now_ns()
         )
-        return replace(now, **_NOT_SEEN) if touched else now
+        return structs.replace(now, **_NOT_SEEN) if touched else now
 
     def _has_changed(self, now: ExaminedFile) -> bool:
         known = self._known[now.path]

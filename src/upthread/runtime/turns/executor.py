@@ -27,7 +27,6 @@ from upthread.core.decision.rollover import (
     recovery_of,
 )
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
-from upthread.core.lazy_dataclass import replace
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
@@ -122,6 +121,7 @@ class Driver:
     async def _drive_agent(self, live: LiveTurn) -> None:
         """Carry out commands on one process of the agent, until another one is needed."""
         needs_another = False
+        assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
         async with (
             live.telling_of_wait("start") as has_started,
             live.request.adapter.open(live.open_request()) as connection,
@@ -156,7 +156,7 @@ class Driver:
             detail = _both_refused(live, detail)
         if is_kept:
             assert live.inputs is not None
-            live.inputs = replace(live.inputs, session_lost=None)
+            live.inputs = structs.replace(live.inputs, session_lost=None)
             await live.log.commit(decided_again(live))
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
@@ -261,13 +261,13 @@ class Driver:
         """
         assert live.inputs is not None
         link = live.require_link()
-        live.inputs = replace(live.inputs, session_lost=outcome)
+        live.inputs = structs.replace(live.inputs, session_lost=outcome)
         ends: tuple[Write, ...] = ()
         if is_refused:
             live.refused_link = link
         if outcome in SPOILT:
             live.link = None
-            live.inputs = replace(live.inputs, current_agent=None)
+            live.inputs = structs.replace(live.inputs, current_agent=None)
             ends = (link_end(link, outcome, self._system.now_ms()),)
         failed = AttachFailed(
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail

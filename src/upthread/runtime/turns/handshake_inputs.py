@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -19,17 +19,11 @@ from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundi
 from upthread.core.decision.model import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
 from upthread.core.decision.price import CacheState, cache_state
 from upthread.core.decision.rules import RELAYED
-from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, Link, Outcome
-from upthread.runtime.cost import (
-    COUNTED_EVERY_TURNS,
-    Priced,
-    price_of,
-    price_without_session,
-)
+from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
 from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.examination import look_again
 from upthread.runtime.working_tree.repository import git_facts
@@ -103,12 +97,12 @@ def gathered(
 
     Without `is_counted` the price may be that of a turn before, where no decision rests on it.
     """
-    inputs = replace(inputs, limits=subject.settings.limits)
+    inputs = structs.replace(inputs, limits=subject.settings.limits)
     link = subject.link
     if link is None:
         # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, _priced(subject, inputs), turns=inputs.turns)
-        return replace(inputs, price=price)
+        return structs.replace(inputs, price=price)
     views = _newest_views(store, subject, link)
     worked = _last_worked(views, link)
     was = _surroundings_of(worked, subject)
@@ -136,12 +130,12 @@ def gathered(
     priced = structs.replace(
         _priced(subject, inputs, found), is_counted=is_counted or _rests_on_count(inputs, cache)
     )
-    return replace(
+    return structs.replace(
         inputs,
         relays=_relays(store.links(link.conversation_id)),
         freshness=found,
         surroundings=here,
-        price=replace(price_of(store, priced, link, views, worked), cache=cache),
+        price=structs.replace(price_of(store, priced, link, views, worked), cache=cache),
         agent_limit=_agent_limit(views, inputs.agent, subject),
     )
 
@@ -154,13 +148,13 @@ def unmoved(
     Blocking; from the record alone: no file and no git is looked at, and the cache's state, which
     follows from the time, is left open. The surroundings are None where they were never recorded.
     """
-    inputs = replace(inputs, limits=subject.settings.limits)
+    inputs = structs.replace(inputs, limits=subject.settings.limits)
     link = subject.link
     if link is None:
         return inputs, None
     views = _newest_views(store, subject, link)
     worked = _last_worked(views, link)
-    inputs = replace(
+    inputs = structs.replace(
         inputs,
         relays=_relays(store.links(link.conversation_id)),
         price=price_of(store, _priced(subject, inputs), link, views, worked),
@@ -233,12 +227,10 @@ def _agent_limit(views: NewestTurns, agent: str, subject: Subject) -> AgentLimit
 def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
     if worked is None or worked.ended is None:
         return None
-    told: dict[str, Any] = msgspec.convert(worked.ended.surroundings, dict[str, str | int | None])
-    # By hand: for a class msgspec asks `dataclasses`, whose import takes longer than all of this.
-    was = Surroundings(**{name: told[name] for name in field_names(Surroundings) if name in told})
+    was = msgspec.convert(worked.ended.surroundings, Surroundings)
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
-    return replace(was, configuration=subject.role.configuration) if is_alike else was
+    return structs.replace(was, configuration=subject.role.configuration) if is_alike else was
 
 
 def _places_gone(was: Surroundings | None) -> frozenset[str]:

@@ -27,12 +27,15 @@ from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMP
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.recorder import Recorder
 from upthread.core.types import (
     Durability,
+    Fence,
+    LeaseClaim,
     Link,
     Message,
     Outcome,
@@ -161,6 +164,12 @@ class LiveTurn:
         self.request.listener.notice(Notice(kind=kind, text=text, about=about))
 
     # --- what the session is told ---------------------------------------------------------------
+
+    @property
+    def role_told(self) -> Role:
+        """The role as the prompt tells it: without instructions where the agent loads its own."""
+        role = self.request.claim.role
+        return structs.replace(role, instructions="") if self.request.call else role
 
     @property
     def freshness(self) -> Freshness:
@@ -292,6 +301,9 @@ class TurnLog:
         self.view = turns.TurnView()
         self.fences = (*claim.fences, *request.fences)
         """The leases without which nothing of this turn may be written."""
+        self.take: tuple[LeaseClaim, ...] = ()
+        self.give: tuple[Fence, ...] = ()
+        """What the next commit takes and gives, by whoever holds a lease for an agent's process."""
         self._store = store
         self._system = system
         self._conversation_id = claim.conversation.conversation_id
@@ -353,9 +365,10 @@ class TurnLog:
         parks = (each for each in events if isinstance(each, TurnParked))
         follow_up = (w for each in parks for w in self._at_park(self.turn_id, each))
         batch = (*writes, *self._make_more(), *records, *follow_up)
-        self._store.commit(batch, fences=self.fences)
+        self._store.commit(batch, fences=self.fences, take=self.take, give=self.give)
         # Here and not on the loop: a caller that is cancelled meanwhile must know what is written.
         self._held, self._make_more = (), _nothing_more
+        self.take, self.give = (), ()
         for event in events:
             self.view = turns.apply(self.view, event)
 

@@ -24,7 +24,8 @@ from upthread.core.events import (
     TurnEvent,
     TurnIntended,
 )
-from upthread.core.turns.hooked_call import UNANSWERED, StoredSession, StoredTurn
+from upthread.core.quotas import TurnQuota
+from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
     TOO_MANY,
@@ -37,8 +38,10 @@ from upthread.core.turns.replayed_history import (
     lacked,
     redacted_history,
 )
+from upthread.core.turns.stored_session import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import (
+    Conversation,
     Link,
     Message,
     Outcome,
@@ -47,10 +50,10 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.errors import StoreError
-from upthread.runtime.hooked.retrieval import Destination, Retrieved, found_writes
+from upthread.errors import QuotaExceededError, StoreError
 from upthread.runtime.record.turn_views import session_profile
 from upthread.runtime.turns.conversation import Claim
+from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
@@ -63,6 +66,14 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
+def _no_version(_agent: str, _session: UpstreamSessionId) -> str:
+    return ""
+
+
+def _no_call(_call: CutOffCall) -> StoredSession | None:
+    return None
+
+
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
@@ -71,7 +82,9 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     there is none. `profile` gives the variable with the place of an agent's store, empty where that
     is not known. `is_elsewhere` says whether the given profile has a session, and the agent's
     present one lacks it. `read` and `profile` name last whose store it is, for example that of
-    `codex` for an agent that is configured as `mine` and runs codex-acp.
+    `codex` for an agent that is configured as `mine` and runs codex-acp. `of_call` gives the
+    session of a call's sub-agent, and `version` the agent's version that a session is of, empty
+    where that is not known.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
@@ -83,6 +96,8 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     read: Callable[[str, UpstreamSessionId, str], StoredSession | None] = (
         lambda _agent, _session, _store: None
     )
+    of_call: Callable[[CutOffCall], StoredSession | None] = _no_call
+    version: Callable[[str, UpstreamSessionId], str] = _no_version
 
 
 NO_SESSIONS: Final = OwnSessions()
@@ -288,9 +303,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             next_seq=self.prompt_seq + 1,
             at_ms=self.at_ms,
         )
-        yield from found_writes(
-            store, Retrieved(turn=self.turn, written_at_ns=written_at_ns), destination
-        )
+        yield from found_writes(store, self.turn, destination, written_at_ns=written_at_ns)
         for seq, event in enumerate(self._life(), start=1):
             yield RecordTurnEvent(
                 turn_id=self.turn_id, seq=seq, event=event, recorded_at_ms=self.at_ms
@@ -320,3 +333,62 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             tokens_window=usage.tokens_window if usage else None,
             session_stamp=self.stamp,
         )
+
+
+class Destination(Struct, frozen=True, kw_only=True):
+    """Where what was found is recorded: `link` is the session's, `next_seq` its next message."""
+
+    conversation: Conversation
+    turn_id: TurnId
+    link: Link
+    next_seq: int
+    at_ms: int
+
+
+def found_writes(
+    store: Store, turn: StoredTurn, destination: Destination, *, written_at_ns: int
+) -> tuple[Write, ...]:
+    """Return what was said and done after a prompt, for the commit that ends the turn.
+
+    More than a turn may hold is left out, from the event on that goes past the limit. Blocking.
+    """
+    recorder = Recorder(
+        conversation=destination.conversation,
+        turn_id=destination.turn_id,
+        link=destination.link,
+        next_seq=destination.next_seq,
+        # What was read is of the one session: what names none is its own.
+        guarantees_owner=True,
+    )
+    quota = TurnQuota()
+    for event in turn.events:
+        try:
+            quota.take(event)
+        # The call is over, and what it said until then is worth having.
+        except QuotaExceededError:
+            break
+        recorder.record(event, at_ms=destination.at_ms)
+    said = recorder.finish(at_ms=destination.at_ms)
+    return (*said, *_examined(store, said, destination, unseen_after_ns=written_at_ns))
+
+
+def _examined(
+    store: Store,
+    said: tuple[Write, ...],
+    destination: Destination,
+    *,
+    unseen_after_ns: int,
+) -> tuple[Write, ...]:
+    conversation_id = destination.conversation.conversation_id
+    session = destination.link.upstream_session_id
+    known = store.examined(conversation_id, upstream_session_id=session)
+    examiner = Examiner(
+        root=destination.link.working_directory,
+        conversation_id=conversation_id,
+        turn_id=destination.turn_id,
+        upstream_session_id=session,
+        known=known,
+        unseen_after_ns=unseen_after_ns,
+    )
+    examiner.notice(said)
+    return examiner.look(at_ms=destination.at_ms)

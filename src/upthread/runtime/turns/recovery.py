@@ -20,6 +20,7 @@ from upthread.core.turns.effects import Effect, held
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
+from upthread.core.turns.stored_session import CutOffCall, StoredFailure
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
@@ -161,16 +162,45 @@ def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
 
     None where nothing was sent, and where nobody here reads that agent's store. Blocking.
     """
-    link = live.link
-    if link is None or live.log.view.sent is None:
-        return None
     try:
-        found = live.request.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
+        return read_in_store(store, live)
     except StoreError:
         return None  # the person is told why once the record is compared with the session
+
+
+def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
+    """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
+    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
+    if link is None or live.log.view.sent is None:
+        return None
+    own, session = live.request.own_sessions, link.upstream_session_id
+    if call is None:
+        found = own.read(link.agent, session, link.agent)
+    else:
+        main, call_id = call.main_session, call.call_id
+        found = own.of_call(
+            CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
+        )
     if found is None:
         return None
-    return _judged(store, live, live.messages.read(_sent(live).prompt_seq), found.events)
+    judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), found.events)
+    return structs.replace(judged, written_at_ns=found.written_at_ns)
+
+
+def failure_in_store(live: LiveTurn) -> StoredFailure | None:
+    """Return how a call failed, where the agent's store says so and no hook does. Blocking."""
+    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
+    if link is None or call is None or live.log.view.sent is None:
+        return None
+    found = live.request.own_sessions.of_call(
+        CutOffCall(
+            agent=link.agent,
+            main_session=call.main_session,
+            call_id=call.call_id,
+            session=link.upstream_session_id,
+        )
+    )
+    return found.failure if found else None
 
 
 def _judged(

@@ -247,7 +247,12 @@ def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injec
         is_told = bool(past) or bool(live.log.view.sends)
         effects = _effects_told(store, live, newest if is_told else ())
     is_updated = live.telling == RESUME_WITH_UPDATE
-    update = render_update(live.freshness, role=live.request.claim.role) if is_updated else ""
+    is_role_told = live.request.call is not None
+    update = (
+        render_update(live.freshness, role=live.role_told, is_role_told=is_role_told)
+        if is_updated
+        else ""
+    )
     return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
 
 

@@ -8,22 +8,21 @@ it began with, git walks through all of its history; what it found is remembered
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
+from upthread.boundary import private_files as files
 from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.places import GitDirectories, find_place
 from upthread.boundary.git.references import find_reference, read_head, symbolic
 from upthread.core.project import normalise_remote
 from upthread.core.types import ProjectIdentity
 from upthread.errors import ConfigError, UsageError
-from upthread.runtime.bindings import files
-from upthread.runtime.bindings.light_json import list_in, text_in
-from upthread.runtime.bindings.places import key_of
 
 _HEADS = "refs/heads/"
 _REMOTE = "refs/remotes/origin/"
@@ -47,10 +46,13 @@ class WorkingTree(Struct, frozen=True, kw_only=True):
     repository: str
 
 
-def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
+def find_repository(
+    directory: Path, *, home: Path | None = None, is_remembered: bool = True
+) -> Repository:
     """Return where a directory belongs.
 
-    `home` is where it is remembered which commit a repository began with, None for nowhere.
+    `home` is where it is remembered which commit a repository began with, None for nowhere; what
+    is found is not written there unless it `is_remembered`.
     Raises UsageError when it is none, or in a repository that must not be read, and ConfigError for
     one that cannot be: by its path alone it would be another project.
     """
@@ -58,7 +60,7 @@ def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     if place is None:
         return Repository(identity=ProjectIdentity(path=str(real)), root=real)
     try:
-        root_commit = _root_commit(place, home)
+        root_commit = _root_commit(place, home, is_remembered=is_remembered)
     except GitFileError as error:
         raise ConfigError(str(error), hint=_CURE) from error
     remote = place.configuration.last("remote.origin.url")
@@ -123,7 +125,7 @@ def require_readable(directory: Path) -> GitDirectories | None:
         raise UsageError(str(error), hint=_CURE) from error
 
 
-def _root_commit(place: GitDirectories, home: Path | None) -> str | None:
+def _root_commit(place: GitDirectories, home: Path | None, *, is_remembered: bool) -> str | None:
     """Return the oldest commit without a parent, None where history does not lead to one.
 
     Raises GitFileError.
@@ -133,7 +135,7 @@ def _root_commit(place: GitDirectories, home: Path | None) -> str | None:
         return None
     known = _remembered(place, home) if home else None
     if known is None or known[0] != commit:
-        known = _found(place, commit, known, home)
+        known = _found(place, commit, known, home if is_remembered else None)
     # Git tells the newest first; a history merged in later must not make it another project.
     return known[1][-1] if known and known[1] else None
 
@@ -165,10 +167,13 @@ def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
         known = files.read(str(path)) or {}
     except (OSError, files.UnreadableError):
         return None
-    roots = tuple(each for each in list_in(known, "roots") if isinstance(each, str))
+    listed: Any = known.get("roots")
+    found = cast("list[object]", listed) if isinstance(listed, list) else []
+    roots = tuple(each for each in found if isinstance(each, str))
     if not roots or known.get("repository") != _marks(place):
         return None
-    return text_in(known, "commit"), roots
+    commit: object = known.get("commit")
+    return commit if isinstance(commit, str) else "", roots
 
 
 def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
@@ -184,7 +189,9 @@ def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
 
 
 def _memory_path(place: GitDirectories, home: Path) -> Path:
-    return home / "repositories" / f"{key_of(place.common_directory)}.json"
+    # Names are any text, lone surrogates among it (S8).
+    named = place.common_directory.encode("utf-8", "surrogatepass")
+    return home / "repositories" / f"{hashlib.blake2b(named, digest_size=16).hexdigest()}.json"
 
 
 def _marks(place: GitDirectories) -> dict[str, str]:

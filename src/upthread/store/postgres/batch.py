@@ -13,18 +13,20 @@ an earlier one: see remembered.py. A `Batch` is the same to the writes in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
 from upthread.core.codec import encode_text, encode_word
 from upthread.core.commands import EnqueueTransition
-from upthread.core.types import Fence
-from upthread.store._rules import lost_lease, must_exist
+from upthread.core.types import Fence, LeaseClaim
+from upthread.store._rules import lost_lease, must_exist, taken_lease
 from upthread.store.postgres.at_once import Statement, at_once
-from upthread.store.postgres.queries import QUERIES
+from upthread.store.postgres.queries import QUERIES, to_columns
 from upthread.store.postgres.server import Connection, Statements
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Step, Tail, from_columns
+
+AnyLease = TypeVar("AnyLease", Fence, Fence | LeaseClaim)
 
 
 class Opened(NamedTuple):
@@ -162,13 +164,22 @@ class Transaction:
         self._written: list[Statement] = []
         self._written_bytes = 0
 
-    def look_up(self, steps: Sequence[Step], fences: Sequence[Fence]) -> Known:
-        """Check the leases and read what the steps name. FencedError for a lease that is lost."""
-        ordered = in_order(fences)
+    def look_up(
+        self, steps: Sequence[Step], fences: Sequence[Fence], take: Sequence[LeaseClaim] = ()
+    ) -> Known:
+        """Check and take the leases, and read what the steps name.
+
+        FencedError for a lease that is lost, ConflictError for one that cannot be taken.
+        """
+        leases_named: list[Fence | LeaseClaim] = [*fences, *take]
+        ordered = in_order(leases_named)
         # Leases before conversations, and ends after their locks: every statement sees what was
         # committed before it began, so one that came first would not see what was waited for.
         leases = [
-            (QUERIES["keep_held"], (encode_text(fence.name), fence.token)) for fence in ordered
+            (QUERIES["keep_held"], (encode_text(each.name), each.token))
+            if isinstance(each, Fence)
+            else (QUERIES["take_lease"], columns_of_claim(each))
+            for each in ordered
         ]
         conversations = _named([step.conversation for step in steps])
         names = {
@@ -181,9 +192,11 @@ class Transaction:
         said = at_once(self._connection, [_BEGIN, *self._before, *leases, *questions.values()])
         # Without those of BEGIN and what was said before.
         answers = said[1 + len(self._before) :]
-        for fence, held in zip(ordered, answers, strict=False):
-            if not held:
-                raise lost_lease(fence.name, fence.token)
+        for each, held in zip(ordered, answers, strict=False):
+            if not held and isinstance(each, LeaseClaim):
+                raise taken_lease(each.name)
+            if not held and isinstance(each, Fence):
+                raise lost_lease(each.name, each.token)
         found = dict(zip(questions, answers[len(leases) :], strict=True))
         known = Known(
             tails={row[0]: NO_PART for row in found.get("lock_conversations", ())},
@@ -232,7 +245,22 @@ def _named(names: Iterable[str | None]) -> list[bytes]:
     return [encode_word(name) for name in {*names} - {None} if name is not None]
 
 
-def in_order(fences: Sequence[Fence]) -> list[Fence]:
+def columns_of_claim(claim: LeaseClaim) -> tuple[Column, ...]:
+    """Return what `-- take_lease` is given."""
+    holder, seen = claim.holder, claim.seen
+    return to_columns(
+        claim.name,
+        holder.host,
+        holder.boot_id,
+        holder.pid,
+        holder.started_at_ticks,
+        holder.doing,
+        holder.call,
+        *((None, None) if seen is None else (seen.token, seen.heartbeat)),
+    )
+
+
+def in_order(fences: Sequence[AnyLease]) -> list[AnyLease]:
     """Return leases in the one order they are locked in."""
     # In any other order two writers with the same two leases could wait for each other.
     return sorted(fences, key=lambda fence: fence.name)

@@ -121,12 +121,17 @@ _CURES: Final[Mapping[str, str]] = MappingProxyType(
 class Server:
     """A connection that is open and of a server we can use. Any thread, one call at a time.
 
-    `address` is a libpq URL or connection string. StoreError when it cannot be opened.
+    `address` is a libpq URL or connection string. StoreError when it cannot be opened. `wait_s` is
+    how long the server and other writers are waited for, None: as long as usual.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, wait_s: float | None = None) -> None:
         self.address = address
+        self._wait_s = wait_s
         self._parameters, self._prepare_after = parameters_of(address)
+        if wait_s is not None:
+            # libpq takes whole seconds, and less than two it takes for two.
+            self._parameters["connect_timeout"] = max(2, int(wait_s))
         self.name = _shown(self._parameters)
         self.prepares = self._prepare_after is not None
         self._is_closed = False
@@ -181,7 +186,7 @@ class Server:
 
     def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
         """Do work again that failed with `error`, until its race is won or its connection back."""
-        deadline_s = time.monotonic() + RECONNECT_S
+        deadline_s = time.monotonic() + (RECONNECT_S if self._wait_s is None else 0.0)
         has_lost_race = isinstance(error, _LOST_RACE)
         while True:
             if not has_lost_race:
@@ -240,6 +245,9 @@ class Server:
                 hint=f"at least {SERVER_MIN} is needed",
             )
         settings = dict(_SESSION)
+        if self._wait_s is not None:
+            settings["lock_timeout"] = f"{self._wait_s:g}s"
+            settings["statement_timeout"] = f"{self._wait_s:g}s"
         if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
             settings["transaction_timeout"] = _TRANSACTION_TIMEOUT
         # Only then: a server may be set to wait for more than its own disk.

@@ -8,10 +8,10 @@ from typing import Final
 from upthread.core.codec import decode_text, encode_text
 from upthread.core.commands import Write
 from upthread.core.context.prior_context import newest_exchanges
-from upthread.core.types import ConversationId, Fence, Holder, Lease, Message, ProjectId
+from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, Message, ProjectId
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import SAID_WITHIN_MESSAGES
-from upthread.store.postgres.batch import Batch, Transaction
+from upthread.store.postgres.batch import Batch, Transaction, columns_of_claim
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.queries import QUERIES, RECORDED, to_columns
 from upthread.store.postgres.remembered import Memory
@@ -36,10 +36,11 @@ class PostgresStore(Reads):
 
     `address` is a libpq URL; nothing of it is read from the environment but what libpq itself
     reads. StoreError when the database cannot be reached, or its schema is not this version's.
+    `wait_s` is how long the server and other writers are waited for, None: as long as usual.
     """
 
-    def __init__(self, address: str) -> None:
-        self.server = Server(address)
+    def __init__(self, address: str, *, wait_s: float | None = None) -> None:
+        self.server = Server(address, wait_s=wait_s)
         self._memory = Memory()
         self._prepared: Prepared | None = None
         try:
@@ -55,11 +56,26 @@ class PostgresStore(Reads):
         if self.server.is_pooled:  # then each statement says it, and none is prepared
             self._prepared = None
 
-    def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
-        if writes or fences:
-            steps = [prepared(write, to_columns) for write in writes]
-            # Done again when the connection is lost: the same batch twice is once (S2).
-            self.server.run("write", lambda connection: self._commit(connection, steps, fences))
+    def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
+        if not (writes or fences or take or give):
+            return
+        steps = [prepared(write, to_columns) for write in writes]
+        if take or give:
+            # Not done again when the connection is lost: the lease may have been taken by us.
+            self.server.run_once(
+                "write",
+                lambda connection: self._commit_whole(connection, steps, fences, take, give),
+            )
+            return
+        # Done again when the connection is lost: the same batch twice is once (S2).
+        self.server.run("write", lambda connection: self._commit(connection, steps, fences))
 
     def prior_messages(
         self,
@@ -95,16 +111,7 @@ class PostgresStore(Reads):
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None
     ) -> Lease | None:
-        stood = (None, None) if seen is None else (seen.token, seen.heartbeat)
-        values = to_columns(
-            name,
-            holder.host,
-            holder.boot_id,
-            holder.pid,
-            holder.started_at_ticks,
-            holder.doing,
-            *stood,
-        )
+        values = columns_of_claim(LeaseClaim(name=name, holder=holder, seen=seen))
         # Not done again when the connection is lost: it may have been taken, and by us.
         taken = self.server.run_once(
             "write", lambda connection: self._prepared_on(connection).rows(_TAKE_LEASE, values)
@@ -127,15 +134,28 @@ class PostgresStore(Reads):
         self, connection: Connection, steps: Sequence[Step], fences: Sequence[Fence]
     ) -> None:
         statements = self._prepared_on(connection)
-        if self._memory.commit(statements, steps, fences):
-            return
-        # By looking up, which also words the error of whatever was not as remembered.
+        if not self._memory.commit(statements, steps, fences):
+            # By looking up, which also words the error of whatever was not as remembered.
+            self._commit_whole(connection, steps, fences)
+
+    def _commit_whole(
+        self,
+        connection: Connection,
+        steps: Sequence[Step],
+        fences: Sequence[Fence],
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
+        self._prepared_on(connection)
         with rolled_back(connection):
             opened = Transaction(connection, self.server.said_in_transaction)
-            known = opened.look_up(steps, fences)
+            known = opened.look_up(steps, fences, take)
             batch = Batch(known, send=opened.write, ask=opened.rows)
             for step in steps:
                 step.apply(batch)
+            for fence in give:
+                if not opened.rows("release_lease", to_columns(fence.name, fence.token)):
+                    raise lost_lease(fence.name, fence.token)
             opened.commit()
         # Only now: a commit that failed has left nothing to remember.
         self._memory.put(known)

@@ -21,6 +21,7 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
+from upthread.store._rules import conversation_leases
 from upthread.store.base import (
     Held,
     KnownProject,
@@ -225,3 +226,7 @@ class Reads(ABC):
     def lease(self, name: str) -> Lease | None:
         row = self._row("lease", name)
         return None if row is None else rows.lease_of(name, row)
+
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
+        found = self._read("held_leases", *conversation_leases(project_id))
+        return tuple(rows.lease_of(from_columns(row[:1])[0], row[1:]) for row in found)

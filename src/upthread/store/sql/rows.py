@@ -16,7 +16,6 @@ from upthread.core.codec import (
 from upthread.core.commands import RecordDecision
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import field_names, maker
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -49,15 +48,11 @@ from upthread.store.sql.statements import COLUMNS
 
 # By position, in the order of the fields: by name takes twice as long, and `resolve` and the reads
 # of whole conversations are where it is felt.
-_make_conversation: Final = maker(Conversation)
-_make_examined: Final = maker(ExaminedFile)
-_make_identity: Final = maker(ProjectIdentity)
-_make_link: Final = maker(Link)
-_make_message: Final = maker(Message)
-_make_text: Final = maker(TextPart)
+_make_link: Callable[..., Link] = Link
+_make_message: Callable[..., Message] = Message
 
 _OF_A_LINK: Final = ("conversation_id", *COLUMNS["link"], "ended_because", "ended_at_ms")
-assert field_names(Link) == _OF_A_LINK, "a link is made by position"
+assert Link.__struct_fields__ == _OF_A_LINK, "a link is made by position"
 
 _COLUMNS_OF_A_FILE: Final = len(COLUMNS["examined"])
 
@@ -77,7 +72,7 @@ _SAID: Final[dict[str | bytes, Callable[[str], Part]]] = {
 def project_of(row: Row) -> KnownProject:
     """Return a project's identity from the columns of `-- projects`."""
     project_id, *identity = from_columns(row)
-    return KnownProject(project_id=project_id, identity=_make_identity(*identity))
+    return KnownProject(project_id=project_id, identity=ProjectIdentity(*identity))
 
 
 def workstream_of(row: Row) -> Workstream:
@@ -89,14 +84,14 @@ def conversation_of(row: Row) -> Conversation:
     """Return a conversation from the columns of `-- conversation`."""
     conversation_id, project, workstream, role, slot, *others = from_columns(row)
     key = ConversationKey(project_id=project, workstream=workstream, role=role, slot=slot)
-    return _make_conversation(conversation_id, key, *others)
+    return Conversation(conversation_id, key, *others)
 
 
 def resolved_of(key: ConversationKey, row: Row) -> Resolved:
     """Return an address as it stands from the columns of `-- resolve`."""
     conversation_id, generation, base, at_ms, parent, call, seq, *opened = from_columns(row)
     return Resolved(
-        _make_conversation(conversation_id, key, generation, base, at_ms, parent, call),
+        Conversation(conversation_id, key, generation, base, at_ms, parent, call),
         None if seq is None else _make_link(conversation_id, seq, *opened, None, None),
     )
 
@@ -194,7 +189,7 @@ def said_of(
                 if not texts:
                     speaker_of = _SPEAKERS[speaker]
                     head = (conversation_id, seq, speaker_of, turns[turn], session, at_ms)
-                texts.append(_make_text(decode_text(content)))
+                texts.append(TextPart(decode_text(content)))
     except (StoreError, KeyError) as error:
         raise _damaged(conversation_id, last_seq, error) from error
     if texts and says_something(texts):
@@ -269,7 +264,7 @@ def quarantined_of(turn_id: TurnId, row: Row) -> Quarantined:
 
 def examined_of(row: Row) -> ExaminedFile:
     """Return a file from the first columns of `-- examined`."""
-    return _make_examined(*from_columns(row[:_COLUMNS_OF_A_FILE]))
+    return ExaminedFile(*from_columns(row[:_COLUMNS_OF_A_FILE]))
 
 
 def briefing_edit_of(row: Row) -> StoredEdit:
@@ -292,12 +287,17 @@ def once_of(key: str, row: Row) -> Once:
 
 def lease_of(name: str, row: Row) -> Lease:
     """Return a lease from the columns of `-- lease`."""
-    token, heartbeat, host, boot_id, pid, started_at_ticks, doing = from_columns(row)
+    token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call = from_columns(row)
     holder = (
         None
         if host is None
         else Holder(
-            host=host, boot_id=boot_id, pid=pid, started_at_ticks=started_at_ticks, doing=doing
+            host=host,
+            boot_id=boot_id,
+            pid=pid,
+            started_at_ticks=started_at_ticks,
+            doing=doing,
+            call=call,
         )
     )
     return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)

@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import field_names
 from upthread.core.lazy_regex import regex
 from upthread.core.types import Conversation, ConversationKey, Link, ProjectIdentity
 from upthread.store.base import Run, Workstream
@@ -26,7 +25,7 @@ _SQL: Final = Path(__file__).parent
 
 
 def _fields(value: type[Any], *, without: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    return tuple(name for name in field_names(value) if name not in without)
+    return tuple(name for name in value.__struct_fields__ if name not in without)
 
 
 def _conversation_columns() -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """One SQLite file as a store."""
 
-from upthread.store.sqlite.store import SqliteStore
+from upthread.store.sqlite.store import BUSY_TIMEOUT_S, SqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["BUSY_TIMEOUT_S", "SqliteStore"]

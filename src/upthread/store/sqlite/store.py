@@ -15,10 +15,11 @@ from upthread.core.types import (
     Fence,
     Holder,
     Lease,
+    LeaseClaim,
     Message,
     ProjectId,
 )
-from upthread.store._rules import first_damaged, lost_lease
+from upthread.store._rules import first_damaged, lost_lease, taken_lease
 from upthread.store.base import SAID_WITHIN_MESSAGES, Resolved
 from upthread.store.sql.batch import Row
 from upthread.store.sql.reads import Reads
@@ -73,8 +74,15 @@ class SqliteStore(Reads):
     def act_for(self, project_id: ProjectId) -> None:
         """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
 
-    def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
-        if not writes and not fences:
+    def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
+        if not (writes or fences or take or give):
             return
         # JSON and hashes before the lock is taken, which every other writer waits for.
         steps = [prepared(write, to_columns) for write in writes]
@@ -84,10 +92,16 @@ class SqliteStore(Reads):
                 # Under the write lock: from here to the commit nobody can take a lease over (S4).
                 self._left.begin(connection.data_version())
                 _check_fences(connection, fences, self._left)
+                for claim in take:
+                    if _acquire(connection, claim.name, claim.holder, seen=claim.seen) is None:
+                        raise taken_lease(claim.name)
                 changes_before = connection.total_changes()
                 batch = Batch(connection, self._rows, self._left)
                 for step in steps:
                     step.apply(batch)
+                for fence in give:
+                    _release(connection, fence)
+                    self._left.held.discard((fence.name, fence.token))
                 if is_synced and connection.total_changes() == changes_before:
                     # All was there already, perhaps not yet on the disk: SQLite syncs nothing for
                     # a transaction that writes nothing.
@@ -238,6 +252,12 @@ class SqliteStore(Reads):
                 raise lost_lease(fence.name, fence.token)
 
 
+def _release(connection: Connection, fence: Fence) -> None:
+    connection.execute(QUERIES["release_lease"], (to_column(fence.name), fence.token))
+    if connection.changes() == 0:
+        raise lost_lease(fence.name, fence.token)
+
+
 def _check_fences(connection: Connection, fences: Sequence[Fence], left: Left) -> None:
     for fence in fences:
         lease = (fence.name, fence.token)
@@ -261,7 +281,13 @@ def _acquire(
         if stands.holder is not None and has_moved:
             return None
     bindings = to_columns(
-        name, holder.host, holder.boot_id, holder.pid, holder.started_at_ticks, holder.doing
+        name,
+        holder.host,
+        holder.boot_id,
+        holder.pid,
+        holder.started_at_ticks,
+        holder.doing,
+        holder.call,
     )
     ((token, heartbeat),) = connection.execute(QUERIES["take_lease"], bindings).fetchall()
     return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)

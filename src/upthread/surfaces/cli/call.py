@@ -30,12 +30,10 @@ from upthread.boundary.processes import environments_above
 from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
 from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.times import since
 
 if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.config import Settings
-    from upthread.runtime.hooked.spooled import Behind
     from upthread.runtime.permissions.policy import AskPerson
 
 Result = TypeVar("Result")
@@ -83,11 +81,11 @@ class Call(Struct, frozen=True, kw_only=True):
                     self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
-                # Asked when something is written: only then is known what could not be taken in.
-                self.output.beside = lambda: behind_shape(project.hooks.behind)
                 done = await use(project)
-                if project.hooks.behind:
-                    self.output.note(behind_in_words(project.hooks.behind), "yellow")
+                for fault in project.unread:
+                    self.output.note(
+                        f"an interrupted call could not be read back: {fault}", "yellow"
+                    )
                 return done
 
         # Late: a line that is refused by its words alone opens nothing.
@@ -155,24 +153,6 @@ def is_at_terminal(descriptor: int = 0) -> bool:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:  # no terminal, another's, or closed
         return False
-
-
-def behind_in_words(behind: Behind) -> str:
-    """Return what a person is told of a record that lacks something."""
-    events = "1 event" if behind.events == 1 else f"{behind.events} events"
-    return (
-        f"the record is behind: {events} of calls that have ended are not taken in, the oldest of "
-        f"{since(behind.since_ms)}, so what is said here may be older than what happened; "
-        f"{behind.cure}"
-    )
-
-
-def behind_shape(behind: Behind | None) -> dict[str, object]:
-    """Return what JSON has of it, beside what was asked for; nothing where nothing is lacking."""
-    if behind is None:
-        return {}
-    told = {"events": behind.events, "since_ms": behind.since_ms, "takers": [*behind.takers]}
-    return {"behind": {**told, "hint": behind.cure}}
 
 
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)

@@ -11,10 +11,9 @@ import signal
 from collections.abc import Mapping
 from typing import Final, cast
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.core.decision.words import REFUSE, done_in_words
-from upthread.core.lazy_dataclass import replace
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -86,7 +85,7 @@ def _of_a_signal(error: EndedBySignalError) -> Failure:
     if error.has_ended:
         message += HAD_ENDED
     code = EXIT_OF_SIGNALS + error.number
-    return replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
+    return structs.replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
 
 
 def failure_of(error: BaseException) -> Failure | None:

@@ -70,7 +70,6 @@ MORE: Final = {
     "salvage": "database.salvage",
     "web": "hooks.web",
     "mcp": "hooks.mcp",
-    "drain": "hooks.drain",
     "worker": "database.worker",
     "migrate": "database.migrate",
     "demo": "demo.demo",

@@ -24,7 +24,7 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import shortfall
 from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
-from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import Unseen

@@ -1,6 +1,6 @@
-"""What agents call while they work: plug-ins and hooks, which decide here, without a daemon.
+"""What agents call while they work: plug-ins and hooks, one process for each event, no daemon.
 
-Run as a file, `python -I -S …/surfaces/hook/__main__.py AGENT HOME`, one JSON object on standard
-input, one on standard output. Only the standard library and the light modules of upthread; whatever
-goes wrong, the agent goes on and a person is told.
+A hook opens the record and does one step of a turn there, as `tell` does
+(runtime/turns/external_turn.py). One module translates for each agent; whatever goes wrong, the
+agent continues and a person is told in one line.
 """

@@ -1,212 +1,281 @@
-"""What Claude Code's hooks ask: its own event in, its own answer out.
+"""What Claude Code's hooks ask: its own event in, one step of a turn, its own answer out.
 
-Claude Code's tool for sub-agents takes no session to go on in; continuing one is `SendMessage`, and
-only within the main session it was started in. So the same main session is told whom to write to,
-and another one's sub-agent starts from the briefing. A sub-agent may go on in the background after
-its call: then the call ends where the sub-agent stops. A transcript is written behind the events'
-back and may lack their last words, so what an event says comes before it. Fields and answers as
-seen in 2.1.330: https://code.claude.com/docs/en/hooks
+Claude Code's tool for sub-agents takes no session; a sub-agent is continued by `SendMessage`, and
+only within the main session that started it. So the same main session is told whom to write to, and
+another one's sub-agent starts from the briefing. A sub-agent may work on in the background after
+its call: then the turn ends where the sub-agent stops. An event that has `agent_id` is a
+sub-agent's, and never taken for its main session's. Fields and answers as seen in 2.1.332:
+https://code.claude.com/docs/en/hooks
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct, field
+
 from upthread.agents.claude_code.entries import ENDS
-from upthread.runtime.bindings.index import bindings
-from upthread.runtime.bindings.light_json import (
-    object_in,
-    objects_in,
-    text_in,
-)
-from upthread.runtime.bindings.places import Place
+from upthread.agents.claude_code.histories import call_of_subagent
+from upthread.agents.claude_code.outcomes import failed_call
+from upthread.agents.claude_code.tools import call_request
+from upthread.client.agent_calls import AgentCalls
+from upthread.client.sub_agent_call import SubAgentCall
+from upthread.core.types import Outcome
+from upthread.runtime.turns.external_progress import CallEnded
 from upthread.surfaces.hook import main_session
-from upthread.surfaces.hook.call import SubAgentCall, of_call, workstream_of
-from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
-from upthread.surfaces.hook.delegation import before, before_message
-from upthread.surfaces.hook.progress import ended, launched, started
+from upthread.surfaces.hook.handover import hand_over
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+AGENT: Final = "claude-code"
+DELEGATING: Final = frozenset({"Agent", "Task"})
+"""One tool by two names: 2.1.197 and 2.1.329 fire both names' matchers for it."""
 
-AGENT = "claude-code"
-# One tool by two names: 2.1.197 and 2.1.329 fire both names' matchers for it.
-DELEGATING = frozenset({"Agent", "Task"})
-WRITING = "SendMessage"
-NOTIFICATION = "<task-notification>"
+WRITING: Final = "SendMessage"
+NOTIFICATION: Final = "<task-notification>"
 """How a prompt begins that no person wrote: it tells that a sub-agent in the background is over."""
 
-LOADING = (
+LOADING: Final = (
     f"If {WRITING} is not among your tools, load it: ToolSearch with query 'select:{WRITING}'."
 )
 """Claude Code defers it, unless told not to: the model knows its name and not how to call it."""
 
-
-def _reached(place: Place, workstream: str, fields: dict[str, Any]) -> frozenset[str]:
-    """Return the sub-agents of other main sessions that can be written to in this one."""
-    if (place.known or {}).get("handover") is not True:
-        return frozenset()
-    from upthread.surfaces.hook.handover import hand_over
-
-    return hand_over(place, workstream, AGENT, fields)
+Step = Callable[[AgentCalls], Mapping[str, Any]]
 
 
-CONTINUING = main_session.Continuing(
-    AGENT,
-    lambda session: f"{WRITING} with to: {session!r}",
-    only_own=True,
-    note=LOADING,
-    reached=_reached,
-)
+def _writing_to(session: str) -> str:
+    return f"{WRITING} with to: {session!r}"
 
 
-def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    """Answer one event; an empty answer changes nothing."""
-    event, tool = text_in(fields, "hook_event_name"), text_in(fields, "tool_name")
-    match event:
-        case "SessionStart":
-            return main_session.session_started(place, fields, CONTINUING)
-        case "UserPromptSubmit":
-            return _prompted(place, fields)
-        case "PreToolUse" if tool in DELEGATING:
-            return _delegating(place, fields)
-        case "PreToolUse" if tool == WRITING:
-            return _writing(place, fields)
-        # Without the second the conversation of a call that failed would stay claimed.
-        case "PostToolUse" | "PostToolUseFailure" if tool in {*DELEGATING, WRITING}:
-            return _ended(place, fields)
-        case "SubagentStop":
-            _stopped(place, fields)
-        case "SessionEnd":
-            main_session.session_ended(place, fields, AGENT)
-        case _:
-            pass  # an event nobody subscribed us to
-    return {}
-
-
-def _call(fields: dict[str, Any], *, prompt: str) -> SubAgentCall:
-    given = object_in(fields, "tool_input")
-    return SubAgentCall(
-        AGENT,
-        {
-            "session": text_in(fields, "session_id"),
-            "call_id": text_in(fields, "tool_use_id"),
-            "role": text_in(given, "subagent_type"),
-            "prompt": text_in(given, prompt),
-            "is_background": given.get("run_in_background") is True,
-            # The tool drops `resume`, as all it does not know, without a word (2.1.329).
-            "can_resume": False,
-        },
+def _continuing(transcript: str) -> main_session.Continuing:
+    return main_session.Continuing(
+        agent=AGENT,
+        how=_writing_to,
+        only_own=True,
+        note=LOADING,
+        # Copied before any model acts: afterwards it would have to be denied a call first.
+        reached=lambda others: hand_over(transcript, others),
     )
 
 
-def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    call = _call(fields, prompt="prompt")
-    given = object_in(fields, "tool_input")
-    decided = before(place, call)
-    told: dict[str, Any] = {"systemMessage": decided.line}
-    if decided.refusal:
-        return told | main_session.about_to_use(decision="deny", why=decided.refusal)
+class Given(Struct, frozen=True):
+    """What the model gave to the tool."""
+
+    subagent_type: str = ""
+    prompt: str = ""
+    to: str = ""
+    message: str = ""
+
+
+class Answered(Struct, frozen=True, rename="camel"):
+    """What the tool answered. `content` is a text, or blocks with texts.
+
+    Of the blocks so many at the beginning and at the end are Claude Code's own notes, for example
+    `<tools-used-before-summary>Read</tools-used-before-summary>` (2.1.332).
+    """
+
+    agent_id: str = ""
+    is_async: bool = False
+    resumed_agent_id: str = ""
+    inline_handback: dict[str, Any] | None = None
+    content: str | list[Any] = ""
+    harness_note_count: int = 0
+    harness_tail_count: int = 0
+
+
+class Event(Struct, frozen=True):
+    """One event of a session, with the fields that are read here."""
+
+    hook_event_name: str = ""
+    session_id: str = ""
+    transcript_path: str = ""
+    tool_name: str = ""
+    tool_use_id: str = ""
+    prompt: str = ""
+    agent_id: str = ""
+    agent_type: str = ""
+    last_assistant_message: str = ""
+    error: str = ""
+    is_interrupt: bool = False
+    tool_input: dict[str, Any] = field(default_factory=dict[str, Any])
+    tool_response: Any = None
+
+    @property
+    def given(self) -> Given:
+        """What the model gave to the tool."""
+        return msgspec.convert(self.tool_input, Given)
+
+    @property
+    def answered(self) -> Answered:
+        """What the tool answered, nothing where that is no object."""
+        is_object = isinstance(self.tool_response, dict)
+        return msgspec.convert(self.tool_response, Answered) if is_object else Answered()
+
+
+def understand(request: Mapping[str, Any]) -> Step | None:
+    """Return what an event has done in the record, None for an event that is none of ours."""
+    event = msgspec.convert(request, Event)
+    if event.hook_event_name == "PreToolUse" and event.tool_name not in {*DELEGATING, WRITING}:
+        return lambda calls: _guarded(calls, event)
+    steps = _OF_TOOLS if event.tool_name else _OF_SESSIONS
+    name = (event.hook_event_name, event.tool_name) if event.tool_name else event.hook_event_name
+    # A sub-agent's start and stop alone are told with its id and are about it.
+    is_childs = bool(event.agent_id) and event.hook_event_name in _OF_MAIN
+    step = None if is_childs else steps.get(name)
+    return (lambda calls: step(calls, event)) if step else None
+
+
+def _call(event: Event) -> SubAgentCall:
+    given = event.given
+    return SubAgentCall(
+        agent=AGENT,
+        main_session=event.session_id,
+        call_id=event.tool_use_id,
+        # Models write a role's name in any case; roles are configured in lower case.
+        role=given.subagent_type.lower(),
+        prompt=given.message if given.to else given.prompt,
+        pid=os.getppid(),
+        only_own=True,
+        reach=lambda session: f"{_writing_to(session)}. {LOADING}",
+    )
+
+
+def _delegating(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    call = _call(event)
+    answer = calls.before(call)
+    told: dict[str, Any] = {"systemMessage": answer.line} if answer.line else {}
+    if answer.refusal:
+        return told | main_session.about_to_use(decision="deny", why=answer.refusal)
     # Sent back whole: the other arguments stay as the model gave them.
-    if decided.prompt != call.prompt:
-        told |= main_session.about_to_use(updated={**given, "prompt": decided.prompt})
+    if answer.prompt != call.prompt:
+        updated = {**event.tool_input, "prompt": answer.prompt}
+        told |= main_session.about_to_use(updated=updated)
     return told
 
 
-def _writing(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    child = text_in(object_in(fields, "tool_input"), "to")
-    workstream, _ = workstream_of(place, AGENT, text_in(fields, "session_id"))
-    if workstream is not None:
-        _reached(place, workstream, fields)  # another session may have gone on with it meanwhile
-    decided = before_message(place, _call(fields, prompt="message"), child)
-    return {"systemMessage": decided.line} if decided.line else {}
+def _writing(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    answer = calls.named(_call(event), event.given.to)
+    return {"systemMessage": answer.line} if answer.line else {}
 
 
-def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    response = object_in(fields, "tool_response")
-    to = text_in(object_in(fields, "tool_input"), "to")
-    call = _call(fields, prompt="message" if to else "prompt")
-    # Explore agents leave their id out of the answer, and go on by it all the same (2.1.329).
-    child = text_in(response, "agentId") or to or _child_of(place, call)
-    has_failed = text_in(fields, "hook_event_name") == "PostToolUseFailure"
-    transcript = transcript_of(text_in(fields, "transcript_path"), child)
-    # An answer that comes at once is no end: freed now, the next call would meet a busy session.
-    if not has_failed and _goes_on(response):
-        launched(place, call, child, transcript=transcript)
-        return {}
-    told = told_by(transcript)
-    ended(
-        place,
-        call,
-        child,
-        outcome=_outcome(fields) if has_failed else "ok",
-        # The answer before the transcript, whose end may still be that of the turn before.
-        reply=text_in(fields, "error") if has_failed else _reply(response) or told.reply,
-        examinations=told.examinations,
-        transcript=transcript,
+def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    """Ask the person about a call that may do again what may have been done."""
+    asked = call_request(
+        event.tool_name, event.tool_input, session=event.session_id, call_id=event.tool_use_id
     )
+    held = calls.held(AGENT, event.session_id, asked)
+    if held is None:
+        return {}
+    told = main_session.about_to_use(decision="ask", why=f"upthread: {held.detail}")
+    return {"systemMessage": f"upthread: {held.detail}", **told}
+
+
+def _started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    known = calls.open_call(AGENT, event.session_id, event.agent_id, event.agent_type.lower())
+    made_by = call_of_subagent(event.transcript_path, event.agent_id)
+    call_id = made_by or (known.call_id if known else "")
+    if call_id:
+        calls.started(_of_child(event, call_id), event.agent_id)
     return {}
 
 
-def _goes_on(response: dict[str, Any]) -> bool:
-    """Return whether a call has been answered and its sub-agent works on in the background."""
-    if response.get("isAsync") is True:
-        return True
-    return bool(text_in(response, "resumedAgentId")) and "inlineHandback" not in response
+def _of_child(event: Event, call_id: str) -> SubAgentCall:
+    return SubAgentCall(
+        agent=AGENT,
+        main_session=event.session_id,
+        call_id=call_id,
+        role=event.agent_type.lower(),
+        prompt="",
+        pid=os.getppid(),
+        only_own=True,
+    )
 
 
-def _outcome(fields: dict[str, Any]) -> str:
-    return "cancelled" if fields.get("is_interrupt") is True else "unknown"
+def _ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    call, answered = _call(event), event.answered
+    has_failed = event.hook_event_name == "PostToolUseFailure"
+    # Explore agents leave their id out of the answer, and are continued by it all the same.
+    child = answered.agent_id or answered.resumed_agent_id or event.given.to
+    # An answer that comes at once is no end: freed now, the next call would meet a busy session.
+    if not has_failed and _works_on(answered):
+        calls.started(call, child, is_background=True)
+    elif has_failed:
+        calls.ended(call, _failure(event, child))
+    else:
+        calls.ended(call, CallEnded(session=child, reply=_reply(answered)))
+    return {}
 
 
-def _child_of(place: Place, call: SubAgentCall) -> str:
-    """Return the sub-agent that was seen to stop within a call whose answer does not name it."""
-    found = of_call(place, call)
-    return text_in(object_in(found[1], "claim"), "child") if found else ""
+def _works_on(answered: Answered) -> bool:
+    """Return whether a call was answered and its sub-agent works on in the background."""
+    is_behind = bool(answered.resumed_agent_id) and answered.inline_handback is None
+    return answered.is_async or is_behind
 
 
-def _reply(response: dict[str, Any]) -> str:
-    response = object_in(response, "inlineHandback") or response
-    pieces = [text_in(each, "text") for each in objects_in(response, "content")]
-    return "\n".join(piece for piece in pieces if piece) or text_in(response, "content")
+def _failure(event: Event, child: str) -> CallEnded:
+    if event.is_interrupt:
+        return CallEnded(session=child, outcome=Outcome.CANCELLED, detail=event.error)
+    result = failed_call(event.error)
+    return CallEnded(session=child, outcome=result.outcome, detail=result.detail)
 
 
-def _stopped(place: Place, fields: dict[str, Any]) -> None:
+def _reply(answered: Answered) -> str:
+    content = (answered.inline_handback or {}).get("content") or answered.content
+    if isinstance(content, str):
+        return content
+    blocks = cast("list[object]", content) if isinstance(content, list) else []
+    blocks = blocks[answered.harness_note_count : len(blocks) - answered.harness_tail_count]
+    objects = (cast("dict[str, object]", each) for each in blocks if isinstance(each, dict))
+    texts = (each.get("text") for each in objects)
+    return "\n".join(each for each in texts if isinstance(each, str) and each)
+
+
+def _stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     """Keep how the work of one in the background went; of all others, which sub-agent it was.
 
-    A call that waits for its sub-agent ends with its own answer, or is never told to have ended;
-    one that is not answered yet ends with what the main session is told.
+    A call that waits for its sub-agent ends with its own answer.
     """
-    child, role = text_in(fields, "agent_id"), text_in(fields, "agent_type")
-    held = _claim_of(place, child, text_in(fields, "session_id"), role.lower())
-    transcript = text_in(fields, "agent_transcript_path")
-    if held.get("is_background") is True and text_in(held, "child") == child:
-        reply = text_in(fields, "last_assistant_message")
-        _over(place, {**held, "role": role}, child, "ok", reply=reply, transcript=transcript)
-    # Its own answer is still to come and has the words; what is worth keeping now is the id.
-    elif held:
-        started(place, SubAgentCall(AGENT, {**held, "role": role}), child, transcript=transcript)
+    known = calls.open_call(AGENT, event.session_id, event.agent_id, event.agent_type.lower())
+    if known is None:
+        return {}
+    call = _of_child(event, known.call_id)
+    if calls.is_background(known):
+        told = CallEnded(session=event.agent_id, reply=event.last_assistant_message)
+        calls.ended(call, told)
+    else:
+        calls.started(call, event.agent_id)
+    return {}
 
 
-def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
+def _prompted(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    continuing = _continuing(event.transcript_path)
     # A notification quotes the sub-agent. Taken for a person's words it could name a workstream,
     # and free the other calls that the main session is waiting for.
-    if not text_in(fields, "prompt").startswith(NOTIFICATION):
-        return main_session.prompted(place, fields, CONTINUING)
-    _notified(place, fields)
+    if not event.prompt.startswith(NOTIFICATION):
+        return main_session.prompted(
+            calls, event.session_id, event.prompt, continuing, pid=os.getppid()
+        )
+    _notified(calls, event)
     # The main session's turn begins all the same, and the one that ended can be written to now.
-    return main_session.whom_to_go_on_with(place, fields, CONTINUING)
+    return main_session.whom_to_continue(calls, event.session_id, continuing)
 
 
-def _notified(place: Place, fields: dict[str, Any]) -> None:
+def _notified(calls: AgentCalls, event: Event) -> None:
     """Keep how one in the background ended that was not seen to stop, such as one killed."""
-    told = text_in(fields, "prompt")
-    child, status = _between(told, "task-id"), _between(told, "status")
-    held = _claim_of(place, child, text_in(fields, "session_id"), "")
-    # One that was seen to stop holds no claim any more, and is not ended twice.
-    if held.get("is_background") is True:
-        outcome, reply = ENDS.get(status, "unknown"), _between(told, "result")
-        transcript = transcript_of(text_in(fields, "transcript_path"), child)
-        _over(place, held, child, outcome, reply=reply, transcript=transcript)
+    child, status = _between(event.prompt, "task-id"), _between(event.prompt, "status")
+    known = calls.open_call(AGENT, event.session_id, child, "")
+    # One that was seen to stop is over already, and is not ended twice.
+    if known is not None and calls.is_background(known):
+        outcome, said = Outcome(ENDS.get(status, "unknown")), _between(event.prompt, "result")
+        is_ok = outcome is Outcome.OK
+        told = CallEnded(
+            session=child,
+            outcome=outcome,
+            reply=said if is_ok else "",
+            detail="" if is_ok else said,
+        )
+        calls.ended(_of_child(event, known.call_id), told)
 
 
 def _between(told: str, tag: str) -> str:
@@ -214,37 +283,26 @@ def _between(told: str, tag: str) -> str:
     return told.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
 
 
-def _over(
-    place: Place, held: dict[str, Any], child: str, outcome: str, *, reply: str, transcript: str
-) -> None:
-    told = told_by(transcript)
-    ended(
-        place,
-        SubAgentCall(AGENT, held),
-        child,
-        outcome=outcome,
-        reply=reply or told.reply,
-        examinations=told.examinations,
-        transcript=transcript,
-    )
+def _session_ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    calls.taken_back(AGENT, event.session_id, os.getppid())
+    return {}
 
 
-def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, Any]:
-    """Return the claim a sub-agent works under, empty for one nobody asked us about.
+def _session_started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    return main_session.session_started(calls, event.session_id, _continuing(event.transcript_path))
 
-    Until its call is answered, a claim knows its sub-agent by main session and role alone.
-    """
-    nameless: dict[str, Any] = {}
 
-    def is_theirs(binding: dict[str, Any]) -> bool:
-        held = object_in(binding, "claim")
-        return text_in(held, "agent") == AGENT and text_in(held, "session") == session
-
-    for _, binding in bindings(place, is_theirs):
-        held = object_in(binding, "claim")
-        # By id where there is one: two of a role may work under one main session.
-        if child == (text_in(held, "child") or text_in(binding, "session")):
-            return held
-        if text_in(binding, "role") == role and not text_in(held, "child"):
-            nameless = nameless or held
-    return nameless
+_OF_MAIN: Final = frozenset({"SessionStart", "UserPromptSubmit", "SessionEnd"})
+_OF_SESSIONS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
+    "SessionStart": _session_started,
+    "UserPromptSubmit": _prompted,
+    "SubagentStart": _started,
+    "SubagentStop": _stopped,
+    "SessionEnd": _session_ended,
+}
+_OF_TOOLS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
+    **dict.fromkeys((("PreToolUse", tool) for tool in DELEGATING), _delegating),
+    ("PreToolUse", WRITING): _writing,
+    **dict.fromkeys((("PostToolUse", tool) for tool in (*DELEGATING, WRITING)), _ended),
+    **dict.fromkeys((("PostToolUseFailure", tool) for tool in (*DELEGATING, WRITING)), _ended),
+}

@@ -1,71 +1,71 @@
 """Handing over, where a person has asked for it: earlier sub-agents' transcripts, copied.
 
-Claude Code finds a sub-agent only within the main session it was started in. A copy of its
-transcript in the folder of another main session makes it known there. So the transcripts of a
-workstream's sub-agents are placed when a session starts and with each prompt of a person, before
-the model does anything: it is told whom it can go on with, and nothing has to be denied. A
-conversation moves to the other session only when that one really writes to the sub-agent.
+Claude Code finds a sub-agent only within the main session that started it. A copy of the
+sub-agent's transcript in the folder of another main session makes it known there. So the
+transcripts of a workstream's sub-agents are placed when a session starts and with each prompt of a
+person, before the model does anything: it is told whom it can continue. A conversation moves to the
+other session only when that session really writes to the sub-agent.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
+from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.boundary.files import direct
-from upthread.runtime.bindings.index import bindings
-from upthread.runtime.bindings.light_json import number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A larger one cannot be copied while an agent waits: it starts from its briefing instead."""
 
-# A larger one cannot be copied while an agent waits: it starts from its briefing instead.
-TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024
-PIECE_BYTES = 1024 * 1024
-TRANSCRIPT, META = ".jsonl", ".meta.json"
+PIECE_BYTES: Final = 1024 * 1024
+TRANSCRIPT: Final = ".jsonl"
+META: Final = ".meta.json"
 
 
-def hand_over(place: Place, workstream: str, agent: str, fields: dict[str, Any]) -> frozenset[str]:
-    """Place what other main sessions' sub-agents know; returns those that are whole here now."""
-    session, main = text_in(fields, "session_id"), text_in(fields, "transcript_path")
+def hand_over(main: str, earlier: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Place earlier sub-agents' transcripts beside a main session's; returns those whole there.
+
+    `main` is the path of its transcript, `earlier` each main session and its sub-agent's id.
+    """
     if not main.endswith(TRANSCRIPT):
         return frozenset()
-    folder = os.path.join(main.removesuffix(TRANSCRIPT), "subagents")
+    folder = Path(main.removesuffix(TRANSCRIPT)) / SUBAGENTS
+    beside = Path(main).parent
     return frozenset(
-        text_in(binding, "session")
-        for _, binding in bindings(place, lambda b: text_in(b, "workstream") == workstream)
-        if text_in(binding, "agent") == agent
-        and text_in(binding, "main_session") != session
-        and number_in(binding, "slot")
-        # Of one at work half a turn would be copied, and the two would go on differently.
-        and not object_in(binding, "claim")
-        and _is_placed(text_in(binding, "transcript"), folder)
+        child
+        for session, child in earlier
+        if _is_name(session)
+        and _is_name(child)
+        and _is_placed(beside / session / SUBAGENTS / file_of(child), folder)
     )
 
 
-def _is_placed(source: str, folder: str) -> bool:
+def _is_name(word: str) -> bool:
+    # An id is a model's word where it comes from `SendMessage`: "../" must lead nowhere.
+    return bool(word) and word.replace("-", "").replace("_", "").isalnum()
+
+
+def _is_placed(source: Path, folder: Path) -> bool:
     """Bring a transcript into a folder, or up to date there; returns whether it is whole."""
     try:
-        reading = direct(source) if source.endswith(TRANSCRIPT) else -1
+        reading = direct(str(source))
     except OSError:
         return False  # Claude Code deletes them after some weeks
-    if reading < 0:
-        return False
     try:
         if os.fstat(reading).st_size > TRANSCRIPT_BYTES_MAX:
             return False
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        stem = os.path.basename(source).removesuffix(TRANSCRIPT)
-        target = os.path.join(folder, stem)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Before the transcript, for that is what makes the sub-agent known there.
-        _copy_meta(source.removesuffix(TRANSCRIPT) + META, target + META)
-        return _continue(reading, target + TRANSCRIPT)
+        _copy_meta(source.with_suffix(META), folder / source.with_suffix(META).name)
+        return _continue(reading, folder / source.name)
     finally:
         os.close(reading)
 
 
-def _continue(reading: int, target: str) -> bool:
+def _continue(reading: int, target: Path) -> bool:
     """Write what a copy lacks of its source; returns whether it then is the same.
 
     One that goes on otherwise than its source is left: each has work in it that the other has not.
@@ -90,15 +90,15 @@ def _continue(reading: int, target: str) -> bool:
         os.close(writing)
 
 
-def _copy_meta(source: str, target: str) -> None:
+def _copy_meta(source: Path, target: Path) -> None:
     """Copy the small file beside a transcript to where there is none yet; it may be missing."""
     try:
-        reading = direct(source)
+        reading = direct(str(source))
     except FileNotFoundError:
         return
     try:
         # What stands there may be Claude Code's own by now.
-        if not os.path.exists(target):
+        if not target.exists():
             _continue(reading, target)
     finally:
         os.close(reading)

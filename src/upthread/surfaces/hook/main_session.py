@@ -5,95 +5,73 @@ Codex took over their names, fields and answers, so both agents' hooks answer th
 
 from __future__ import annotations
 
-from upthread.core.decision.words import address_in_words
-from upthread.runtime.bindings import spool
-from upthread.runtime.bindings.index import bindings
-from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import hear_prompt, role_of, workstream_of
-from upthread.surfaces.hook.decision import would_resume
-from upthread.surfaces.hook.decision_line import ago
-from upthread.surfaces.hook.progress import release
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from msgspec import Struct
 
-CONTEXT_CHARACTERS_MAX = 1_200
+from upthread.client.agent_calls import AgentCalls
+from upthread.core.states import State
+from upthread.core.text import visible_line
+from upthread.core.workstreams import NONE
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+
+CONTEXT_CHARACTERS_MAX: Final = 1_200
 """Of what a main session is told at its start: some 300 tokens."""
 
+ACTIONS_TOLD_MAX: Final = 3
+DAY_S: Final = 24 * 60 * 60
 
-class Continuing:
-    """How an agent's main session goes on with a sub-agent that it had before.
 
-    `how` returns the words for one sub-agent's session, `note` stands below them. Where `only_own`
-    is true a main session can go on with nothing but what was started in it, and what `reached`
-    returns: the sub-agents of others that a workstream's new main session can write to as well.
+class Continuing(Struct, frozen=True, kw_only=True):
+    """How an agent's main session continues a sub-agent that it had before.
+
+    `how` returns the words for one sub-agent's session, `note` stands below them. With `only_own` a
+    main session can continue nothing but what was started in it, and what `reached` returns: of the
+    sub-agents of other main sessions those that this one can write to as well.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        how: Callable[[str], str],
-        *,
-        only_own: bool,
-        note: str = "",
-        reached: Callable[[Place, str, dict[str, Any]], frozenset[str]] | None = None,
-    ) -> None:
-        self.agent = agent
-        self.how = how
-        self.only_own = only_own
-        self.note = note
-        self.reached = reached
+    agent: str
+    how: Callable[[str], str]
+    only_own: bool
+    note: str = ""
+    reached: Callable[[Sequence[tuple[str, str]]], frozenset[str]] | None = None
 
 
-def session_started(place: Place, fields: dict[str, Any], continuing: Continuing) -> dict[str, Any]:
-    """Answer that a main session starts: how its workstream stands, and whom it can go on with."""
-    session = text_in(fields, "session_id")
-    workstream, _ = workstream_of(place, continuing.agent, session)
-    known = list_in(place.known or {}, "workstreams")
-    # A main session has no call yet, so there is time to take in what a killed one has left.
-    spool.start_drain(place)
-    if workstream is None:
-        last = max(known, key=lambda each: number_in(each, "last_at_ms"), default=None)
-        told = ""
-        if last:
-            told = f"; last: {text_in(last, 'name')}, {ago(number_in(last, 'last_at_ms'))}"
-        return {"systemMessage": f"upthread: no workstream{told}"} if told else {}
-    state = next((text_in(e, "state") for e in known if text_in(e, "name") == workstream), "")
-    whom = _whom_to_go_on_with(place, workstream, fields, continuing)
-    return _context("SessionStart", "\n".join(filter(None, (state, whom)))[:CONTEXT_CHARACTERS_MAX])
+def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
+    """Answer that a main session starts: how its workstream stands, and whom it can continue."""
+    calls.recover_dead()
+    workstream, because = calls.workstream_of(continuing.agent, session)
+    view = calls.standing(workstream)
+    interrupted = list(calls.interrupted(workstream if because != NONE else ""))
+    told: dict[str, Any] = {}
+    if because == NONE and not interrupted and (last := calls.in_use().last):
+        told["systemMessage"] = f"upthread: no workstream; last: {last[0]}, {_ago(last[1])}"
+    if lines := [line for role in interrupted if (line := _interrupted_line(role))]:
+        told["systemMessage"] = "\n".join(lines)
+    whom = _whom(calls, workstream, session, continuing)
+    text = "\n".join(filter(None, (_state_of(view) if view else "", whom)))
+    return told | _context("SessionStart", text[:CONTEXT_CHARACTERS_MAX])
 
 
-def prompted(place: Place, fields: dict[str, Any], continuing: Continuing) -> dict[str, Any]:
-    """Answer that a person has written to a main session: whom it can go on with."""
-    session = text_in(fields, "session_id")
-    # A person who writes has taken the turn back: no call in the foreground goes on after that.
-    release(place, continuing.agent, session)
-    hear_prompt(place, continuing.agent, session, text_in(fields, "prompt"))
-    return whom_to_go_on_with(place, fields, continuing)
+def prompted(
+    calls: AgentCalls, session: str, prompt: str, continuing: Continuing, *, pid: int
+) -> Mapping[str, Any]:
+    """Answer that a person has written to a main session: whom it can continue."""
+    calls.taken_back(continuing.agent, session, pid)
+    calls.hear_prompt(continuing.agent, session, prompt)
+    return whom_to_continue(calls, session, continuing)
 
 
-def whom_to_go_on_with(
-    place: Place, fields: dict[str, Any], continuing: Continuing
-) -> dict[str, Any]:
-    """Answer a prompt: whom the main session can go on with."""
-    workstream, _ = workstream_of(place, continuing.agent, text_in(fields, "session_id"))
-    if workstream is None:
-        return {}
-    whom = _whom_to_go_on_with(place, workstream, fields, continuing)
-    return _context("UserPromptSubmit", whom)
-
-
-def session_ended(place: Place, fields: dict[str, Any], agent: str) -> None:
-    """Free what a main session has left, and take what it has done into the database."""
-    release(place, agent, text_in(fields, "session_id"))
-    spool.start_drain(place)
+def whom_to_continue(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
+    """Answer a prompt: whom the main session can continue."""
+    workstream, _ = calls.workstream_of(continuing.agent, session)
+    return _context("UserPromptSubmit", _whom(calls, workstream, session, continuing))
 
 
 def about_to_use(
-    *, decision: str = "", why: str = "", updated: dict[str, Any] | None = None
+    *, decision: str = "", why: str = "", updated: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return what a hook says of a call before it is made: deny, with why, or other arguments."""
     said: dict[str, Any] = {"hookEventName": "PreToolUse"}
@@ -106,33 +84,50 @@ def about_to_use(
     return {"hookSpecificOutput": said}
 
 
-def _whom_to_go_on_with(
-    place: Place, workstream: str, fields: dict[str, Any], continuing: Continuing
-) -> str:
-    session = text_in(fields, "session_id")
-    handed: frozenset[str] = frozenset()
-    if continuing.reached:
-        # Copied before any model acts: afterwards it would have to be denied a call first.
-        handed = continuing.reached(place, workstream, fields)
-    lines = [
-        f"- {address_in_words(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
-        f"{continuing.how(text_in(each, 'session'))}"
-        for _, each in bindings(place, lambda b: text_in(b, "workstream") == workstream)
-        if text_in(each, "agent") == continuing.agent
-        and text_in(each, "session")
-        and (
-            not continuing.only_own
-            or text_in(each, "main_session") == session
-            or text_in(each, "session") in handed
-        )
-        # One in use would be offered to two at once.
-        and not object_in(each, "claim")
-        # Naming one that the handshake would not resume would talk the model into it.
-        and would_resume(each, role_of(place, text_in(each, "role")))
-    ]
+def _ago(at_ms: int) -> str:
+    """Return `today`, `yesterday` or `3 days ago` for epoch milliseconds, by local days."""
+    days = _day(time.time_ns() / 1e9) - _day(at_ms / 1000)
+    return "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
+
+
+def _day(at_s: float) -> int:
+    # By the moment's own offset: around a change of summer time a day has 23 or 25 hours.
+    return int((at_s + time.localtime(at_s).tm_gmtoff) // DAY_S)
+
+
+def _state_of(view: WorkstreamView) -> str:
+    """Return how a workstream stands, in a few lines for a session that begins."""
+    known = view.workstream
+    lines = [f"Workstream {known.workstream} ({known.base_name}) is {view.state}."]
+    for role in view.roles:
+        verdict = f", {role.verdict.in_words}" if role.verdict else ""
+        turns = f"{role.turns} turn" + ("" if role.turns == 1 else "s")
+        lines.append(f"- {role.conversation.key.role}: {role.state}, {turns}{verdict}")
+    lines += [f"- open question {each.question_id} of {each.role}" for each in view.open_questions]
+    return "\n".join(lines)
+
+
+def _interrupted_line(role: RoleView) -> str:
+    """Return which role was interrupted, what it had done, and how to continue."""
+    if role.standing.state is not State.INTERRUPTED or role.cut_off is None:
+        return ""
+    key = role.conversation.key
+    done = [visible_line(each) for each in role.cut_off.actions[:ACTIONS_TOLD_MAX]]
+    did = f"it did: {'; '.join(done)}" if done else "no action of it is known"
+    again = f"ask for {key.role} again, and it continues with what it knows"
+    return f"upthread: {key.address} was interrupted; {did}; {again}"
+
+
+def _whom(calls: AgentCalls, workstream: str, session: str, continuing: Continuing) -> str:
+    found = list(calls.to_continue(continuing.agent, session, workstream))
+    reached = {child for _, child, main in found if main == session or not continuing.only_own}
+    if continuing.reached is not None and calls.hands_over:
+        others = [(main, child) for _, child, main in found if child not in reached]
+        reached |= continuing.reached(others)
+    lines = [f"- {whose}: {continuing.how(child)}" for whose, child, _ in found if child in reached]
     if not lines:
         return ""
-    head = "These sub-agents have their history; go on with them like this:"
+    head = "These sub-agents have their history; continue them like this:"
     return "\n".join(filter(None, (head, *lines, continuing.note)))
 
 

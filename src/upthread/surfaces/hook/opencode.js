@@ -16,10 +16,19 @@ const LAUNCHER = COMMAND[1]
 const ANSWER_TIME_MAX_MS = 10000
 const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
-const EXAMINING = { read: "read", edit: "wrote", multiedit: "wrote", write: "wrote", patch: "wrote", apply_patch: "wrote" }
+// Tools that reach nothing beyond the working tree: the guard is not asked about them.
+const QUIET = new Set(["read", "edit", "multiedit", "write", "patch", "apply_patch", "glob", "grep", "list", "lsp", "todowrite", "todoread", "skill", "question", "task", "subagent"])
 const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
 const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
+
+// A call is decided once those before it are on record.
+const ending = new Set()
+const lasting = (record) => {
+  const done = record().finally(() => ending.delete(done))
+  ending.add(done)
+  return done
+}
 
 const ask = (request) =>
   new Promise((resolve) => {
@@ -27,7 +36,8 @@ const ask = (request) =>
       const cure = "upthread setup opencode mends it, upthread setup opencode --remove takes the plug-in away"
       return resolve({ gone: `upthread: ${LAUNCHER} is gone, so this session goes on without it; ${cure}` })
     }
-    const child = spawn(COMMAND[0], COMMAND.slice(1), { cwd: "/", stdio: ["pipe", "pipe", "ignore"] })
+    const words = request.event === "guard" ? ["Guard"] : []
+    const child = spawn(COMMAND[0], [...COMMAND.slice(1), ...words], { cwd: "/", stdio: ["pipe", "pipe", "ignore"] })
     let text = ""
     const failed = (why) => resolve({ line: `upthread: UNDECIDED, OpenCode goes on without it: ${why}` })
     const timer = setTimeout(() => { child.kill("SIGKILL"); failed("the hook took too long") }, ANSWER_TIME_MAX_MS)
@@ -54,8 +64,9 @@ const traced = (description, line) => {
 }
 
 // Asked again, without the session, for as long as OpenCode cannot use the one that was named.
-const decide = async (request, tell, unusable) => {
-  const known = {}
+const decide = async (request, tell, unusable, busy = []) => {
+  const known = Object.fromEntries(busy.map((id) => [id, "busy"]))
+  await Promise.allSettled(ending)
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const told = await tell({ ...request, event: "before", unusable: known })
     const fault = told.task_id ? await unusable(told.task_id, request.session) : null
@@ -69,8 +80,6 @@ const decide = async (request, tell, unusable) => {
 
 const server = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, taskId }
-  const children = new Map()   // child session -> [{ path, how }, ...]
-
   const models = new Map()     // child session -> the newest message of its model
   const windows = new Map()    // "provider/model" -> tokens
 
@@ -95,10 +104,11 @@ const server = async ({ client, directory }) => {
   // Whose agent it was last does not matter: a turn of `upthread tell` goes on in it as another one.
   const unusable = async (id) => {
     const found = await client.session.get({ path: { id } }).catch(() => ({}))
-    if (!found.data) return "missing"
+    return found.data ? null : "missing"
+  }
+  const busy = async () => {
     const states = await client.session.status().catch(() => ({}))
-    const state = states.data?.[id]?.type
-    return state && state !== "idle" ? "busy" : null
+    return Object.entries(states.data ?? {}).filter(([, state]) => state.type !== "idle").map(([id]) => id)
   }
 
   const windowOf = async (message) => {
@@ -116,12 +126,12 @@ const server = async ({ client, directory }) => {
     const call = calls.get(callID)
     if (!call) return
     calls.delete(callID)
-    const files = children.get(call.child) ?? []
-    children.delete(call.child)
-    const window = await windowOf(models.get(call.child))
-    models.delete(call.child)
-    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files, window })
-    show(told.line, "warning")
+    await lasting(async () => {
+      const window = await windowOf(models.get(call.child))
+      models.delete(call.child)
+      const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, window })
+      show(told.line, "warning")
+    })
   }
 
   // Where a user would speak OpenCode says that a child in the background has ended.
@@ -141,7 +151,7 @@ const server = async ({ client, directory }) => {
     const child = part.state.metadata?.sessionId
     if (child && !call.child) {
       call.child = child
-      children.set(child, [])
+      models.set(child, undefined)
       const told = await tell({ ...call.request, event: "started", child })
       show(told.line, "warning")
     }
@@ -159,6 +169,11 @@ const server = async ({ client, directory }) => {
       show(told.line, "warning")
     },
     "tool.execute.before": async (input, output) => {
+      if (!QUIET.has(input.tool)) {
+        const told = await tell({ event: "guard", session: input.sessionID, call_id: input.callID, tool: input.tool, arguments: output.args ?? {} })
+        show(told.line, "error")
+        if (told.held) throw new Error(told.held)
+      }
       if (input.tool !== "task" || !output.args) return
       const { subagent_type: role, prompt, task_id: named, background } = output.args
       const request = { session: input.sessionID, call_id: input.callID, role, prompt, is_background: background === true }
@@ -166,7 +181,7 @@ const server = async ({ client, directory }) => {
       if (named && !isThere) delete output.args.task_id
       const told = isThere
         ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
-        : await decide({ ...request, named: String(named ?? "") }, tell, unusable)
+        : await decide({ ...request, named: String(named ?? "") }, tell, unusable, await busy())
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
       calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
@@ -175,8 +190,6 @@ const server = async ({ client, directory }) => {
       show(told.line)
     },
     "tool.execute.after": async (input, output) => {
-      const examined = EXAMINING[input.tool]
-      if (examined && input.args?.filePath) children.get(input.sessionID)?.push({ path: input.args.filePath, how: examined })
       const call = input.tool === "task" ? calls.get(input.callID) : undefined
       if (!call) return
       const child = output?.metadata?.sessionId
@@ -194,7 +207,7 @@ const server = async ({ client, directory }) => {
       if (event.type === "message.part.updated") await watch(event.properties.part)
       if (event.type !== "message.updated") return
       const { info } = event.properties
-      if (info.role === "assistant" && children.has(info.sessionID)) models.set(info.sessionID, info)
+      if (info.role === "assistant" && models.has(info.sessionID)) models.set(info.sessionID, info)
     },
     "tool.definition": async (input, output) => {
       if (input.toolID === "task") output.description += note("task_id")
@@ -213,7 +226,7 @@ const SAID_CHILD = /\(sessionID: (ses_\w+)\)/   // in what a call that failed, o
 
 const setup = async (ctx) => {
   const calls = new Map()      // call id -> { request, child, taskId, line, isInBackground }
-  const children = new Map()   // child session -> { files: [{ path, how }, ...], said }
+  const children = new Map()   // child session -> { said }
   const toldGone = new Set()
   let isOver = false
 
@@ -238,7 +251,7 @@ const setup = async (ctx) => {
   const begin = async (call, child) => {
     if (!child || call.child) return
     call.child = child
-    children.set(child, { files: [], said: "" })
+    children.set(child, { said: "" })
     await tell({ ...call.request, event: "started", child })
   }
 
@@ -246,13 +259,15 @@ const setup = async (ctx) => {
     const call = calls.get(id)
     if (!call) return
     calls.delete(id)
-    const child = children.get(call.child)
     children.delete(call.child)
-    const files = child?.files ?? []
-    await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files, window: 0 })
+    await lasting(() => tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said }))
   }
 
   const before = async (event) => {
+    if (!QUIET.has(event.tool)) {
+      const told = await tell({ event: "guard", session: event.sessionID, call_id: event.id, tool: event.tool, arguments: event.input ?? {} })
+      if (told.held) throw new Error(told.held)
+    }
     if (event.tool !== "subagent" || !event.input) return
     const { agent: role, prompt, sessionID: named, background, description } = event.input
     const request = {
@@ -275,9 +290,6 @@ const setup = async (ctx) => {
   }
 
   const after = async (event) => {
-    const examined = EXAMINING[event.tool]
-    const path = event.input?.filePath ?? event.input?.path
-    if (examined && path) children.get(event.sessionID)?.files.push({ path, how: examined })
     const call = event.tool === "subagent" ? calls.get(event.id) : undefined
     if (!call) return
     const failed = event.status === "error" ? String(event.error?.message ?? event.error ?? "") : ""

@@ -2,64 +2,138 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from upthread.agents.opencode.permissions import call_request
+from upthread.client.agent_calls import AgentCalls
+from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
-from upthread.runtime.bindings import spool
-from upthread.runtime.bindings.light_json import list_in, number_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import SubAgentCall, hear_prompt, role_of
-from upthread.surfaces.hook.delegation import before, before_message
-from upthread.surfaces.hook.progress import ended, release, started
+from upthread.core.types import Outcome
+from upthread.errors import UsageError
+from upthread.runtime.turns.external_progress import CallEnded
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-AGENT = "opencode"
-REPLACED = (
+AGENT: Final = "opencode"
+REPLACED: Final = (
     "the session that was named is not the one OpenCode used: does another plug-in replace `args` "
     "of `task`?"
 )
 
-
-class UnknownEventError(Exception):
-    """The plug-in asked for something that this program does not know."""
+Step = Callable[[AgentCalls], Mapping[str, Any]]
 
 
-def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer one request; an empty answer changes nothing."""
-    call = SubAgentCall(AGENT, request)
-    match text_in(request, "event"):
-        case "before":
-            decided = before(place, call)
-            told = {
-                "line": decided.line,
-                "prompt": decided.prompt,
-                "task_id": decided.session,
-                "is_traced": bool(role_of(place, call.role)) or bool(call.named),
-            }
-            return {**told, "refused": decided.refusal} if decided.refusal else told
-        case "named":  # the model has filled in `task_id` itself, as OpenCode's results offer it
-            decided = before_message(place, call, text_in(request, "child"))
-            return {"line": decided.line, "is_traced": True}
-        case "started":
-            started(place, call, text_in(request, "child"))
-        case "ended":
-            ended(
-                place,
-                call,
-                text_in(request, "child"),
-                outcome=text_in(request, "outcome"),
-                reply=text_in(request, "reply"),
-                examinations=list_in(request, "files"),
-                tokens_window=number_in(request, "window"),
-            )
-        case "prompt":
-            release(place, AGENT, call.session)
-            hear_prompt(place, AGENT, call.session, call.prompt)
-        case "replaced":
-            # The child has begun in another session by now: that can be told and not be mended.
-            spool.put(place, "undecided", {"agent": AGENT, "why": REPLACED})
-            return {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"}
-        case _:
-            raise UnknownEventError("the plug-in is of another version: upthread setup opencode")
+class Request(Struct, frozen=True):
+    """What the plug-in asks of one call, or of a main session.
+
+    Its tool takes a session to go on in, unless the plug-in says that it does not.
+    """
+
+    event: str = ""
+    session: str = ""
+    call_id: str = ""
+    role: str = ""
+    prompt: str = ""
+    pid: int = 0
+    is_background: bool = False
+    can_resume: bool = True
+    unusable: dict[str, str] = field(default_factory=dict[str, str])
+    named: str = ""
+    only_own: bool = False
+    child: str = ""
+    outcome: str = ""
+    reply: str = ""
+    window: int = 0
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def call(self) -> SubAgentCall:
+        """The call that the request is about."""
+        return SubAgentCall(
+            agent=AGENT,
+            main_session=self.session,
+            call_id=self.call_id,
+            role=self.role.lower(),
+            prompt=self.prompt,
+            pid=self.pid or os.getppid(),
+            takes_session=self.can_resume,
+            unusable=self.unusable,
+            named=self.named,
+            only_own=self.only_own,
+        )
+
+
+def understand(request: Mapping[str, Any]) -> Step:
+    """Return what a request has done in the record."""
+    asked = msgspec.convert(request, Request, strict=False)
+    if asked.event not in STEPS:
+        raise UsageError("the plug-in is of another version", hint="upthread setup opencode")
+    return lambda calls: STEPS[asked.event](calls, asked)
+
+
+def _before(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    answer = calls.before(asked.call)
+    told = {
+        "line": answer.line,
+        "prompt": answer.prompt,
+        "task_id": answer.session,
+        "is_traced": answer.is_role or bool(asked.named),
+    }
+    return {**told, "refused": answer.refusal} if answer.refusal else told
+
+
+def _named(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    return {"line": calls.named(asked.call, asked.child).line, "is_traced": True}
+
+
+def _started(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    calls.started(asked.call, asked.child, is_background=asked.is_background)
     return {}
+
+
+def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    outcome = Outcome(asked.outcome) if asked.outcome in set(Outcome) else Outcome.UNKNOWN
+    is_ok = outcome is Outcome.OK
+    told = CallEnded(
+        session=asked.child,
+        outcome=outcome,
+        reply=asked.reply if is_ok else "",
+        detail="" if is_ok else asked.reply,
+        tokens_window=asked.window or None,
+    )
+    calls.ended(asked.call, told)
+    return {}
+
+
+def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    """Hold a call that may do again what may have been done, until a person has settled it."""
+    told = {"session": asked.session, "call": asked.call_id}
+    request = call_request({**told, "tool": asked.tool, "arguments": asked.arguments})
+    held = calls.held(AGENT, asked.session, request)
+    return {"held": held.why, "line": f"upthread: {held.detail}"} if held else {}
+
+
+def _prompted(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+    calls.taken_back(AGENT, asked.session, asked.call.pid)
+    calls.hear_prompt(AGENT, asked.session, asked.prompt)
+    return {}
+
+
+def _replaced(_calls: AgentCalls, _asked: Request) -> Mapping[str, Any]:
+    """Say that the child has begun in another session by now: that cannot be mended."""
+    return {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"}
+
+
+STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Mapping[str, Any]]]] = {
+    "before": _before,
+    "named": _named,  # the model has filled in `task_id` itself, as OpenCode's results offer it
+    "started": _started,
+    "ended": _ended,
+    "prompt": _prompted,
+    "guard": _guarded,
+    "replaced": _replaced,
+}

@@ -1,44 +1,43 @@
-"""The hook as a process: read, answer, and fail open, in less than a second, never silently."""
+"""The hook as a process: read, answer, and let the agent continue whatever happens, in seconds."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 import os
+import select
 import sys
+import time
 
-from upthread import __version__
 from upthread.boundary.files import NOWHERE
 from upthread.boundary.own_home import home_of_hooks
-from upthread.runtime.bindings import last_run, spool
-from upthread.runtime.bindings.light_json import dumps, loads, text_in
-from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.guard import EVENT, is_clear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType
     from typing import Any
 
-_alarm: Any = _signal
+STORE_WAIT_S = 2.0
+"""How long a record that is in use, or a server that does not answer, is waited for."""
 
-# A person waits at every delegation. Agents would wait 5 to 10 s, and then go on without a word
-# (Claude Code 2.1.329); a hook that ends first can say that nothing was decided.
-TIME_MAX_S = 0.6
-# A prompt may quote whole files; a request without end must not fill the memory.
+TIME_MAX_S = 4.5
+"""How long a hook takes at most before anything is recorded; agents give it 5 to 10 s."""
+
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
-WHY_CHARACTERS_MAX = 500
+"""A prompt may quote whole files; a request without end must not fill the memory."""
 
+TOOK_TOO_LONG = f"it took more than {TIME_MAX_S} s"
+WHY_CHARACTERS_MAX = 500
 
 PROBE = "probe"
 """In an agent's place: somebody asks whether this program starts and answers."""
 
-EVENTS = frozenset(
-    {
-        *("before", "named", "started", "ended", "prompt", "replaced"),
-        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
-        *("SubagentStop", "SessionEnd"),
-    }
-)
-"""What an event's name may be; anything else is text from outside."""
+LINE_FIELDS = {
+    "claude-code": "systemMessage",
+    "codex": "systemMessage",
+    "opencode": "line",
+}
+"""The agents that have hooks of ours, and where each reads the line for the person."""
 
 
 class TookTooLongError(Exception):
@@ -49,87 +48,98 @@ class TooLargeError(Exception):
     """More was handed over than is read."""
 
 
-class UnknownAgentError(Exception):
-    """The command line names an agent that no hook is for."""
-
-
 def main(arguments: list[str]) -> None:
     """Answer one request of AGENT, with upthread's files in HOME; never fails the agent."""
-    agent, home = (*arguments, "", "")[:2]
+    agent, home, event = (*arguments, "", "", "")[:3]
     if agent == PROBE:
+        from upthread import __version__
+
         _tell({"version": __version__})
         return
-    fields: dict[str, Any] = {}
-    place: Place | None = None
-    # Before anything is read: an agent that never closes the pipe would else be waited for.
-    _alarm.signal(_alarm.SIGALRM, _over)
-    _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S)
+    until = time.monotonic() + TIME_MAX_S
     try:
-        fields = loads(_request())
-        place = Place(home_of_hooks(os.environ, home), text_in(fields, "cwd") or ".")
-        # Before the place is looked at: `doctor` tells by it that hooks run at all.
-        last_run.note(place.home, agent)
-        os.chdir(NOWHERE)  # what is started from here shall not begin in a repository
-        if place.read() is None:
-            told: dict[str, Any] = {}
-        else:
-            told = _answer(agent, place, fields)
-    except Exception as error:  # noqa: BLE001  # the agent goes on and a person is told
-        told = _undecided(agent, place, fields, error)
-    # What is decided by now is on record: an alarm here would have the agent told something else.
-    _alarm.setitimer(_alarm.ITIMER_REAL, 0)
+        request = _request(until)
+        home = home_of_hooks(os.environ, home)
+        told: Mapping[str, Any] = {}
+        if event != EVENT or not is_clear(home, request, os.environ):
+            told = _in_time(agent, home, request, until)
+    except Exception as error:  # noqa: BLE001  # the agent continues and a person is told
+        told = _undecided(agent, error)
     _tell(told)
 
 
-def _over(_signal: int, _frame: FrameType | None) -> None:
-    raise TookTooLongError(f"it took more than {TIME_MAX_S} s")
+def _in_time(agent: str, home: str, raw: bytes, until: float) -> Mapping[str, Any]:
+    import signal  # from here on all that takes long to load
+
+    def over(_signal: int, _frame: FrameType | None) -> None:
+        raise TookTooLongError(TOOK_TOO_LONG)
+
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.001))
+    try:
+        return _answer(agent, home, raw)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _request() -> str:
-    pieces: list[bytes] = []
-    left = REQUEST_BYTES_MAX
-    while left > 0 and (piece := os.read(0, min(left, 1024 * 1024))):
-        left -= len(piece)
-        pieces.append(piece)
-    if not left:
-        raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
-    return b"".join(pieces).decode("utf-8", "surrogateescape")
+def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
+    import json
+    import signal
+    from pathlib import Path
+    from typing import cast
 
+    from upthread.errors import NotFoundError
 
-def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    if agent not in last_run.LINE_FIELDS:
-        raise UnknownAgentError(f"no agent is called {agent[:40]!r}")
-    # Only the translator of this agent is loaded, and `importlib` would cost more than it does.
-    name = f"upthread.surfaces.hook.{agent.replace('-', '_')}"
-    told: dict[str, Any] = __import__(name, fromlist=("answer",)).answer(place, fields)
+    found: Any = json.loads(raw.decode("utf-8", "surrogateescape"))
+    request = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    directory = Path(os.path.abspath(str(request.get("cwd") or ".")))
+    if agent not in LINE_FIELDS:
+        raise ValueError(agent[:40])
+    translator = __import__(
+        f"upthread.surfaces.hook.{agent.replace('-', '_')}", fromlist=("understand",)
+    )
+    step = translator.understand(request)
+    if step is None:
+        return {}
+    # What is started from here shall not begin in a repository.
+    os.chdir(NOWHERE)
+    environment = {**os.environ, "UPTHREAD_HOME": home}
+    from upthread.client.project_opener import open_agent_calls
+
+    try:
+        with open_agent_calls(directory, environment=environment, wait_s=STORE_WAIT_S) as calls:
+            # What is decided is on record: the agent must not be told something else after it.
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            told: Mapping[str, Any] = step(calls)
+    except NotFoundError:
+        return {}  # a place that nobody has used upthread in is left alone
     return told
 
 
-def _undecided(
-    agent: str, place: Place | None, fields: dict[str, Any], error: Exception
-) -> dict[str, Any]:
-    """Tell that nothing was decided, in the spool for the next decision and to the person now."""
-    why = _why(error)
-    try:
-        # The first alarm may be spent, and a disk that failed before may hang here as well.
-        _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S / 4)
-        # In a place that nobody has set up nothing is written, not even this.
-        if place is not None and place.known is not None:
-            event = text_in(fields, "event") or text_in(fields, "hook_event_name")
-            known = event if event in EVENTS else "unknown"
-            spool.put(place, "undecided", {"agent": agent, "event": known, "why": why})
-    except Exception as second:  # noqa: BLE001  # told beside the first
-        why += f"; and it could not be kept: {_why(second)}"
-    _alarm.setitimer(_alarm.ITIMER_REAL, 0)  # what is left is to say it
-    from upthread.core.decision.words import UNDECIDED
-    from upthread.surfaces.hook.decision_line import one_line
+def _request(until: float) -> bytes:
+    pieces: list[bytes] = []
+    left = REQUEST_BYTES_MAX
+    while left > 0:
+        # An agent that never closes the pipe would else be waited for.
+        if not select.select((0,), (), (), max(until - time.monotonic(), 0))[0]:
+            raise TookTooLongError(TOOK_TOO_LONG)
+        if not (piece := os.read(0, min(left, 1024 * 1024))):
+            return b"".join(pieces)
+        left -= len(piece)
+        pieces.append(piece)
+    raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
 
-    line = one_line(f"upthread: {UNDECIDED}, the agent goes on without it: {why}")
-    return {last_run.LINE_FIELDS.get(agent, "systemMessage"): line}
+
+def _undecided(agent: str, error: Exception) -> Mapping[str, Any]:
+    from upthread.core.decision.words import UNDECIDED
+    from upthread.core.text import visible_line
+
+    line = visible_line(f"upthread: {UNDECIDED}, the agent continues without it: {_why(error)}")
+    return {LINE_FIELDS.get(agent, "systemMessage"): line}
 
 
 def _why(error: Exception) -> str:
-    """Return what went wrong, and never what was said: an error may quote it."""
+    """Return what went wrong, and never what was said: an error may quote a prompt."""
     kind = type(error).__name__
     if isinstance(error, OSError):
         return f"{kind}: {error.strerror}"[:WHY_CHARACTERS_MAX]
@@ -143,10 +153,12 @@ def _why(error: Exception) -> str:
     return f"{kind}{line}"[:WHY_CHARACTERS_MAX]
 
 
-def _tell(told: dict[str, Any]) -> None:
+def _tell(told: Mapping[str, Any]) -> None:
     if not told:
         return
-    raw = dumps(told).encode("ascii")
+    import json
+
+    raw = json.dumps(told).encode("ascii")
     try:
         while raw:
             raw = raw[os.write(1, raw) :]

@@ -1,61 +1,61 @@
 """One line for an agent's status line, or a shell's prompt: which workstream, and what runs.
 
-Run as a file, `python -I -S …/surfaces/hook/status_line.py HOME`, with Claude Code's object on
-standard input or nothing. It reads what hooks read, and nothing where nobody has set them up.
+Run as a file, `python -I -S …/status_line.py HOME LIBRARY…`, with Claude Code's object on standard
+input or nothing. Empty where nobody has used upthread.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
 
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
+    sys.path += sys.argv[2:]
 
 from upthread.boundary.own_home import home_of_hooks
-from upthread.core.decision.words import address_in_words
-from upthread.runtime.bindings.claims import is_claimed_by_another
-from upthread.runtime.bindings.index import bindings
-from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import workstream_of
-from upthread.surfaces.hook.decision_line import one_line
+from upthread.client.agent_calls import AgentCalls
+from upthread.client.project_opener import open_agent_calls
+from upthread.core.text import visible_line
+from upthread.core.workstreams import NONE
+from upthread.errors import NotFoundError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-AGENT = "claude-code"
-REQUEST_BYTES_MAX = 1024 * 1024
-LINE_CHARACTERS_MAX = 500
+AGENT: Final = "claude-code"
+REQUEST_BYTES_MAX: Final = 1024 * 1024
+LINE_CHARACTERS_MAX: Final = 500
+WAIT_S: Final = 0.3
 
 
-def line(home: str, asked: dict[str, Any]) -> str:
-    """Return the line; empty in a place that nobody has set up."""
-    directory = text_in(object_in(asked, "workspace"), "current_dir") or text_in(asked, "cwd")
-    place = Place(home, directory or ".")
-    if place.read() is None:
+def line(home: str, asked: Mapping[str, Any]) -> str:
+    """Return the line; empty in a project that nobody has used upthread in."""
+    workspace: Any = asked.get("workspace")
+    named = cast("dict[str, object]", workspace) if isinstance(workspace, dict) else asked
+    directory = named.get("current_dir" if named is workspace else "cwd")
+    environment = {**os.environ, "UPTHREAD_HOME": home}
+    place = Path(directory if isinstance(directory, str) else ".").absolute()
+    try:
+        with open_agent_calls(place, environment=environment, wait_s=WAIT_S) as calls:
+            session = asked.get("session_id")
+            told = _told(calls, session if isinstance(session, str) else "")
+    except NotFoundError:
         return ""
-    workstream, _ = workstream_of(place, AGENT, text_in(asked, "session_id"))
-    if workstream is None:
-        return "no workstream"
-    known = list_in(place.known or {}, "workstreams")
-    questions = sum(
-        number_in(each, "open_questions") for each in known if text_in(each, "name") == workstream
-    )
-    running = [
-        address_in_words(workstream, text_in(each, "role"), number_in(each, "slot")).rpartition(
-            "/"
-        )[2]
-        for _, each in bindings(place, lambda b: text_in(b, "workstream") == workstream)
-        if number_in(each, "slot")
-        # Under way and not only claimed: a dead process would run here until the next call.
-        and is_claimed_by_another(each, "")
-    ]
-    told = [workstream, *(f"{name} running" for name in running)]
-    if questions:
-        told.append(f"{questions} open question" + ("" if questions == 1 else "s"))
-    return one_line(" · ".join(told), characters_max=LINE_CHARACTERS_MAX)
+    return visible_line(told, characters_max=LINE_CHARACTERS_MAX)
+
+
+def _told(calls: AgentCalls, session: str) -> str:
+    workstream, because = calls.workstream_of(AGENT, session)
+    view = calls.standing(workstream)
+    told = ["no workstream" if because == NONE else workstream]
+    if view is not None:
+        running = (role for role in view.roles if role.holder is not None)
+        told += [f"{role.conversation.key.address.rpartition('/')[2]} running" for role in running]
+        if questions := len(view.open_questions):
+            told.append(f"{questions} open question" + ("" if questions == 1 else "s"))
+    return " · ".join(told)
 
 
 def main(arguments: list[str]) -> None:
@@ -63,8 +63,9 @@ def main(arguments: list[str]) -> None:
     try:
         # In a shell's prompt nobody writes, and to read would hold the prompt for ever.
         raw = b"" if os.isatty(0) else os.read(0, REQUEST_BYTES_MAX)
+        asked: Any = json.loads(raw) if raw.strip() else {}
         home = home_of_hooks(os.environ, arguments[0])
-        print(line(home, loads(raw.decode()) if raw.strip() else {}))  # noqa: T201  # its output
+        print(line(home, cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}))  # noqa: T201  # its output
     except Exception as error:  # noqa: BLE001  # a status line never ends an agent
         print(f"upthread: {type(error).__name__}")  # noqa: T201
 

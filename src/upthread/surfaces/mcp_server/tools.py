@@ -19,7 +19,6 @@ from upthread.core.actors import Actor
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import behind_shape
 from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.output import plain
 from upthread.surfaces.mcp_server.current_project import CurrentProject
@@ -102,7 +101,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
             await project.workstreams() if workstream is None else [await project.show(workstream)]
         )
         listed = [shapes.workstream(view, project.command_of) for view in views]
-        return _plain({"workstreams": listed, **behind_shape(project.hooks.behind)})
+        return _plain({"workstreams": listed})
 
     @server.tool(annotations=READING)
     @_told
@@ -113,7 +112,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         ended = view.last_turn.ended if view.last_turn else None
         found = msgspec.to_builtins(view.report) if view.report else None
         told = found or (ended.report if ended else None)
-        return _plain({"report": told, **behind_shape(project.hooks.behind)})
+        return _plain({"report": told})
 
     @server.tool(annotations=ANSWERING)
     @_told
@@ -137,7 +136,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         """Why a session was resumed or not, and what would be decided now."""
         project = await current.now()
         told = shapes.why(await project.why(address))
-        return _plain({**told, **behind_shape(project.hooks.behind)})
+        return _plain(told)
 
 
 def _plain(shape: shapes.Shape) -> Shape:

@@ -10,23 +10,13 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import TypeVar, cast
 
-from upthread.core.codec import (
-    decode_json,
-    decode_part,
-    decode_run_event,
-    decode_turn_event,
-)
-from upthread.core.commands import (
-    EraseConversation,
-    EraseRun,
-    RecordAct,
-    RecordDecision,
-    Write,
-)
+from msgspec import structs
+
+from upthread.core.codec import decode_json, decode_part, decode_run_event, decode_turn_event
+from upthread.core.commands import EraseConversation, EraseRun, RecordAct, RecordDecision, Write
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -35,6 +25,7 @@ from upthread.core.types import (
     Fence,
     Holder,
     Lease,
+    LeaseClaim,
     Link,
     Message,
     Part,
@@ -51,10 +42,12 @@ from upthread.store import base
 from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
+    conversation_leases,
     first_damaged,
     is_before,
     lost_lease,
     says_something,
+    taken_lease,
 )
 from upthread.store.sql.recorded import recorded_of
 from upthread.testing.memory_store.erasure import erase_conversation, erase_run
@@ -79,12 +72,22 @@ class MemoryStore:
     def act_for(self, project_id: ProjectId) -> None:
         """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
 
-    def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
+    def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
         draft = self._tables.copy()
         for fence in fences:
             lease = draft.leases.get(fence.name)
             if lease is None or lease.holder is None or lease.token != fence.token:
                 raise lost_lease(fence.name, fence.token)
+        for claim in take:
+            if _taken(draft.leases, claim.name, claim.holder, claim.seen) is None:
+                raise taken_lease(claim.name)
         for write in writes:
             if isinstance(write, EraseConversation):
                 erase_conversation(draft, write)
@@ -92,6 +95,8 @@ class MemoryStore:
                 erase_run(draft, write)
             else:
                 apply(draft, write)
+        for fence in give:
+            _release(draft.leases, fence)
         self._state = draft
 
     def resolve(self, key: ConversationKey) -> base.Resolved | None:
@@ -199,7 +204,7 @@ class MemoryStore:
     ) -> tuple[Message, ...]:
         within = self.messages(conversation_id, newest=base.SAID_WITHIN_MESSAGES)
         said = (
-            replace(each, parts=texts)
+            structs.replace(each, parts=texts)
             for each in reversed(within)
             if each.speaker in SPEAKERS_THAT_SAY
             and each.upstream_session_id in {None, *upstream_session_ids}
@@ -359,36 +364,45 @@ class MemoryStore:
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None
     ) -> Lease | None:
-        stands = self._tables.leases.get(name, Lease(name=name, token=0, heartbeat=0, holder=None))
-        has_moved = seen is None or (seen.token, seen.heartbeat) != (
-            stands.token,
-            stands.heartbeat,
-        )
-        if stands.holder is not None and has_moved:
-            return None
-        taken = Lease(
-            name=name, token=stands.token + 1, heartbeat=stands.heartbeat + 1, holder=holder
-        )
-        self._tables.leases[name] = taken
-        return taken
+        return _taken(self._tables.leases, name, holder, seen)
 
     def heartbeat(self, fence: Fence) -> None:
         lease = self._tables.leases.get(fence.name)
         if lease is None or lease.token != fence.token or lease.holder is None:
             raise lost_lease(fence.name, fence.token)
-        self._tables.leases[fence.name] = replace(lease, heartbeat=lease.heartbeat + 1)
+        self._tables.leases[fence.name] = structs.replace(lease, heartbeat=lease.heartbeat + 1)
 
     def release_lease(self, fence: Fence) -> None:
-        lease = self._tables.leases.get(fence.name)
-        if lease is None or lease.token != fence.token:
-            raise lost_lease(fence.name, fence.token)
-        self._tables.leases[fence.name] = replace(lease, holder=None)
+        _release(self._tables.leases, fence)
 
     def lease(self, name: str) -> Lease | None:
         return self._tables.leases.get(name)
 
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
+        first, end = conversation_leases(project_id)
+        held = (each for each in self._tables.leases.values() if each.holder is not None)
+        found = [each for each in held if first <= each.name < end]
+        return tuple(sorted(found, key=lambda each: each.name))
+
     def close(self) -> None:
         self._state = None
+
+
+def _taken(leases: dict[str, Lease], name: str, holder: Holder, seen: Lease | None) -> Lease | None:
+    stands = leases.get(name, Lease(name=name, token=0, heartbeat=0, holder=None))
+    has_moved = seen is None or (seen.token, seen.heartbeat) != (stands.token, stands.heartbeat)
+    if stands.holder is not None and has_moved:
+        return None
+    taken = Lease(name=name, token=stands.token + 1, heartbeat=stands.heartbeat + 1, holder=holder)
+    leases[name] = taken
+    return taken
+
+
+def _release(leases: dict[str, Lease], fence: Fence) -> None:
+    lease = leases.get(fence.name)
+    if lease is None or lease.token != fence.token:
+        raise lost_lease(fence.name, fence.token)
+    leases[fence.name] = structs.replace(lease, holder=None)
 
 
 def _is_place_of(asked: ProjectIdentity, known: ProjectIdentity) -> bool:

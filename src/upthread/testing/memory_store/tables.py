@@ -13,14 +13,8 @@ from typing import Any, Final, NamedTuple, cast
 from msgspec import Struct, field, structs
 
 from upthread.core import commands
-from upthread.core.codec import (
-    StoredPart,
-    encode_event,
-    encode_json,
-    encode_part,
-)
+from upthread.core.codec import StoredPart, encode_event, encode_json, encode_part
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import field_names, replace
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -137,7 +131,7 @@ class Tables(Struct):
 
     def copy(self) -> Tables:
         """Return tables that can change without these."""
-        return Tables(*(getattr(self, name).copy() for name in field_names(Tables)))
+        return Tables(*(getattr(self, name).copy() for name in Tables.__struct_fields__))
 
     def links_of(self, conversation_id: str) -> list[Link]:
         """Return a conversation's links, oldest first."""
@@ -206,12 +200,12 @@ def _open_link(tables: Tables, write: commands.OpenLink) -> None:
     link = write.link
     _conversation(tables, link.conversation_id)
     last = len(tables.links_of(link.conversation_id))
-    as_opened = replace(link, ended_because=None, ended_at_ms=None)
+    as_opened = structs.replace(link, ended_because=None, ended_at_ms=None)
     if is_next(link.seq, last=last, what="link", owner=link.conversation_id):
         tables.links[link.conversation_id, link.seq] = as_opened
     stored = tables.links[link.conversation_id, link.seq]
     must_equal(
-        replace(stored, ended_because=None, ended_at_ms=None),
+        structs.replace(stored, ended_because=None, ended_at_ms=None),
         as_opened,
         what=f"link {link.seq} of {link.conversation_id}",
     )
@@ -228,7 +222,7 @@ def _end(tables: Tables, conversation_id: ConversationId, seq: int, cause: tuple
     link = must_exist(tables.links.get((conversation_id, seq)), what="link", name=str(seq))
     if link.ended_because is None:
         because, at_ms = cause
-        ended = replace(link, ended_because=because, ended_at_ms=at_ms)
+        ended = structs.replace(link, ended_because=because, ended_at_ms=at_ms)
         tables.links[conversation_id, seq] = ended
 
 

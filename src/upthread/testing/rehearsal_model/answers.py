@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from upthread.core.lazy_dataclass import asdict
 from upthread.testing.rehearsal_model._json import JsonObject
 
 
@@ -69,4 +68,4 @@ Answer: TypeAlias = Reply | Failure | Silence
 
 def as_json(answer: Answer) -> JsonObject:
     """Return the answer as it is logged."""
-    return {"kind": type(answer).__name__.lower(), **cast("JsonObject", asdict(answer))}
+    return {"kind": type(answer).__name__.lower(), **cast("JsonObject", to_builtins(answer))}

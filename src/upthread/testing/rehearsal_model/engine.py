@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from upthread.core.lazy_dataclass import replace
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply, Silence, as_json
 from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
@@ -114,7 +113,7 @@ class Engine:
         path = request.path.partition("?")[0]
         arrival = self._arrival(request, path)
         if request.method == "HEAD":
-            return replace(self._plain(arrival, {}, name="unknown"), body=b"")
+            return structs.replace(self._plain(arrival, {}, name="unknown"), body=b"")
         if path == MODELS_PATH and request.method == "GET":
             return self._plain(arrival, _models(request.headers), name="models")
         if request.method != "POST" or (arrival.protocol is None and path != COUNT_TOKENS_PATH):
@@ -122,7 +121,7 @@ class Engine:
         body = _decoded(request.raw)
         if body is None:
             return self._refused(arrival, Failure(status=400, message=NOT_JSON))
-        arrival = replace(arrival, body=body)
+        arrival = structs.replace(arrival, body=body)
         if arrival.protocol is None:
             counted: JsonObject = {"input_tokens": Exchange(n=arrival.n, body=body).tokens_in}
             return self._plain(arrival, counted, name="count_tokens")

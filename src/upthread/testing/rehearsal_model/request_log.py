@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from upthread.core.lazy_dataclass import asdict
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.history_rules import Violation
 
@@ -72,7 +71,7 @@ class Recording:
 
     def add(self, request: RecordedRequest) -> None:
         """Keep a request and write it to the file."""
-        line = json.dumps(asdict(request)) + "\n"
+        line = json.dumps(to_builtins(request)) + "\n"
         with self._lock:
             self._kept.append(request)
             if self._log is not None:

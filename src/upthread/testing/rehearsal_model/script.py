@@ -24,9 +24,8 @@ from __future__ import annotations
 import json
 import re
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from upthread.core.lazy_dataclass import replace
 from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
 from upthread.testing.rehearsal_model.answers import (
@@ -141,17 +140,17 @@ def _answers(markers: list[_Marker]) -> tuple[Answer, ...]:
     for marker in markers:
         match marker.word:
             case "SLEEP":
-                coming = replace(coming, delay_s=_seconds(marker))
+                coming = structs.replace(coming, delay_s=_seconds(marker))
             case "PACE":
-                coming = replace(coming, pace_s=_seconds(marker))
+                coming = structs.replace(coming, pace_s=_seconds(marker))
             case "TELL":
-                coming = replace(coming, text=marker.body)
+                coming = structs.replace(coming, text=marker.body)
             case "USAGE":
-                coming = replace(coming, tokens_in=_tokens(marker))
+                coming = structs.replace(coming, tokens_in=_tokens(marker))
             case "CACHED":
-                coming = replace(coming, tokens_cached=_tokens(marker))
+                coming = structs.replace(coming, tokens_cached=_tokens(marker))
             case "THINK":
-                coming = replace(coming, thinking=marker.body)
+                coming = structs.replace(coming, thinking=marker.body)
             case _:
                 answers.append(_step(marker, coming))
                 coming = Reply()
@@ -162,13 +161,13 @@ def _step(marker: _Marker, coming: Reply) -> Answer:
     match marker.word:
         case "CALL":
             call = ToolCall(name=marker.body, arguments=marker.arguments)
-            return replace(coming, calls=(call,))
+            return structs.replace(coming, calls=(call,))
         case "FAIL":
-            return replace(_failure(marker), delay_s=coming.delay_s)
+            return structs.replace(_failure(marker), delay_s=coming.delay_s)
         case "HANG":
             return Silence(delay_s=coming.delay_s)
         case _:
-            return replace(coming, text=marker.body)
+            return structs.replace(coming, text=marker.body)
 
 
 def _failure(marker: _Marker) -> Failure:

@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from msgspec import structs
+
 from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Write
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, ConversationKey, ProjectId, ProjectIdentity, TurnId
 from upthread.errors import UpthreadError
 from upthread.store.base import WholeStore
@@ -39,7 +40,7 @@ def a_path_of_another_owner_is_another_place(trial: Trial) -> None:
     assert found(mine) == ["prj_mine", "prj_old"]
     assert found(theirs) == ["prj_old", "prj_theirs"]
     assert found(unowned) == ["prj_old"]
-    assert found(replace(mine, root_commit="abc")) == ["prj_clone", "prj_mine", "prj_old"]
+    assert found(structs.replace(mine, root_commit="abc")) == ["prj_clone", "prj_mine", "prj_old"]
     assert found(ProjectIdentity(path="/elsewhere", owner="ada@one")) == []
     (known,) = (each for each in trial.store.projects(mine) if each.project_id == "prj_mine")
     assert known.identity == mine
@@ -94,7 +95,7 @@ def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
     ours.act_for(PROJECT)
     theirs.act_for(OTHER)
     ours.commit([*samples.home(), samples.said(1)])
-    key = replace(KEY, project_id=OTHER)
+    key = structs.replace(KEY, project_id=OTHER)
     opened = samples.conversation(OTHERS_CONVERSATION, key=key)
     turn = OpenTurn(turn_id=OTHERS_TURN, conversation_id=OTHERS_CONVERSATION, opened_at_ms=1)
     theirs.commit(

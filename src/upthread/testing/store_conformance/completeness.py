@@ -20,7 +20,6 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import Conversation, ConversationId, RunId, TurnId, UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.store.base import Store
@@ -50,12 +49,12 @@ def what_was_opened_comes_in_the_order_it_was_opened(trial: Trial) -> None:
         child = samples.conversation(
             ConversationId(f"con_{name}"), key=samples.sibling_key(0, "x"), parent=CONVERSATION
         )
-        children.append(replace(child, opened_at_ms=opened_at_ms))
+        children.append(structs.replace(child, opened_at_ms=opened_at_ms))
         opened = structs.replace(
             samples.workstream(name, base_name=name), opened_at_ms=opened_at_ms
         )
         run = structs.replace(samples.run(runs[number - 2]), opened_at_ms=opened_at_ms)
-        link = replace(samples.link(number, f"ses_{name}"), opened_at_ms=opened_at_ms)
+        link = structs.replace(samples.link(number, f"ses_{name}"), opened_at_ms=opened_at_ms)
         ended = EndLink(conversation_id=CONVERSATION, seq=number, ended_because="x", ended_at_ms=1)
         turn = structs.replace(samples.turn(TurnId(f"trn_{name}")), opened_at_ms=opened_at_ms)
         store.commit([opened, OpenConversation(conversation=children[-1]), run, turn])

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     ContextPart,
     ConversationId,
@@ -62,7 +61,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
     whole = {message.seq: message for message in trial.store.messages(CONVERSATION)}
 
     def only(seq: int, *texts: str) -> Message:
-        return replace(whole[seq], parts=tuple(TextPart(text=text) for text in texts))
+        return structs.replace(whole[seq], parts=tuple(TextPart(text=text) for text in texts))
 
     assert found == (only(1, "do it"), only(5, "\u2003", "a\0\ud800"))
 

@@ -6,7 +6,6 @@ from msgspec import structs
 
 from upthread.core.commands import OpenConversation, RecordBriefingEdit, RecordExamined
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, NotFoundError
 from upthread.testing.store_conformance import samples
@@ -23,7 +22,7 @@ READ = ExaminedFile(
     mtime_ns=1_763_731_118_123_456_789,
     digest="c0ffee",
 )
-WROTE = replace(READ, how="wrote", mtime_ns=None, digest="beef")
+WROTE = structs.replace(READ, how="wrote", mtime_ns=None, digest="beef")
 VANISHED = ExaminedFile(path="/etc/\0'; DROP\ud800", how="read", state="missing")
 
 
@@ -60,7 +59,7 @@ def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:
     key = samples.sibling_key(role="auditor")
     other = OpenConversation(conversation=samples.conversation(OTHER, key=key))
     trial.store.commit([*samples.home(), other])
-    later = replace(READ, digest="later")
+    later = structs.replace(READ, digest="later")
     trial.store.commit([_examined(0, READ), _examined(1, later, upstream=B)])
     trial.store.commit([_examined(2, VANISHED, owner=OTHER)])
     trial.reopen()

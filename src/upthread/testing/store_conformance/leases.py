@@ -1,12 +1,12 @@
-"""S13 and S14: who holds a lease."""
+"""S13, S14, S34 and S35: who holds a lease."""
 
 from __future__ import annotations
 
-from upthread.core.types import Fence, Lease
-from upthread.errors import FencedError
+from upthread.core.types import Fence, Lease, LeaseClaim
+from upthread.errors import ConflictError, FencedError
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
-from upthread.testing.store_conformance.samples import HOLDER, OTHER_HOLDER
+from upthread.testing.store_conformance.samples import CALL_HOLDER, HOLDER, OTHER_HOLDER
 
 
 def _taken(trial: Trial, *, seen: Lease | None = None) -> Lease:
@@ -82,6 +82,52 @@ def a_released_lease_has_no_heartbeat(trial: Trial) -> None:
     assert trial.store.lease("spec-42") == released
 
 
+def _claim(name: str = "conversation one a/b", seen: Lease | None = None) -> LeaseClaim:
+    return LeaseClaim(name=name, holder=CALL_HOLDER, seen=seen)
+
+
+def a_lease_is_taken_and_given_with_a_batch(trial: Trial) -> None:
+    trial.store.commit((samples.workstream(),), take=(_claim(),))
+    taken = trial.store.lease("conversation one a/b")
+    assert taken is not None
+    assert taken.holder == CALL_HOLDER
+    trial.store.commit((), fences=(samples.fence(taken),), give=(samples.fence(taken),))
+    given = trial.store.lease("conversation one a/b")
+    assert given is not None
+    assert given.holder is None
+    trial.store.commit((), take=(_claim(),))
+    again = trial.store.lease("conversation one a/b")
+    assert again is not None
+    assert again.token > taken.token
+
+
+def a_batch_whose_lease_cannot_be_taken_leaves_nothing(trial: Trial) -> None:
+    other = trial.store.acquire_lease("conversation one a/b", OTHER_HOLDER)
+    with refused(ConflictError):
+        trial.store.commit((samples.workstream(),), take=(_claim(), _claim("another")))
+    assert trial.store.lease("conversation one a/b") == other
+    assert trial.store.lease("another") is None
+    assert trial.store.workstreams(samples.PROJECT) == ()
+    trial.store.commit((samples.workstream(),), take=(_claim(seen=other),))
+    assert len(trial.store.workstreams(samples.PROJECT)) == 1
+
+
+def a_batch_that_gives_what_it_does_not_hold_leaves_nothing(trial: Trial) -> None:
+    with refused(FencedError):
+        trial.store.commit((samples.workstream(),), give=(Fence(name="never taken", token=1),))
+    assert trial.store.workstreams(samples.PROJECT) == ()
+
+
+def held_leases_are_those_of_the_project_that_somebody_holds(trial: Trial) -> None:
+    named = [f"conversation {samples.PROJECT} {name}" for name in ("b/b", "a/a", "c/c")]
+    held = [trial.store.acquire_lease(name, CALL_HOLDER) for name in named]
+    trial.store.acquire_lease(f"conversation {samples.PROJECT}2 a/a", HOLDER)
+    trial.store.acquire_lease(f"workstream {samples.PROJECT} a", HOLDER)
+    assert held[2] is not None
+    trial.store.release_lease(samples.fence(held[2]))
+    assert trial.store.held_leases(samples.PROJECT) == (held[1], held[0])
+
+
 LEASE_PROMISES = promises(
     {
         "S13": [
@@ -92,5 +138,11 @@ LEASE_PROMISES = promises(
             leases_do_not_know_each_other,
         ],
         "S14": [an_old_token_is_fenced, a_released_lease_has_no_heartbeat],
+        "S34": [
+            a_lease_is_taken_and_given_with_a_batch,
+            a_batch_whose_lease_cannot_be_taken_leaves_nothing,
+            a_batch_that_gives_what_it_does_not_hold_leaves_nothing,
+        ],
+        "S35": [held_leases_are_those_of_the_project_that_somebody_holds],
     }
 )

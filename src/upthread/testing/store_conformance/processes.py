@@ -13,8 +13,9 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from upthread.core.commands import OpenConversation, OpenLink, RecordOnce
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import ConversationId, Durability, TextPart, TurnId
 from upthread.errors import ConflictError, StoreError
 from upthread.store.base import Store
@@ -116,7 +117,7 @@ def _open_the_same(store: Store, number: int) -> object:
 
 
 def _take_lease(store: Store, number: int) -> object:
-    holder = replace(samples.HOLDER, pid=number)
+    holder = structs.replace(samples.HOLDER, pid=number)
     return store.acquire_lease("spec-42", holder) is not None
 
 

@@ -16,7 +16,6 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import QuestionAnswered, TurnEnded
-from upthread.core.lazy_dataclass import replace
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -218,7 +217,7 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
     assert upstream() == "ses_a"
     trial.store.commit([end(1)])
     assert upstream() is None
-    ended = replace(samples.link(3, "ses_c"), ended_because="imported", ended_at_ms=8)
+    ended = structs.replace(samples.link(3, "ses_c"), ended_because="imported", ended_at_ms=8)
     trial.store.commit([OpenLink(link=ended)])
     assert upstream() is None
     assert trial.store.links(CONVERSATION)[2] == ended
@@ -335,7 +334,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
     for number, name in enumerate(dict.fromkeys(names)):
         new = samples.conversation(
             types.ConversationId(f"con_{name}"),
-            key=replace(KEY, workstream=name, role=name),
+            key=structs.replace(KEY, workstream=name, role=name),
             base_name=f"{number}{name}",
         )
         opened.append(new)

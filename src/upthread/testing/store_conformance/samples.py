@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from upthread.core import types
 from upthread.core.commands import (
     OpenConversation,
@@ -25,6 +27,7 @@ KEY = types.ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role="pla
 HOLDER = types.Holder(
     host="build-3", boot_id="boot", pid=4711, started_at_ticks=99, doing="run spec-42"
 )
+CALL_HOLDER = structs.replace(HOLDER, doing="a call", call=types.TurnId("trn_call"))
 OTHER_HOLDER = types.Holder(host="build-4", boot_id="boot", pid=12, started_at_ticks=7)
 
 

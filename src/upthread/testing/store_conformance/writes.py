@@ -6,7 +6,6 @@ from msgspec import structs
 
 from upthread.core import commands
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.lazy_dataclass import replace
 from upthread.core.types import (
     CHILD_SLOT,
     ConversationId,
@@ -294,7 +293,9 @@ def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
     other = samples.conversation(ConversationId("con_other"))
     with refused(ConflictError):
         trial.store.commit([commands.OpenConversation(conversation=other)])
-    trial.store.commit([commands.OpenConversation(conversation=replace(other, generation=2))])
+    trial.store.commit(
+        [commands.OpenConversation(conversation=structs.replace(other, generation=2))]
+    )
     resolved = trial.store.resolve(KEY)
     assert resolved is not None
     assert resolved.conversation.conversation_id == "con_other"
@@ -334,7 +335,7 @@ def a_conversation_takes_its_workstreams_base_name(trial: Trial) -> None:
 def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     trial.store.commit(samples.home())
     other = ProjectId("prj_two")
-    key = replace(KEY, project_id=other)
+    key = structs.replace(KEY, project_id=other)
     assert trial.store.resolve(key) is None
     assert trial.store.conversations(other, samples.WORKSTREAM) == ()
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
@@ -356,7 +357,9 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
     nobody = ConversationId("con_nobody")
     lost: list[commands.Write] = [
         commands.OpenConversation(
-            conversation=samples.conversation(nobody, key=replace(KEY, workstream="nowhere"))
+            conversation=samples.conversation(
+                nobody, key=structs.replace(KEY, workstream="nowhere")
+            )
         ),
         commands.OpenConversation(
             conversation=samples.conversation(

@@ -467,8 +467,16 @@ INSERT INTO upthread.once_event (
 ) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- lease: as it stands
-SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM upthread.lease
+SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call FROM upthread.lease
 WHERE name_digest = sha256($1);
+
+-- held_leases: those that somebody holds, whose names lie from one text up to another
+SELECT name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call
+FROM upthread.lease
+WHERE
+    sha256(project_id) = sha256(substr($1::bytea, 14, length($1::bytea) - 14)) AND host IS NOT NULL
+    AND name >= $1 AND name < $2
+ORDER BY name;
 
 -- keep_held: whether a lease is held under a token; until the transaction ends nobody takes it over
 SELECT 1 FROM upthread.lease
@@ -476,13 +484,13 @@ WHERE name_digest = sha256($1) AND token = $2 AND host IS NOT NULL FOR SHARE;
 
 -- take_lease: give it to a holder under the next token, if it is free or has not moved since seen
 INSERT INTO upthread.lease AS l (
-    name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing
-) VALUES ($1, 1, 1, $2, $3, $4, $5, $6)
+    name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call
+) VALUES ($1, 1, 1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (name_digest) DO UPDATE SET
     token = l.token + 1, heartbeat = l.heartbeat + 1, host = excluded.host,
     boot_id = excluded.boot_id, pid = excluded.pid,
-    started_at_ticks = excluded.started_at_ticks, doing = excluded.doing
-WHERE l.host IS NULL OR (l.token = $7 AND l.heartbeat = $8)
+    started_at_ticks = excluded.started_at_ticks, doing = excluded.doing, call = excluded.call
+WHERE l.host IS NULL OR (l.token = $8 AND l.heartbeat = $9)
 RETURNING token, heartbeat;
 
 -- heartbeat: show life under a token
@@ -491,7 +499,7 @@ WHERE name_digest = sha256($1) AND token = $2 AND host IS NOT NULL RETURNING tok
 
 -- release_lease: give it back under a token
 UPDATE upthread.lease SET
-    host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL
+    host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL, call = NULL
 WHERE name_digest = sha256($1) AND token = $2 RETURNING token;
 
 -- register_worker: say what a worker is and has; $11 is the id it had before, NULL without one

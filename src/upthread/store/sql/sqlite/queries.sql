@@ -491,19 +491,24 @@ VALUES (
 );
 
 -- lease: as it stands
-SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM lease WHERE name = ?;
+SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call
+FROM lease WHERE name = ?;
+
+-- held_leases: those that somebody holds, whose names lie from one text up to another
+SELECT name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call
+FROM lease WHERE name >= ?1 AND name < ?2 AND host IS NOT NULL ORDER BY name;
 
 -- is_held: whether a lease is still held under a token
 SELECT 1 FROM lease WHERE name = ? AND token = ? AND host IS NOT NULL;
 
 -- take_lease: give it to a holder under the next token
 INSERT INTO lease (
-    name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing
-) VALUES (?, 1, 1, ?, ?, ?, ?, ?)
+    name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing, call
+) VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET
     token = token + 1, heartbeat = heartbeat + 1, host = excluded.host,
     boot_id = excluded.boot_id, pid = excluded.pid,
-    started_at_ticks = excluded.started_at_ticks, doing = excluded.doing
+    started_at_ticks = excluded.started_at_ticks, doing = excluded.doing, call = excluded.call
 RETURNING token, heartbeat;
 
 -- heartbeat: show life under a token
@@ -511,7 +516,7 @@ UPDATE lease SET heartbeat = heartbeat + 1 WHERE name = ? AND token = ? AND host
 
 -- release_lease: give it back under a token
 UPDATE lease SET
-    host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL
+    host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL, call = NULL
 WHERE name = ? AND token = ?;
 
 -- touch_sync_mark: give a synced commit something to sync

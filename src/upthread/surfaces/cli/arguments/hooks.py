@@ -97,16 +97,3 @@ def web(
     from upthread.surfaces.cli.verbs import serve
 
     return serve.web(call, port=port, opens_browser=not no_open)
-
-
-def drain(
-    call: Call,
-    *,
-    words: Annotated[
-        bool, Option("--words", help="First keep what was said in a call, from stdin.")
-    ] = False,
-) -> int:
-    """Take what plug-ins and hooks saw into the store; they start this by themselves."""
-    from upthread.surfaces.cli.verbs import use
-
-    return use.drain(call, has_words=words)

@@ -8,8 +8,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from upthread.config import load_settings
-from upthread.core.lazy_dataclass import asdict
 from upthread.core.text import command
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
@@ -75,7 +76,7 @@ def demo_in_full(call: Call, keep: Path | None) -> int:
     with _place(keep) as directory:
         parts = _play(directory, say=told.append if output.is_json else say)
     if output.is_json:
-        output.json({"told": told, **{name: asdict(part) for name, part in parts.items()}})
+        output.json({"told": told, **{name: to_builtins(part) for name, part in parts.items()}})
         return _exit_code(parts["with"])
     say(_table(tuple(parts.values())))
     if keep is not None:

@@ -1,11 +1,11 @@
-"""What `doctor` and `agents` say of hooks: in place, trusted, heard from, and undecided."""
+"""What `doctor` and `agents` say of hooks: in place, alive, trusted."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import anyio.to_thread
 from msgspec import Struct
@@ -13,35 +13,23 @@ from msgspec import Struct
 from upthread.agents.registry import find_agent
 from upthread.client import Project
 from upthread.core.agents import AGENTS
-from upthread.core.decision.words import UNDECIDED
-from upthread.runtime.bindings import files, last_run, spool
-from upthread.runtime.bindings.files import UnreadableError
-from upthread.runtime.bindings.light_json import number_in, text_in
-from upthread.runtime.bindings.places import Place, hooks_directory
 from upthread.surfaces.cli.doctor.holdings import Finding
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.times import moment
 
 STORE = "hooks"
 
+OLDER_FILES: Final = ("places", "projects", "runs")
+"""Below upthread's home, in `hooks/`: what an earlier version kept there."""
+
 
 def hook_findings(project: Project) -> Iterator[Finding]:
-    """Yield what is wrong with hooks on this machine and in this project. Blocking."""
+    """Yield what is wrong with hooks on this machine. Blocking."""
     home = Path(project.settings.home)
     yield from _installation(home)
-    place = Place(str(home), project.settings.working_directory)
-    # As if read: the place's own file may be what is damaged.
-    place.known = {"project_id": project.project_id}
-    try:
-        yield from [*_undecided(place), *_set_aside(place)]
-    except UnreadableError as error:
-        yield _finding(
-            "spool", spool.directory(place), str(error), "move it away, and nothing else"
-        )
+    yield from _left_over(home)
 
 
 def state_findings(states: tuple[HookState, ...]) -> list[Finding]:
@@ -61,30 +49,14 @@ def _installation(home: Path) -> Iterator[Finding]:
             yield _finding(agent, str(path), f"what setup wrote {what}", cure)
 
 
-def _undecided(place: Place) -> Iterator[Finding]:
-    missed = [
-        path for path in spool.names(place) if path.endswith(("-undecided.json", "-told.json"))
-    ]
-    if not missed:
-        return
-    try:
-        last = files.read(missed[-1]) or {}
-    except UnreadableError as error:
-        last = {"why": str(error)}
-    at = moment(number_in(last, "at_ms"))
-    what = f"{counted(len(missed), 'call')} {UNDECIDED}, the last at {at}: {text_in(last, 'why')}"
-    yield _finding("undecided", missed[-1], what, "the agent went on without upthread; see why")
-
-
-def _set_aside(place: Place) -> Iterator[Finding]:
-    try:
-        listed = os.listdir(spool.directory(place))  # noqa: PTH208  # a name may be anything
-    except FileNotFoundError:
-        return
-    for name in sorted(listed):
-        if name.endswith(spool.SET_ASIDE):
-            path = str(Path(spool.directory(place), name))
-            yield _finding(name, path, "an event that cannot be read", "look at it, then delete it")
+def _left_over(home: Path) -> Iterator[Finding]:
+    """Yield the files of hooks of an earlier version, which nothing reads any more."""
+    for name in OLDER_FILES:
+        path = home / "hooks" / name
+        if path.exists():
+            what = "files of an earlier version's hooks, which nothing reads any more"
+            cure = "python tools/import_hook_files.py takes in what they hold; then delete them"
+            yield _finding(name, str(path), what, cure)
 
 
 def _finding(history: str, path: str, what: str, cure: str) -> Finding:
@@ -104,7 +76,6 @@ class HookState(Struct, frozen=True, kw_only=True):
     is_set_up: bool
     is_alive: bool | None
     is_trusted: bool | None
-    last_heard_at_ms: int | None
     fault: str
     cure: str
 
@@ -116,15 +87,13 @@ class HookState(Struct, frozen=True, kw_only=True):
         said = ["set up", "alive" if self.is_alive else "not alive"]
         if self.is_trusted is not None:
             said.append("trusted" if self.is_trusted else "not trusted")
-        at = self.last_heard_at_ms
-        said.append("never heard from" if at is None else f"last heard from {moment(at)}")
         return ", ".join(said)
 
 
 async def hook_states(home: Path, working_directory: str) -> tuple[HookState, ...]:
     """Return how the hooks of each agent are that can be set up; those set up are really asked."""
     found = await anyio.to_thread.run_sync(partial(_alive, home))
-    return tuple([await _state(agent, home, working_directory, found) for agent in TARGETS])
+    return tuple([await _state(agent, working_directory, found) for agent in TARGETS])
 
 
 def _alive(home: Path) -> tuple[frozenset[str], launcher.Alive | None]:
@@ -135,7 +104,6 @@ def _alive(home: Path) -> tuple[frozenset[str], launcher.Alive | None]:
 
 async def _state(
     agent: str,
-    home: Path,
     working_directory: str,
     found: tuple[frozenset[str], launcher.Alive | None],
 ) -> HookState:
@@ -152,7 +120,6 @@ async def _state(
         is_set_up=is_set_up,
         is_alive=not fault if is_set_up else None,
         is_trusted=trust.is_given,
-        last_heard_at_ms=last_run.at_ms(hooks_directory(str(home)), TARGETS[agent].name),
         fault=fault or trust.fault,
         cure=cure or trust.cure,
     )

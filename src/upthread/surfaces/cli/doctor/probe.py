@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from upthread.client import Project
-from upthread.core.lazy_dataclass import asdict
 from upthread.runtime.continuity_probe import CHECKS, Probed
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
@@ -42,7 +41,9 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
     capabilities = structs.asdict(probed.capabilities)
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
     if output.is_json:
-        findings = [{**asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]
+        findings = [
+            {**to_builtins(each), "good_is": CHECKS[each.check]} for each in probed.findings
+        ]
         output.json(
             {
                 "agent": agent,

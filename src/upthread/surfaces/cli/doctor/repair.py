@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.copies import RepairedCopy
@@ -23,7 +23,6 @@ from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.history.model import History, history_of
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair as repaired
-from upthread.core.lazy_dataclass import asdict
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.verb import faults_of
@@ -125,7 +124,7 @@ def _tell(call: Call, agent: str, copies: Sequence[RepairedCopy]) -> int:
                 "source": str(copy.source),
                 "before": str(copy.before),
                 "after": str(copy.after),
-                "edits": [asdict(edit) for edit in copy.edits],
+                "edits": [to_builtins(edit) for edit in copy.edits],
                 "left": copy.left,
                 "valid_for": [] if refused[copy.after] else PROVIDERS,
             }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents._connection import RENAME, UNUSABLE, unusable_names
@@ -25,7 +25,6 @@ from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
-from upthread.core.lazy_dataclass import asdict
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -44,11 +43,7 @@ from upthread.surfaces.cli.doctor.hook_findings import (
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import (
-    conversation_name,
-    counted,
-    standing_in_words,
-)
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
 
 OURS: Final = "upthread"
 OPENCODE: Final = "opencode"
@@ -147,9 +142,9 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
         output.json(
             {
                 "sound": diagnosis.sound,
-                "findings": [asdict(each) for each in diagnosis.findings],
+                "findings": [to_builtins(each) for each in diagnosis.findings],
                 "holdings": diagnosis.holdings,
-                "hooks": [asdict(each) for each in diagnosis.hooks],
+                "hooks": [to_builtins(each) for each in diagnosis.hooks],
                 "other_versions": +diagnosis.other_versions,
             }
         )

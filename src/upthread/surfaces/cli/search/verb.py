@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
 from upthread.client import Project
 from upthread.client.surroundings import Surroundings, surroundings
-from upthread.core.lazy_dataclass import asdict
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
@@ -178,7 +177,7 @@ def _hit(outline: SessionOutline, speaker: str, at_ms: int, text: str, around: S
 def _tell(call: Call, hit: Hit) -> None:
     output = call.output
     if output.is_json:
-        output.json({"type": "hit", **asdict(hit)})
+        output.json({"type": "hit", **to_builtins(hit)})
         return
     name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
     place = f"  {one_line(hit.directory)}" if hit.directory else ""

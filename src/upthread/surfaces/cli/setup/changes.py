@@ -23,11 +23,11 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from upthread.boundary import files as opener
+from upthread.boundary import private_files
+from upthread.boundary.own_home import installed_path
 from upthread.config import PROJECT_FILE
 from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
-from upthread.runtime.bindings import files
-from upthread.runtime.bindings.places import installed_path
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 NEW_FILE_MODE: Final = 0o600
@@ -109,19 +109,17 @@ def _replace(path: Path, content: bytes | None) -> None:
 
 
 class Installed:
-    """What `setup` has done on this machine, by agent. `drain` is how hooks start a drain."""
+    """What `setup` has done on this machine, by agent."""
 
     def __init__(self, home: Path) -> None:
         self._path = installed_path(home)
-        self._fields: dict[str, Any] = files.read(self._path) or {}
+        self._fields: dict[str, Any] = private_files.read(self._path) or {}
 
     def agents(self) -> tuple[str, ...]:
         """Return the agents that are set up."""
         return tuple(self._agents())
 
-    def write_down(
-        self, agent: str, changes: tuple[Change, ...], *, drain: tuple[str, ...]
-    ) -> None:
+    def write_down(self, agent: str, changes: tuple[Change, ...]) -> None:
         """Remember changes before they are made; the first `before` of a file stands."""
         kept = self._agents().get(agent, {})
         for change in changes:
@@ -133,8 +131,8 @@ class Installed:
                 "after": _encoded(change.after),
                 "made": earlier["made"] if earlier else _missing_above(change.path),
             }
-        self._fields = {"drain": list(drain), "agents": {**self._agents(), agent: kept}}
-        files.replace(self._path, self._fields)
+        self._fields = {"agents": {**self._agents(), agent: kept}}
+        private_files.replace(self._path, self._fields)
 
     def undoing(
         self, agent: str, taken_out: Callable[[Path, bytes], bytes | None]
@@ -154,10 +152,10 @@ class Installed:
         agents = {name: kept for name, kept in self._agents().items() if name != agent}
         if agents:
             self._fields = {**self._fields, "agents": agents}
-            files.replace(self._path, self._fields)
+            private_files.replace(self._path, self._fields)
         else:
             self._fields = {}
-            files.remove(self._path)
+            private_files.remove(self._path)
 
     def expected(self, agent: str) -> Iterator[tuple[Path, bytes | None]]:
         """Yield the files of an agent's set-up with what was written to them."""

@@ -29,10 +29,14 @@ EVENTS: Final[Mapping[str, str]] = {
     "PreToolUse": TOOLS,
     "PostToolUse": TOOLS,
     "PostToolUseFailure": TOOLS,
+    "SubagentStart": "",
     "SubagentStop": "",
     "SessionEnd": "",
 }
-"""The events and the tools they are asked for; none on Read, Bash or Edit, which come too often."""
+"""The events and the tools they are asked for, all that is needed, so that trust is asked once."""
+
+GUARDED: Final = "Bash|PowerShell|WebFetch|WebSearch|mcp__.*"
+"""The tools that may act beyond this machine; none that only reads or edits."""
 
 
 def changes(
@@ -42,9 +46,9 @@ def changes(
     folder = home_of(HOOK_AGENT, environment)
     path, skill = folder / SETTINGS, folder / SKILL
     before = read_file(path)
-    what = f"{len(EVENTS)} hooks"
+    what = f"{len(EVENTS) + 1} hooks"
     caller = Caller(agent=AGENT, hook_agent=HOOK_AGENT, home=home)
-    after = with_hooks(path, before, events=EVENTS, caller=caller)
+    after = with_hooks(path, before, events=EVENTS, guarded=GUARDED, caller=caller)
     if has_status_line:
         what += " and the status line"
         after = _with_status_line(path, after, home)

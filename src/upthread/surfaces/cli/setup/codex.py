@@ -25,12 +25,7 @@ from upthread.surfaces.cli.setup.changes import (
     read_file,
     with_block,
 )
-from upthread.surfaces.cli.setup.hook_entries import (
-    Caller,
-    with_hooks,
-    without_hooks,
-    written,
-)
+from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
 from upthread.surfaces.cli.terminal.phrases import counted
 
 AGENT: Final = "codex"
@@ -57,14 +52,17 @@ EVENTS: Final[Mapping[str, str]] = {
 }
 """The events and the tools they are asked for, whole names: some are `multi_agent_v1send_input`."""
 
+GUARDED: Final = "Bash|shell|exec_command|web_search|mcp__.*"
+"""The tools that may act beyond this machine; none that only reads or edits."""
+
 
 def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     """Return what setting Codex up changes; of MCP only where what it needs is installed."""
     path = home_of(AGENT, environment) / HOOKS
     before = read_file(path)
     caller = Caller(agent=AGENT, hook_agent=AGENT, home=home)
-    after = with_hooks(path, before, events=EVENTS, caller=caller)
-    hooks = Change(path=path, before=before, after=after, what=f"{len(EVENTS)} hooks")
+    after = with_hooks(path, before, events=EVENTS, guarded=GUARDED, caller=caller)
+    hooks = Change(path=path, before=before, after=after, what=f"{len(EVENTS) + 1} hooks")
     # Asked without loading it: its import takes more than a second (ADR 39).
     has_mcp = importlib.util.find_spec("mcp") is not None
     return (hooks, _mcp_server(environment, home)) if has_mcp else (hooks,)

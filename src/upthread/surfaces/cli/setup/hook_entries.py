@@ -21,6 +21,9 @@ from upthread.surfaces.cli.setup.changes import as_json_object
 from upthread.surfaces.cli.terminal.neutral import one_line
 
 STARTING: Final = "SessionStart"
+BEFORE: Final = "PreToolUse"
+GUARD: Final = "Guard"
+"""What the launcher is called with for the guard's hook: surfaces/hook/guard.py."""
 
 _INDENT: Final = regex(rb"^\{\s*?\n([ \t]+)\"")
 
@@ -29,7 +32,7 @@ TIMEOUT_S: Final = 5
 """What an agent gives a hook of ours, far more than it takes."""
 
 TIMEOUT_S_OF: Final[Mapping[str, int]] = {"PreToolUse": 10, "SessionEnd": 3}
-"""A call that begins may have to wait for a drain: surfaces/hook/drain_wait.py. At a session's end
+"""A call that begins may have to read back the call before it. At a session's end
 Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
 
 
@@ -46,9 +49,13 @@ def with_hooks(
     before: bytes | None,
     *,
     events: Mapping[str, str],
+    guarded: str,
     caller: Caller,
 ) -> bytes:
-    """Return a file with our command for each event, and the tools it is asked for, at its end."""
+    """Return a file with our command for each event, and the tools it is asked for, at its end.
+
+    `guarded` are the tools that may act beyond this machine, about which the guard is asked.
+    """
     settings = without_hooks(path, before)
     hooks = cast("dict[str, list[Any]]", settings.get("hooks", {}))
     for event, matcher in events.items():
@@ -56,6 +63,8 @@ def with_hooks(
         entry = _entry(matcher, hook_line(caller, event), timeout_s)
         # At the end: hooks of the person's own come first, as they did.
         hooks = {**hooks, event: [*hooks.get(event, []), entry]}
+    asked = _entry(guarded, hook_line(caller, GUARD), TIMEOUT_S_OF[BEFORE])
+    hooks = {**hooks, BEFORE: [*hooks.get(BEFORE, []), asked]}
     return written({**settings, "hooks": hooks}, like=before)
 
 

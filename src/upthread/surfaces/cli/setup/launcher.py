@@ -7,6 +7,7 @@ it anew, and the settings stay as they are, so that trust a person has given to 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -17,15 +18,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from upthread.boundary import programs
+from upthread.boundary import private_files, programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
 from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
-from upthread.runtime.bindings import files
-from upthread.runtime.bindings.light_json import NotJsonError, loads, text_in
 from upthread.surfaces.cli.setup.changes import Change, read_file
 from upthread.surfaces.cli.terminal.neutral import one_line
 
@@ -36,10 +36,23 @@ NAME: Final = "hooks/upthread-launcher"
 GONE: Final = "hooks/gone"
 """Where it remembers which sessions were told."""
 
+LIBRARIES: Final = (
+    *("msgspec", "apsw", "anyio", "idna", "sniffio", "typing_extensions", "re2", "yaml"),
+    *("tree_sitter", "tree_sitter_bash", "psycopg", "psycopg_binary"),
+)
+"""The packages that a hook may import, those that are installed."""
+
 PROBE: Final = "probe"
 PROBE_TIME_MAX_S: Final = 10.0
 
 _NAMED: Final = regex(rb"^(python|package)=(.*)$", re.MULTILINE)
+
+
+class _Answer(Struct, frozen=True):
+    """What a launcher answers to a probe."""
+
+    version: str = ""
+    gone: str = ""
 
 
 class Alive(Struct, frozen=True, kw_only=True):
@@ -83,7 +96,7 @@ def make_room(home: Path) -> None:
     """Make its directories, for nobody else. Raises UsageError where somebody else may write."""
     path, home = path_of(home), home.absolute()
     try:
-        files.make_directory(str(home / GONE))
+        private_files.make_directory(str(home / GONE))
         others = written_by_others(path, within=home)
     except OSError as error:
         raise UpthreadError(
@@ -139,12 +152,12 @@ def probe(home: Path) -> Alive:
 
 def _fault(path: Path, done: subprocess.CompletedProcess[bytes]) -> str:
     try:
-        answer = loads(done.stdout.decode("utf-8", "replace"))
-    except NotJsonError:
-        answer = {}
-    if text_in(answer, "version"):
+        answer = msgspec.json.decode(done.stdout, type=_Answer)
+    except msgspec.MsgspecError:
+        answer = _Answer()
+    if answer.version:
         return ""
-    gone = text_in(answer, "gone")
+    gone = answer.gone
     if gone:
         return one_line(gone.removeprefix("upthread: ").partition(", so ")[0])
     said = one_line(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
@@ -166,7 +179,23 @@ def _text(home: Path, python: str) -> bytes:
     for name, value in values.items():
         # Quoted for the shell: a path may have a blank or a quote in it.
         text = text.replace(f"={name}\n", f"={shlex.quote(value)}\n")
+    text = text.replace("__LIBRARIES__", shlex.join(libraries()))
     return text.encode("utf-8", "surrogateescape")
+
+
+def libraries() -> list[str]:
+    """Return the directories that hold what a hook imports beside upthread itself.
+
+    Named one by one: a hook runs without the site, which may be anybody's to add to.
+    """
+    found = (importlib.util.find_spec(name) for name in LIBRARIES)
+    places = (spec.origin for spec in found if spec is not None and spec.origin)
+    # A package's origin is its `__init__`, a module's the file itself.
+    folders = (
+        Path(place).parent.parent if Path(place).stem == "__init__" else Path(place).parent
+        for place in places
+    )
+    return list(dict.fromkeys(map(str, folders)))
 
 
 def _named(content: bytes) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.agents.registry import seen_way, version_here
-from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client.consent import load_trusting
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
@@ -89,8 +88,8 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
         _take_back(agent, home, installed, needed)
     else:
         _make(agent, home, installed, kept, needed)
-        # Else the first call would find nothing published, and be left alone.
-        call.with_project(lambda project: project.hooks.publish(), needs=Needs(tables=HOOKS))
+        # Opened once by a person: in a project that nobody has used hooks leave all alone.
+        call.with_project(lambda project: project.workstreams(), needs=Needs(tables=HOOKS))
         if TARGETS[agent].then:
             call.output.note(TARGETS[agent].then, "yellow")
     return _tell(call, agent, needed, is_done=True)
@@ -128,7 +127,7 @@ def _make(
 ) -> None:
     launcher.make_room(home)
     # Before any file is changed: killed in between, `--remove` still knows what was there.
-    installed.write_down(agent, kept, drain=drain_command())
+    installed.write_down(agent, kept)
     for change in needed:
         change.make()
     launcher.forget_told(home)
@@ -162,11 +161,6 @@ def _is_asked(call: Call, asked: Asked) -> bool:
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
     return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
-
-
-def drain_command() -> tuple[str, ...]:
-    """Return how hooks start a drain."""
-    return programs.own_module("upthread", "drain")
 
 
 def _show(call: Call, agent: str, changes: tuple[Change, ...], asked: Asked) -> None:

@@ -17,7 +17,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
-from upthread.core.lazy_dataclass import field_names, is_dataclass
+from msgspec import Struct
+
 from upthread.core.text import visible_row, visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.terminal.line_wrap import COLUMNS_MIN, INDENT, TAB, Gutter, breaks
@@ -222,8 +223,8 @@ def member_names(value: object) -> tuple[str, ...] | None:
 
     Structs tell theirs themselves: a light verb does not load msgspec to ask.
     """
-    if is_dataclass(value):
-        return field_names(type(value))
+    if isinstance(value, Struct):
+        return type(value).__struct_fields__
     return cast("tuple[str, ...] | None", getattr(value, "__struct_fields__", None))
 
 

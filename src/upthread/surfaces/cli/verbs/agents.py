@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from upthread import __version__
 from upthread.agents.registry import (
@@ -22,7 +22,6 @@ from upthread.agents.registry import (
 )
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
-from upthread.core.lazy_dataclass import asdict
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
 from upthread.surfaces.cli.setup.verb import TARGETS
@@ -62,7 +61,7 @@ def list_agents(call: Call) -> int:
     listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
     output = call.output
     if output.is_json:
-        shapes = [asdict(agent) for agent in listed]
+        shapes = [to_builtins(agent) for agent in listed]
         output.json({"default_agent": settings.agent, "agents": shapes})
         return 0
     head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "CAN", "COMMAND")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from upthread.client.database_files import (
     Lacking,
     Restored,
@@ -18,7 +20,6 @@ from upthread.client.database_files import (
 )
 from upthread.client.encryption import key_of, made_key
 from upthread.config import Settings, load_settings
-from upthread.core.lazy_dataclass import asdict
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.chain_repair import LostMessages
@@ -91,7 +92,7 @@ def salvage(call: Call, source: str | None, into: str | None) -> int:
                 "pages": done.pages,
                 "messages": done.messages,
                 "rows": done.rows,
-                "lost": [asdict(each) for each in done.lost],
+                "lost": [to_builtins(each) for each in done.lost],
                 "notes": list(done.notes),
             }
         )

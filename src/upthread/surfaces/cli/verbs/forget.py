@@ -72,7 +72,7 @@ def forget(
     )
 
     async def look(project: Project) -> _Found:
-        await project.hooks.catch_up()
+        await project.workstreams()  # a call whose agent died is read back first
         if workstream is not None:
             await project.show(workstream)  # NotFoundError for one there never was
             if role is not None:
@@ -108,7 +108,7 @@ def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
 
     async def look(project: Project) -> tuple[_Found, Sequence[str]]:
         rules.append(project.settings.keep)
-        await project.hooks.catch_up()
+        await project.workstreams()  # as above
         return await _outlived(project)
 
     found, in_doubt = call.with_project(look, needs=Needs(tables=KEEPING))

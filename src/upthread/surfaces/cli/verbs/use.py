@@ -1,20 +1,17 @@
-"""`use`, `status`: which workstream this working tree is on; `drain`: what hooks saw."""
+"""`use` and `status`: which workstream this working tree is on."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client import Project
-from upthread.client.hook_words import keep_words
-from upthread.client.hooks import InUse
-from upthread.core.workstreams import BECAUSE, WORKSTREAM_VARIABLE
+from upthread.client.agent_calls import InUse
+from upthread.core.workstreams import BECAUSE
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
@@ -35,7 +32,7 @@ def use(call: Call, workstream: str | None) -> int:
     require_person("nobody changes the workstream", "use", workstream or "--clear")
 
     async def change(project: Project) -> InUse:
-        return await project.hooks.use(workstream)
+        return await project.use(workstream)
 
     return _show(call, call.with_project(change))
 
@@ -44,8 +41,8 @@ def status(call: Call) -> int:
     """Show which workstream this working tree is on and why, and how the work stands."""
 
     async def look(project: Project) -> tuple[InUse, Sequence[WorkstreamView]]:
-        found = await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
-        return found, await project.workstreams()
+        views = await project.workstreams()
+        return await project.in_use(), views
 
     found, views = call.with_project(look)
     code = _show(call, found)
@@ -64,29 +61,13 @@ def snippet(call: Call) -> int:
         setting = claude_code.status_line(home)
     else:
         program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
-        words = shlex.join(programs.own_file(program, str(home)))
+        words = shlex.join(programs.own_file(program, str(home), *launcher.libraries()))
         setting = {"type": "command", "command": words}
     shown = {claude_code.STATUS_LINE: setting}
     if call.output.is_json:
         call.output.json({"snippet": shown})
     else:
         call.output.document(json.dumps(shown, indent=2) + "\n")
-    return 0
-
-
-def drain(call: Call, *, has_words: bool) -> int:
-    """Take in what hooks saw; `has_words`: what was said in a call comes on standard input."""
-    if has_words:
-        raw = sys.stdin.buffer.read()
-        # Before the store is opened: one that is busy or locked must cost no words.
-        keep_words(raw, Path.cwd(), environment=os.environ, database=call.database)
-
-    async def take(project: Project) -> int:
-        return await project.hooks.drain()
-
-    number = call.with_project(take)
-    if call.output.is_json:
-        call.output.json({"calls": number})
     return 0
 
 

@@ -1,0 +1,454 @@
+"""The calls that agents' own tools make, as an open project records and decides them.
+
+A hook or a plug-in is a process that asks one thing and ends, so everything here is blocking. What
+is decided and recorded is the same as for `tell`: runtime/turns/external_turn.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+
+from upthread.agents.base import PermissionRequest
+from upthread.client.call_guard import Held, held_by
+from upthread.client.delegation_setup import Preparing
+from upthread.client.parts import ProjectParts
+from upthread.client.sub_agent_call import Answer, SubAgentCall, agents_call, holder_of
+from upthread.core.commands import RecordAct
+from upthread.core.decision.words import (
+    FOREIGN_SESSION,
+    NO_ROLES,
+    OTHER_REASONS,
+    OTHER_ROLE,
+    RECORDED_BESIDE,
+    UNKNOWN_SESSION,
+    UNSEEN,
+)
+from upthread.core.events import AgentsCall
+from upthread.core.names import Address, key_of
+from upthread.core.roles.role import BUILT_IN_ROLES, Role
+from upthread.core.text import visible_line
+from upthread.core.turns.prompt import Task, without_fresh
+from upthread.core.types import CHILD_SLOT, ConversationKey, Outcome, TurnId
+from upthread.core.workstreams import (
+    NONE,
+    ROLE_UNKNOWN,
+    SESSION_PREFIX,
+    WORKSTREAM_VARIABLE,
+    choose_workstream,
+    named_workstream,
+    session_workstream,
+)
+from upthread.role_files import personal_role
+from upthread.runtime.lease import Leases
+from upthread.runtime.permissions.gate import Gate
+from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.record.effects import effects_in_doubt, left_open
+from upthread.runtime.record.turn_views import main_session_of
+from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
+from upthread.runtime.system import process_holder, user_name
+from upthread.runtime.turns.conversation import Conversations, opening
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.external_calls import MAIN_ROLE, ExternalCalls, main_id_of, turn_id_of
+from upthread.runtime.turns.external_progress import CallEnded, ExternalProgress
+from upthread.runtime.turns.external_session import session_of
+from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
+from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.working_tree.repository import default_branch, git_facts
+from upthread.runtime.working_tree.used import use_workstream, used_workstream
+
+BUSY: Final = "busy"
+ELSEWHERE: Final = "elsewhere"
+"""What an agent says of a session that it was asked for, beside the words of an outcome: it is at
+work in the session, or opens it only in another main session."""
+
+PROMPT_CHARACTERS_MAX: Final = 1_000_000
+NAMED: Final = "named"
+"""The act of a person whose prompt named the workstream of a main session."""
+
+
+class InUse(Struct, frozen=True, kw_only=True):
+    """Which workstream this working tree is on. `workstream` is None when nothing names one.
+
+    `because` is a code of core/workstreams.py. `last` is the workstream of the newest turn, with
+    its time in epoch milliseconds; None before the first. `underway` are the addresses that
+    sub-agents are working on now.
+    """
+
+    workstream: str | None
+    because: str
+    branch: str | None
+    last: tuple[str, int] | None
+    underway: tuple[str, ...]
+
+
+class AgentCalls:
+    """One project's calls. `environment` is the agent's."""
+
+    def __init__(self, parts: ProjectParts) -> None:
+        self._store = parts.store
+        self._system = parts.system
+        self._settings = parts.settings
+        self._project_id = parts.project_id
+        self._environment = parts.environment
+        self._root = parts.settings.working_directory
+        self._redactor = parts.redactor
+        folder = Path(parts.settings.home) / "worktrees" / parts.project_id
+        worktrees = Worktrees(Path(self._root), folder)
+        self._preparing = Preparing(parts, worktrees=worktrees, host="")
+        leases = Leases(parts.store, parts.system, parts.lease_times)
+        self._conversations = Conversations(parts.store, parts.system, leases)
+
+    @cached_property
+    def _known(self) -> ExternalCalls:
+        return ExternalCalls(
+            self._store,
+            self._system,
+            self._conversations,
+            project_id=self._project_id,
+            request_of=self._known_request,
+        )
+
+    @cached_property
+    def _turns(self) -> ExternalTurns:
+        return ExternalTurns(self._known)
+
+    @cached_property
+    def _progress(self) -> ExternalProgress:
+        return ExternalProgress(self._known)
+
+    def recover_dead(self) -> tuple[str, ...]:
+        """Record what agents did that have died, from their own stores; returns what failed."""
+        return self._progress.recover_dead()
+
+    # --- where a call belongs -------------------------------------------------------------------
+
+    def workstream_of(self, agent: str, session: str) -> tuple[str, str]:
+        """Return the workstream of a main session's calls, and why.
+
+        Where nothing names one the main session has a workstream of its own, so that a role goes on
+        within the session.
+        """
+        branch = git_facts(Path(self._root)).branch
+        name, because = self._chosen(self._named_in(agent, session), branch)
+        return name or session_workstream(session), because
+
+    def use(self, name: str | None) -> InUse:
+        """Say what this working tree works on, None for no longer anything."""
+        use_workstream(Path(self._settings.home), self._root, name)
+        return self.in_use()
+
+    def in_use(self) -> InUse:
+        """Return which workstream this working tree is on, and why."""
+        git = git_facts(Path(self._root))
+        workstream, because = self._chosen(None, git.branch)
+        listed = [
+            (moved_at_ms, known.workstream)
+            for known in self._store.workstreams(self._project_id)
+            if not known.workstream.startswith(SESSION_PREFIX)
+            and (moved_at_ms := self._last_moved_at_ms(known.workstream))
+        ]
+        last = max(listed, default=None)
+        return InUse(
+            workstream=workstream,
+            because=because,
+            branch=git.branch,
+            last=(last[1], last[0]) if last else None,
+            underway=tuple(sorted(address for *_, address in self._open_calls())),
+        )
+
+    def _last_moved_at_ms(self, workstream: str) -> int:
+        newest = (
+            turn.turn_id
+            for each in self._store.conversations(self._project_id, workstream)
+            for turn in self._store.turns(each.conversation_id, newest=1)
+        )
+        return max((self._store.turn_moved_at_ms(each) or 0 for each in newest), default=0)
+
+    def _chosen(self, named: str | None, branch: str | None) -> tuple[str | None, str]:
+        return choose_workstream(
+            environment=self._environment.get(WORKSTREAM_VARIABLE),
+            named=named,
+            used=used_workstream(Path(self._settings.home), self._root),
+            branch=branch,
+            default_branch=default_branch(Path(self._root)) if branch else None,
+        )
+
+    def _named_in(self, agent: str, session: str) -> str | None:
+        acts = self._store.acts(main_id_of(agent, session)) if session else ()
+        return next((act.detail for act in reversed(acts) if act.what == NAMED), None)
+
+    def role_of(self, name: str, agent: str) -> Role | None:
+        """Return a role that calls go on with, None for one that nobody configured.
+
+        A person's own role file counts wherever its agent finds it.
+        """
+        known = self._settings.continued_roles.get(name)
+        if known is not None or name in BUILT_IN_ROLES or name in self._settings.native_roles:
+            return known
+        return personal_role(agent, name, self._environment)
+
+    def hear_prompt(self, agent: str, session: str, prompt: str) -> str | None:
+        """Keep which workstream a person's prompt names; returns its name, None for none."""
+        known = [each.workstream for each in self._store.workstreams(self._project_id)]
+        # Only names that are known: a prompt must not make a workstream by mentioning something.
+        name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], known)
+        if name is None or name == self._named_in(agent, session):
+            return name
+        main_id, now_ms = main_id_of(agent, session), self._system.now_ms()
+        key = ConversationKey(
+            project_id=self._project_id, workstream=name, role=MAIN_ROLE, slot=CHILD_SLOT
+        )
+        is_known = self._store.conversation(main_id) is not None
+        opens = (
+            () if is_known else opening(self._store, key, conversation_id=main_id, now_ms=now_ms)
+        )
+        act = RecordAct(
+            what=NAMED,
+            by_user=user_name(self._environment),
+            recorded_at_ms=now_ms,
+            conversation_id=main_id,
+            detail=name,
+        )
+        self._store.commit((*opens, act))
+        return name
+
+    # --- a call ---------------------------------------------------------------------------------
+
+    def before(self, call: SubAgentCall) -> Answer:
+        """Decide how a call attaches, and keep what was decided."""
+        role = self.role_of(call.role, call.agent)
+        workstream, because = self.workstream_of(call.agent, call.main_session)
+        misnamed = [UNKNOWN_SESSION] if call.named else []
+        if role is None:
+            request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
+            self._turns.begin_beside(request, holder_of(call), reasons=misnamed)
+            return Answer(prompt=call.prompt)
+        begun = self._turns.begin(
+            self._request(call, role, workstream, because),
+            holder_of(call),
+            AskedOf(
+                busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
+                reach=call.reach,
+                further=tuple(misnamed),
+            ),
+        )
+        if begun is None:
+            return Answer(prompt=call.prompt, is_role=True)
+        return self._answer(call, begun)
+
+    def _answer(self, call: SubAgentCall, begun: Begun) -> Answer:
+        line = _line(begun)
+        if call.named:
+            line += f"; the call named {visible_line(call.named)}, which the agent does not have"
+        text = without_fresh(call.prompt)
+        refusal = f"{line}. {begun.hint}" if begun.refusal and begun.hint else line
+        return Answer(
+            line=line,
+            prompt=f"{begun.context}\n\n{text}" if begun.context else text,
+            session=begun.session,
+            refusal=begun.refusal and (begun.told or refusal),
+            is_role=True,
+        )
+
+    def named(self, call: SubAgentCall, session: str, *, is_unseen: bool = False) -> Answer:
+        """Keep that a main session continues a sub-agent that it named itself.
+
+        With `is_unseen` no hook saw the call begin.
+        """
+        owner = self._known.owner_of(session)
+        call = structs.replace(call, takes_session=True)  # the tool that was called continues it
+        what = NO_ROLES
+        if owner is not None and owner.key.slot != CHILD_SLOT:
+            role = self.role_of(owner.key.role, call.agent) or Role(name=owner.key.role)
+            request = self._request(call, role, owner.key.workstream, "session")
+            begun = self._turns.begin_named(
+                request, holder_of(call), session, reasons=(UNSEEN,) if is_unseen else ()
+            )
+            if begun is not None:
+                line = _line(begun)
+                if call.role and call.role != owner.key.role:
+                    line += f": {OTHER_REASONS[OTHER_ROLE]}: {visible_line(call.role)}"
+                return Answer(line=line, prompt=call.prompt, session=session, is_role=True)
+            what = f"in use by {self._known.user_of(owner) or call.agent}"
+        workstream, because = self.workstream_of(call.agent, call.main_session)
+        role = Role(name=call.role or ROLE_UNKNOWN)
+        request = self._request(call, role, workstream, because)
+        self._turns.begin_beside(request, holder_of(call), reasons=(FOREIGN_SESSION,))
+        # What was never a role's is left alone without a word.
+        is_silent = owner is None or owner.key.slot == CHILD_SLOT
+        line = f"upthread: {role.name}: {RECORDED_BESIDE.format(what=what)}"
+        return Answer(line="" if is_silent else line, prompt=call.prompt, session=session)
+
+    def started(self, call: SubAgentCall, session: str, *, is_background: bool = False) -> None:
+        """Keep which session a call's sub-agent works in."""
+        self._require_begun(call, session)
+        self._progress.started(agents_call(call), session, is_background=is_background)
+
+    def ended(self, call: SubAgentCall, told: CallEnded) -> None:
+        """Keep what a call's sub-agent did, and how it ended."""
+        self._require_begun(call, told.session)
+        self._progress.end(agents_call(call), told)
+
+    def _require_begun(self, call: SubAgentCall, session: str) -> None:
+        """Begin a call that no hook saw begin: its agent has gone on alone."""
+        if not call.call_id or self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
+            return
+        role = self.role_of(call.role, call.agent) if call.role else None
+        if not call.role:
+            self.named(call, session, is_unseen=True)
+            return
+        workstream, because = self.workstream_of(call.agent, call.main_session)
+        request = self._request(call, role or Role(name=call.role), workstream, because)
+        if role is None:
+            self._turns.begin_beside(request, holder_of(call))
+        else:
+            self._turns.begin_unseen(request, holder_of(call), session)
+
+    def open_call(
+        self, agent: str, main_session: str, session: str, role: str
+    ) -> AgentsCall | None:
+        """Return the open call that a sub-agent works for, by its session.
+
+        Else the oldest of the main session's whose sub-agent nobody has seen yet, by its role.
+        """
+        unseen: AgentsCall | None = None
+        for call, child, whose, _ in self._open_calls():
+            if call.agent != agent:
+                continue
+            if child == session:
+                return call
+            is_theirs = call.main_session == main_session and whose == role
+            unseen = unseen or (call if is_theirs and not child else None)
+        return unseen
+
+    def _open_calls(self) -> Iterator[tuple[AgentsCall, str, str, str]]:
+        """Yield each open call, the session that it is known to work in, its role and address."""
+        for lease in self._known.held_calls():
+            assert lease.holder is not None
+            live = self._known.open_turn(TurnId(lease.holder.call or ""))
+            call = live.log.intended.call if live else None
+            if live is not None and call is not None:
+                session = session_of(live) or ""
+                key = live.conversation.key
+                yield call, session, key.role, key.address
+
+    def is_background(self, call: AgentsCall) -> bool:
+        """Return whether a call's sub-agent is known to work on after the call."""
+        live = self._known.open_turn(turn_id_of(call))
+        attached = live.log.view.attached if live else None
+        return attached is not None and attached.is_background
+
+    def held(self, agent: str, session: str, request: PermissionRequest) -> Held | None:
+        """Return why a call must not run, by the guard that `tell` has; None where it may."""
+        self.recover_dead()
+        workstream, because = self.workstream_of(agent, session)
+        known = (each.workstream for each in self._store.workstreams(self._project_id))
+        # Where none is named, another main session may have been at it.
+        own = [each for each in known if because == NONE and each.startswith(SESSION_PREFIX)]
+        patterns = self._settings.outward_patterns
+        effects = [
+            found.effect
+            for name in dict.fromkeys((workstream, *own))
+            for find in (effects_in_doubt, left_open)
+            for found in find(self._store, self._project_id, name, outward_patterns=patterns)
+        ]
+        policy = PermissionPolicy(tree=self._root)
+        gate = Gate(policy, outward_patterns=patterns, redactor=self._redactor)
+        held = held_by(gate, effects, request) if effects else None
+        cure = f"; to settle it: upthread effects {workstream}"
+        return structs.replace(held, detail=held.detail + cure) if held else None
+
+    # --- a main session -------------------------------------------------------------------------
+
+    def taken_back(self, agent: str, session: str, pid: int) -> None:
+        """End the calls that a person broke off: a person who writes has taken the turn back."""
+        self._progress.cancel_open(process_holder(pid, ""), session)
+
+    def interrupted(self, workstream: str) -> Iterator[RoleView]:
+        """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""
+        known = (each.workstream for each in self._store.workstreams(self._project_id))
+        names = [workstream] if workstream else [e for e in known if e.startswith(SESSION_PREFIX)]
+        for name in names:
+            view = self.standing(name)
+            yield from (each for each in view.roles if each.cut_off) if view else ()
+
+    def standing(self, workstream: str) -> WorkstreamView | None:
+        """Return how a workstream stands."""
+        return Overview(self._store, self._system.is_dead).workstream(self._project_id, workstream)
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether a person wants sub-agents of other main sessions to be handed over."""
+        return self._settings.handover
+
+    def to_continue(
+        self, agent: str, session: str, workstream: str
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield what a main session can continue: address, session, and the main session of that.
+
+        Those that the handshake would not resume are left out, and those that somebody uses.
+        """
+        for conversation in self._store.conversations(self._project_id, workstream):
+            key = conversation.key
+            resolved = self._store.resolve(key) if key.slot != CHILD_SLOT else None
+            if resolved is None or resolved.conversation != conversation or resolved.link is None:
+                continue
+            link, role = resolved.link, self.role_of(key.role, agent)
+            if role is None or link.agent != agent:
+                continue
+            call = SubAgentCall(
+                agent=agent, main_session=session, call_id="", role=key.role, prompt="", pid=0
+            )
+            request = self._request(
+                structs.replace(call, takes_session=True), role, workstream, "", slot=key.slot
+            )
+            if self._turns.would_resume(request, conversation, link):
+                yield key.address, link.upstream_session_id, main_session_of(self._store, link)
+
+    # --- below ----------------------------------------------------------------------------------
+
+    def _is_elsewhere(self, call: SubAgentCall, role: Role, workstream: str, slot: int) -> bool:
+        """Whether the session is one that the agent opens in another main session alone."""
+        if not call.only_own or not call.takes_session:
+            return False
+        address = Address(workstream=workstream, role=role.name, slot=slot)
+        found = self._store.resolve(key_of(self._project_id, address))
+        main = main_session_of(self._store, found.link) if found and found.link else ""
+        return main not in {"", call.main_session}
+
+    def _request(
+        self, call: SubAgentCall, role: Role, workstream: str, because: str, *, slot: int = 1
+    ) -> TellRequest:
+        request = self._preparing.called(
+            Address(workstream=workstream, role=role.name, slot=slot),
+            Task(text=call.prompt),
+            role=role,
+            call=agents_call(call, because),
+        )
+        lost = [_outcome(why) for why in call.unusable.values() if why not in {BUSY, ELSEWHERE}]
+        claim = structs.replace(
+            request.claim,
+            takes_no_session=not call.takes_session,
+            opens_only_within=ELSEWHERE in call.unusable.values()
+            or self._is_elsewhere(call, role, workstream, slot),
+            session_lost=lost[-1] if lost else None,
+        )
+        return structs.replace(request, claim=claim)
+
+    def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
+        role = self.role_of(address.role, call.agent) or Role(name=address.role)
+        return self._preparing.called(address, task, role=role, call=call)
+
+
+def _outcome(why: str) -> Outcome:
+    # The plug-in's word may be of a newer version; that the session cannot be used is certain.
+    return Outcome(why) if why in set(Outcome) else Outcome.MISSING
+
+
+def _line(begun: Begun) -> str:
+    return f"upthread: {begun.started.line}" + (f"; {begun.in_use}" if begun.in_use else "")

@@ -1,1 +1,0 @@
-"""Calls inside agents that people run: what hooks are told, and what they saw, recorded."""

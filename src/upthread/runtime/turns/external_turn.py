@@ -1,0 +1,458 @@
+"""A turn that an agent drives itself: its own tool made the call, and its hooks say how it goes.
+
+Theory of operation. Each hook is a process of its own, and does one step of a turn: `begin` takes
+the conversation's lease, decides and commits the intent; `started` banks the sub-agent's session;
+`end` reads what the sub-agent did from the agent's own store and commits it with the turn's end.
+The lease is held for the agent's process, named by its pid, start time and boot, and shows no
+heartbeat: only the death of that process frees it (ADR 10). A turn whose agent died is an
+interrupted turn. Whoever comes next reads the rest from the agent's own store, as after a crash of
+upthread (runtime/turns/recovery.py). Everything here is blocking, and a step is one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from upthread.core.commands import OpenConversation, RecordDecision, Write
+from upthread.core.decision.handshake import REFUSE, decide
+from upthread.core.decision.model import freshness_in, inputs_from
+from upthread.core.decision.words import FIRST, NAMED, RESUME, START_FRESH, UNSEEN
+from upthread.core.events import AttachFailed
+from upthread.core.names import key_of
+from upthread.core.turns.prompt import context_for
+from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
+from upthread.core.types import (
+    CHILD_SLOT,
+    MAIN_SLOT,
+    ContextPart,
+    Conversation,
+    ConversationId,
+    Decision,
+    Fence,
+    Holder,
+    Lease,
+    LeaseClaim,
+    Link,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.core.workstreams import ROLE_UNKNOWN
+from upthread.errors import ConflictError, LeaseHeldError
+from upthread.runtime.lease import conversation_lease, lease_name_of
+from upthread.runtime.record.turn_views import main_session_of
+from upthread.runtime.turns.beginning import Beginning
+from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, opening
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.external_calls import (
+    MAIN_ROLE,
+    ExternalCalls,
+    again,
+    call_of,
+    digest_of,
+    main_id_of,
+    turn_id_of,
+)
+from upthread.runtime.turns.external_session import RESUMING, find_child
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.progress import TurnStarted
+from upthread.runtime.turns.turn_history import past_of, prior_of
+
+RECORDED_ONLY: Final = "recorded_only"
+"""The reason of a call that is kept and not continued."""
+
+SENT_BACK: Final = "sent_back"
+"""The reason of a call that is refused once, because its sub-agent can be written to."""
+
+_TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}"
+
+
+class Begun(Struct, frozen=True, kw_only=True):
+    """What was decided on a call. `session` is the one to resume, empty for a new session.
+
+    `started` is what a person is told; `context` is what goes before the prompt, and `refusal` why
+    the call must not be made, empty where it may; then the model is `told` what to do instead.
+    `in_use` names who works in the role's main conversation, where the call got another one.
+    """
+
+    decision: str
+    session: str
+    started: TurnStarted
+    context: str = ""
+    refusal: str = ""
+    told: str = ""
+    hint: str = ""
+    in_use: str = ""
+
+
+class AskedOf(Struct, frozen=True, kw_only=True):
+    """What an agent says of a call beside what was asked.
+
+    `busy` are sessions the agent itself is at work in. `reach` words how the model writes to a
+    sub-agent of its own main session. `further` are reasons beside those of the handshake.
+    """
+
+    busy: frozenset[str] = frozenset()
+    reach: Callable[[str], str] | None = None
+    further: tuple[str, ...] = ()
+
+
+NOTHING_ASKED: Final = AskedOf()
+
+
+class ExternalTurns:
+    """Begins the turns that an agent drives, in one project."""
+
+    def __init__(self, calls: ExternalCalls) -> None:
+        self._calls = calls
+        self._store = calls.store
+        self._system = calls.system
+        self._conversations = calls.conversations
+        self._beginning = Beginning(calls.store, calls.system)
+
+    # --- before a call ---------------------------------------------------------------------------
+
+    def begin(
+        self, request: TellRequest, holder: Holder, asked: AskedOf = NOTHING_ASKED
+    ) -> Begun | None:
+        """Decide on a call, take its conversation for the agent's process, commit the intent.
+
+        A call that is known is decided again, where the agent has lost the session it was to
+        resume; otherwise None. Raises ConflictError where others come first each time, and
+        LeaseHeldError where all siblings are in use.
+        """
+        turn_id = turn_id_of(call_of(request))
+        if self._store.turn_owner(turn_id) is not None:
+            return self._decide_again(turn_id, request)
+        mine = structs.replace(holder, call=turn_id)
+        return again(lambda: self._begin(request, mine, asked))
+
+    def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
+        """Decide again on a call whose session the agent says it has lost."""
+        live, lost = self._calls.open_turn(turn_id), request.claim.session_lost
+        if live is None or live.link is None or lost is None or live.log.view.sent is not None:
+            return None
+        stored = live.log.intended.inputs
+        assert isinstance(stored, Mapping)
+        inputs = structs.replace(
+            inputs_from(stored), freshness=freshness_in(stored), session_lost=lost
+        )
+        live.inputs, decision = inputs, decide(inputs)
+        live.log.hold(
+            AttachFailed(upstream_session_id=live.link.upstream_session_id, outcome=lost, detail="")
+        )
+        live.log.hold(
+            structs.replace(
+                live.log.intended,
+                decision=decision.decision,
+                reasons=decision.reasons,
+                inputs=decision.inputs,
+            )
+        )
+        prompt = live.messages.prompt()
+        context = self._context(live)
+        told = (ContextPart(text=context),)
+        stamp = prompt.upstream_session_id
+        parts = live.messages.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
+        live.log.commit_here(writes=(parts,) if context else ())
+        started = structs.replace(_started(live, decision), turn_number=live.turn_number)
+        return Begun(decision=decision.decision, session="", started=started, context=context)
+
+    def _begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun:
+        in_use = ""
+        for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
+            address = structs.replace(request.claim.address, slot=slot)
+            key = key_of(self._calls.project_id, address)
+            lease = self._store.lease(conversation_lease(key.project_id, key.address))
+            claim = self._conversations.standing(key, ())
+            session = claim.link.upstream_session_id if claim.link else ""
+            who = request.claim.agent if session in asked.busy else self._calls.holder_of(lease)
+            if who:
+                in_use = in_use or f"{key.address} is in use by {who}"
+                continue
+            taken = structs.replace(request.claim, address=address)
+            mine = structs.replace(request, claim=taken)
+            begun = self._begin_in(self._claimed(mine, holder, claim, lease), asked)
+            return structs.replace(begun, in_use=in_use)
+        raise LeaseHeldError(f"{request.claim.address}: too many calls at once", holder=in_use)
+
+    def _begin_in(self, claimed: tuple[LiveTurn, tuple[LeaseClaim, ...]], asked: AskedOf) -> Begun:
+        live, take = claimed
+        found = self._beginning.lacked(live)
+        if found.turns:
+            live, take = self._read_back(live, take, found)
+        decision = self._beginning.decided(live, found)
+        decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
+        session = live.current_session if decision.decision in RESUMING else None
+        if decision.decision == REFUSE:
+            self._refuse(live, decision)
+            said = _started(live, decision)
+            return Begun(
+                decision=REFUSE, session="", started=said, refusal=said.line, hint=decision.hint
+            )
+        if asked.reach is not None and (sent := self._sent_back(live, decision, asked.reach)):
+            return sent
+        live.log.take = take
+        context = self._intend(live, decision)
+        return Begun(
+            decision=decision.decision,
+            session=session or "",
+            started=_started(live, decision, session or ""),
+            context=context,
+        )
+
+    def _sent_back(
+        self, live: LiveTurn, decision: Decision, reach: Callable[[str], str]
+    ) -> Begun | None:
+        """Refuse a call once whose sub-agent the model can write to; None where that is not so.
+
+        A model that delegates again all the same gets a new sub-agent, with the briefing.
+        """
+        link, inputs, call = live.link, live.inputs, call_of(live.request)
+        assert inputs is not None
+        is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
+        if not is_wanted or link is None or main_session_of(self._store, link) != call.main_session:
+            return None
+        could = decide(structs.replace(inputs, takes_no_session=False))
+        refused = self._store.refusals(live.conversation.conversation_id)
+        moved_at_ms = self._store.turn_moved_at_ms(live.claim.last_id) if live.claim.last_id else 0
+        was_refused = any(
+            each.reasons[:1] == (SENT_BACK,) and each.decided_at_ms >= (moved_at_ms or 0)
+            for each in refused
+        )
+        if could.decision not in RESUMING or was_refused:
+            return None
+        back = structs.replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
+        self._refuse(live, back)
+        told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
+        started = _started(live, back, link.upstream_session_id)
+        return Begun(decision=REFUSE, session="", started=started, refusal=told, told=told)
+
+    def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
+        """Return whether a session that nobody uses would be resumed now. Changes nothing."""
+        if self._calls.holder_of(self._store.lease(lease_name_of(conversation))):
+            return False
+        live = self._calls.live(request, self._conversations.claim_of(conversation, link, ()))
+        return self._beginning.decided(live, NOTHING_LACKED).decision in RESUMING
+
+    def _claimed(
+        self, request: TellRequest, holder: Holder, claim: Claim, lease: Lease | None
+    ) -> tuple[LiveTurn, tuple[LeaseClaim, ...]]:
+        """Return the turn that is to begin, after the one before it was ended where it was open.
+
+        With it what its first commit has to take: nothing where the lease is held already.
+        """
+        name = lease_name_of(claim.conversation)
+        seen = lease if lease is not None and lease.holder is not None else None
+        last = claim.last[1] if claim.last else None
+        if last is None or last.ended is not None:
+            return self._calls.live(request, claim), (
+                LeaseClaim(name=name, holder=holder, seen=seen),
+            )
+        # Ended in a commit of its own: what it did is to be read before anything is decided.
+        held = self._store.acquire_lease(name, holder, seen=seen)
+        if held is None:
+            raise ConflictError(f"{name} was taken meanwhile", hint="read it again", name=name)
+        fences = (Fence(name=name, token=held.token),)
+        live = self._calls.live(request, structs.replace(claim, fences=fences))
+        assert claim.last is not None
+        live.log.take_up(*claim.last)
+        find_child(self._store, live, now_ms=self._system.now_ms())
+        self._beginning.end_open_turn(live)
+        again = self._conversations.standing(claim.conversation.key, fences)
+        return self._calls.live(request, again), ()
+
+    def _read_back(
+        self, live: LiveTurn, take: tuple[LeaseClaim, ...], found: Lacked
+    ) -> tuple[LiveTurn, tuple[LeaseClaim, ...]]:
+        """Record what only the agent's session has, under the lease."""
+        fences = live.log.fences
+        for each in take:
+            held = self._store.acquire_lease(each.name, each.holder, seen=each.seen)
+            if held is None:
+                raise ConflictError(f"{each.name} was taken meanwhile", hint="read it again")
+            fences = (*fences, Fence(name=each.name, token=held.token))
+        claim = structs.replace(live.claim, fences=fences)
+        mine = self._calls.live(live.request, claim)
+        self._beginning.read_back(mine, claim, found)
+        again = self._conversations.standing(claim.conversation.key, fences)
+        return self._calls.live(live.request, again), ()
+
+    def _refuse(self, live: LiveTurn, decision: Decision) -> None:
+        """Keep a decision that leads to no turn, where its conversation is known.
+
+        With it goes the lease, where the turn before was ended or read back under it.
+        """
+        if live.claim.opens:
+            return
+        write = RecordDecision(
+            conversation_id=live.conversation.conversation_id,
+            decision=decision.decision,
+            reasons=decision.reasons,
+            inputs=decision.inputs,
+            decided_at_ms=self._system.now_ms(),
+        )
+        self._store.commit((write,), fences=live.log.fences, give=live.log.fences)
+
+    def _intend(
+        self,
+        live: LiveTurn,
+        decision: Decision,
+        *,
+        is_told: bool = True,
+    ) -> str:
+        """Commit a turn's intent; returns what goes before its prompt."""
+        turn_id = turn_id_of(call_of(live.request))
+        intended, prompt, writes = self._beginning.intent(live, decision, turn_id)
+        live.log.hold(intended)
+        live.messages.keep_told(prompt)
+        context = self._context(live) if is_told else ""
+        if context:
+            told = (ContextPart(text=context),)
+            stamp = prompt.upstream_session_id
+            writes += (live.messages.user_parts(prompt.seq, 1, told, stamp=stamp),)
+        live.log.commit_here(writes=writes)
+        return context
+
+    def _context(self, live: LiveTurn) -> str:
+        past = past_of(
+            self._store, live, prior_of(self._store, live), is_prior_injected=live.must_inject
+        )
+        return context_for(
+            role=live.role_told, task=live.request.task, decision=live.telling, past=past
+        )
+
+    # --- a call that names its session -----------------------------------------------------------
+
+    def begin_named(
+        self, request: TellRequest, holder: Holder, session: str, *, reasons: tuple[str, ...] = ()
+    ) -> Begun | None:
+        """Begin a turn in the session that a main session continues by itself.
+
+        None where no conversation goes on in that session, or somebody works in it. `reasons` stand
+        in the place of the handshake's.
+        """
+        turn_id = turn_id_of(call_of(request))
+        if self._store.turn_owner(turn_id) is not None:
+            return None
+        return again(
+            lambda: self._begin_named(
+                request, structs.replace(holder, call=turn_id), session, reasons
+            )
+        )
+
+    def _begin_named(
+        self, request: TellRequest, holder: Holder, session: str, reasons: tuple[str, ...]
+    ) -> Begun | None:
+        owner = self._calls.owner_of(session)
+        if owner is None or owner.key.slot == CHILD_SLOT:
+            return None
+        lease = self._store.lease(lease_name_of(owner))
+        claim = self._conversations.standing(owner.key, ())
+        is_current = claim.link is not None and claim.link.upstream_session_id == session
+        if not is_current or self._calls.holder_of(lease):
+            return None
+        live, take = self._claimed(request, holder, claim, lease)
+        decision = self._beginning.decided(live, self._beginning.lacked(live))
+        if decision.decision not in RESUMING:
+            why = (NAMED, *decision.reasons)
+            decision = structs.replace(decision, decision=RESUME, reasons=why)
+        decision = structs.replace(decision, reasons=reasons or decision.reasons)
+        live.log.take = take
+        self._intend(live, decision, is_told=False)
+        return Begun(
+            decision=decision.decision,
+            session=session,
+            started=_started(live, decision, session),
+        )
+
+    # --- a call that is kept and not continued ---------------------------------------------------
+
+    def begin_beside(
+        self,
+        request: TellRequest,
+        holder: Holder,
+        *,
+        reasons: Sequence[str] = (),
+    ) -> None:
+        """Keep a call that is not continued, in a conversation under that of its main session."""
+        call = call_of(request)
+        turn_id = turn_id_of(call)
+        if self._store.turn_owner(turn_id) is not None:
+            return
+        key = structs.replace(
+            key_of(self._calls.project_id, request.claim.address), slot=CHILD_SLOT
+        )
+        main_id = main_id_of(call.agent, call.main_session)
+        main = self._store.conversation(main_id)
+        now_ms = self._system.now_ms()
+        opens: tuple[Write, ...] = ()
+        if main is None:
+            opens = opening(
+                self._store,
+                structs.replace(key, role=MAIN_ROLE),
+                conversation_id=main_id,
+                now_ms=now_ms,
+            )
+            opened = opens[-1]
+            assert isinstance(opened, OpenConversation)
+            main = opened.conversation
+        child = Conversation(
+            conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
+            key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
+            generation=1,
+            base_name=main.base_name,
+            opened_at_ms=now_ms,
+            parent_conversation_id=main.conversation_id,
+            parent_call_id=call.call_id,
+        )
+        claim = self._conversations.claim_of(child, None, ())
+        claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
+        live = self._calls.live(request, claim)
+        mine = structs.replace(holder, call=turn_id)
+        live.log.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
+        decision = Decision(decision=START_FRESH, reasons=(RECORDED_ONLY, *reasons))
+        self._intend(live, decision, is_told=False)
+
+    def begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
+        """Begin a call that no hook saw begin, in the conversation that goes on in its session.
+
+        Else where no session stands yet: the session that the role has stays the one to resume.
+        """
+        turn_id = turn_id_of(call_of(request))
+        if self._store.turn_owner(turn_id) is None:
+            mine = structs.replace(holder, call=turn_id)
+            again(lambda: self._begin_unseen(request, mine, session))
+
+    def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
+        for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
+            address = structs.replace(request.claim.address, slot=slot)
+            key = key_of(self._calls.project_id, address)
+            lease = self._store.lease(conversation_lease(key.project_id, key.address))
+            claim = self._conversations.standing(key, ())
+            is_same = claim.link is not None and claim.link.upstream_session_id == session
+            if self._calls.holder_of(lease) or (claim.link is not None and not is_same):
+                continue
+            mine = structs.replace(request, claim=structs.replace(request.claim, address=address))
+            live, take = self._claimed(mine, holder, claim, lease)
+            live.log.take = take
+            decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
+            self._intend(live, decision, is_told=False)
+            return
+
+
+def _started(live: LiveTurn, decision: Decision, session: str = "") -> TurnStarted:
+    assert live.inputs is not None, "it was decided"
+    return TurnStarted(
+        conversation=live.conversation,
+        turn_id=live.log.turn_id,
+        decision=decision.decision,
+        reasons=decision.reasons,
+        agent=live.request.claim.agent,
+        upstream_session_id=UpstreamSessionId(session),
+        turn_number=live.claim.turns + 1,
+        price=live.inputs.price,
+        freshness=live.inputs.freshness,
+    )

@@ -1,0 +1,69 @@
+"""The guard's first look: whether the record has anything that may be in doubt, in one statement.
+
+A hook asks this before each call that may act beyond this machine, so it loads apsw alone. Where
+nothing was left open in the project, the call runs. Otherwise, and where this look cannot tell (a
+server, an encrypted file, a repository with several working trees), the whole program decides:
+client/agent_calls.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+EVENT = "Guard"
+"""What the launcher is called with in place of an event's name."""
+
+WAIT_MS = 200
+
+# The newest turn of each conversation: what it left open is told by its last event, and by the
+# list of those before it that did not end well, which an end has only where there are any.
+_LEFT_OPEN = """
+SELECT count(t.id) FILTER (WHERE e.kind IS NOT 'turn_ended'
+    OR CAST(e.payload AS TEXT) NOT LIKE '{{"outcome":"ok"%'
+    OR CAST(e.payload AS TEXT) LIKE '%"failed_before"%'
+    OR CAST(e.payload AS TEXT) LIKE '%"calls_open"%')
+FROM project_identity AS p
+LEFT JOIN conversation AS c ON c.project_id = p.project_id
+LEFT JOIN turn AS t ON t.id = (SELECT max(n.id) FROM turn AS n WHERE n.conversation = c.id)
+LEFT JOIN turn_event AS e ON e.id = (
+    SELECT max(l.id) FROM turn_event AS l WHERE l.id > t.id << 20 AND l.id < (t.id + 1) << 20
+)
+WHERE p.path IN ({paths})
+HAVING count(p.project_id) > 0
+"""
+
+
+def is_clear(home: str, request: bytes, environment: Mapping[str, str]) -> bool:
+    """Return whether nothing of the project is in doubt for certain; False where nobody can tell.
+
+    Changes nothing.
+    """
+    database = environment.get("UPTHREAD_DB") or os.path.join(home, "upthread.db")
+    if "://" in database:
+        return False
+    if not os.path.exists(database):
+        return True  # nothing was ever recorded
+    import apsw
+
+    try:
+        connection: Any = apsw.Connection(database, flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(WAIT_MS)
+        # Read by SQLite: Python's own module for JSON takes longer to load than all of this.
+        told = connection.execute("SELECT json_extract(?, '$.cwd')", (request.decode(),)).fetchall()
+        paths = list(_above(os.path.realpath(str(told[0][0]))))
+        left_open = _LEFT_OPEN.format(paths=",".join("?" * len(paths)))
+        return bool(connection.execute(left_open, paths).fetchall() == [(0,)])
+    except (apsw.Error, TypeError, ValueError):
+        return False
+
+
+def _above(directory: str) -> Iterator[str]:
+    yield directory
+    while (parent := os.path.dirname(directory)) != directory:
+        directory = parent
+        yield directory

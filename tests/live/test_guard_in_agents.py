@@ -1,0 +1,56 @@
+"""Everything is killed after a push, a new main session delegates again: no push without a word."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.live.hooked import SET_UPS, SetUp
+from tests.support.sets import EXTENDED, SOAK
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+TIMEOUT_S = 90.0
+GAP = "\n\n"
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("claude-code", id="claude-code"),
+        pytest.param("codex", marks=EXTENDED, id="codex"),
+        pytest.param("opencode", marks=SOAK, id="opencode"),
+    ]
+)
+def played(request, tmp_path: Path) -> Iterator[SetUp]:
+    kind = SET_UPS[request.param]
+    binary = request.getfixturevalue(f"{kind.agent.program}_binary")
+    with RehearsalModel() as model:
+        made = kind(binary, model, tmp_path)
+        made.upthread("trust", "--yes")
+        made.use("as-own")
+        yield made
+
+
+def test_a_push_that_may_have_been_done_is_held_in_a_new_main_session(played, tmp_path: Path):
+    deeds = tmp_path / "deeds"
+    push = played.shell(f"echo pushed >> {deeds}; git push nowhere main")
+
+    def done() -> None:
+        until_s = time.monotonic() + TIMEOUT_S
+        while not deeds.exists():
+            assert time.monotonic() < until_s
+            time.sleep(0.02)
+        time.sleep(1.0)
+
+    played.kill_when(f"Go.\n\n{played.delegate(f'Push.{GAP}{push} [[HANG]]')}", done)
+    ran = played.run(f"Anew.\n\n{played.delegate(f'Bring it out.{GAP}{push}')}")
+    assert deeds.read_text() == "pushed\n"
+    told = json.dumps(ran.by_children)
+    # Claude Code asks its person, where there is one; the others tell the model why it is held.
+    assert "to settle it: upthread effects as-own" in told or "it is held back" in told
+    effects = played.upthread("show", "as-own", "--effects")["effects"]
+    assert "git push nowhere main" in json.dumps(effects)
