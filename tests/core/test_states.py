@@ -259,6 +259,18 @@ def test_a_parked_run_says_why_and_a_blocked_one_that_it_is():
     assert (limited.until_ms, limited.command) == (7, "upthread run w --wait")
 
 
+def test_what_is_held_back_names_first_what_settles_it():
+    held = TurnParked(reason="held_back", detail="git push")
+    for found, go_on in (
+        (of_role(role(held)), "upthread tell w/constructor --continue"),
+        (of(run(RunParked(reason="held_back", role="constructor"))), "upthread run w"),
+    ):
+        assert (found.state, found.command) == (State.PARKED, "upthread effects w")
+        assert found.cure.endswith(f"then go on: {go_on}")
+        doubted = with_doubts(found, ("git push",), workstream="w")
+        assert (doubted.cure, doubted.command) == (found.cure, found.command)
+
+
 def test_a_run_that_lost_its_process_in_a_step_is_interrupted():
     killed = of(run(StepStarted(role="constructor", turn_id="t")))
     by_hand = of(run(*stepped("constructor", Outcome.CANCELLED)))

@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
@@ -18,6 +19,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from upthread.client.project_opener import open_project
+from upthread.core.turns.prompt import is_continuation
 from upthread.core.turns.turn import SENDS_MAX
 from upthread.errors import UsageError
 from upthread.integrations import durable_tell
@@ -26,7 +28,9 @@ from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import now_ms
+from upthread.runtime.turns import executor
 from upthread.runtime.turns.progress import Listener
+from upthread.tasks import task_group
 
 WORKFLOW = """
 import json, os, sys
@@ -82,6 +86,44 @@ def test_an_activity_that_runs_again_gets_the_first_reply_and_tells_nobody(home)
     assert turns(home) == 1
 
 
+def run_as(tell, **info):
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(environment.info, **info)
+    return asyncio.run(environment.run(upthread_tell, tell))
+
+
+def test_an_activity_of_the_same_id_scheduled_later_is_another_one(home):
+    tell = tell_of(home, "[[rehearse: say next]]")
+    at = [datetime(2026, 11, 28, 18, minute, tzinfo=UTC) for minute in (0, 0, 1)]
+    first, retried, second = (run_as(tell, scheduled_time=each) for each in at)
+    assert first == retried
+    assert second["turn_id"] != first["turn_id"]
+    # A local one has a new time after its worker was killed.
+    local, again = (run_as(tell, scheduled_time=each, is_local=True) for each in at[1:])
+    assert local == again
+    assert turns(home) == 3
+
+
+def test_an_activity_begun_by_an_older_version_keeps_its_key(home):
+    text = "[[rehearse: say next]]"
+    info = ActivityEnvironment().info
+    run = f"{info.workflow_id}:{info.workflow_run_id}:{info.activity_id}"
+    begun = datetime.fromtimestamp(now_ms() / 1000, UTC)
+    before = told_in(home, f"temporal:{info.namespace}:{run}", text)
+    assert run_as(tell_of(home, text), scheduled_time=begun) == before
+    later = run_as(tell_of(home, text), scheduled_time=begun + timedelta(hours=1))
+    assert later["turn_id"] != before["turn_id"]
+
+
+def test_a_workflow_id_of_any_length_can_be_told(home):
+    tell = tell_of(home, "[[rehearse: say long]]")
+    ids = [f"{'注' * 320}{end}" for end in "aab"]
+    one, again, other = (run_as(tell, workflow_id=each)["turn_id"] for each in ids)
+    assert one == again != other
+    with pytest.raises(UsageError, match=r"'kkk.* no key for an action: it has 1001 bytes"):
+        told_in(home, "k" * 1001, "hi")
+
+
 def test_it_heartbeats_often_enough_for_the_timeout_that_it_was_given(home):
     beats, environment = [], ActivityEnvironment()
     limit = timedelta(seconds=0.4)
@@ -90,6 +132,36 @@ def test_it_heartbeats_often_enough_for_the_timeout_that_it_was_given(home):
     asyncio.run(environment.run(upthread_tell, tell_of(home, "[[rehearse: slow 15 100]]")))
     assert len(beats) > 4
     assert set(beats) == {("spec/planner",)}
+
+
+def test_a_role_that_another_process_holds_is_reported_with_its_holder(home):
+    beats, environment = [], ActivityEnvironment()
+    limit = timedelta(seconds=1)
+    environment.info = dataclasses.replace(environment.info, heartbeat_timeout=limit)
+    seen = anyio.Event()
+
+    def beat(*told):
+        beats.append(told)
+        if len(told) > 1:
+            seen.set()
+
+    environment.on_heartbeat = beat
+
+    async def held():
+        async with open_project(home.repository, database=home.database) as up:
+            begun = anyio.Event()
+            listener = Listener(started=lambda _: begun.set())
+            options = TellOptions(agent="rehearsal", listener=listener)
+            async with task_group() as tasks:
+                tasks.start_soon(up.tell, "spec/planner", "[[rehearse: hang]]", options)
+                await begun.wait()
+                tasks.start_soon(environment.run, upthread_tell, tell_of(home, "hi"))
+                await seen.wait()
+                tasks.cancel_scope.cancel()
+
+    asyncio.run(held())
+    assert re.search(rf"waits: pid {os.getpid()} on .* holds it", str(beats[-1]))
+    assert turns(home) == 1
 
 
 def test_an_address_that_is_none_is_not_tried_again(home):
@@ -155,7 +227,7 @@ def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_me
 
     told = told_in(home, "key", text, before=cut_off)
     shown = json.loads(home.upthread("audit", "spec", "--json"))
-    assert str(shown).count("Your last turn was interrupted") == 1
+    assert str(shown).count("An earlier turn of yours was interrupted") == 1
     assert told_in(home, "key", text) == told
     assert turns(home) == 3
 
@@ -174,7 +246,7 @@ def test_a_step_whose_role_was_reset_is_not_told_its_prompt_again(home, is_answe
 
     told = told_in(home, "key", text, before=cut_off)
     shown = json.loads(home.upthread("audit", "spec", "--json"))
-    assert str(shown).count("Your last turn was interrupted") == (not is_answered)
+    assert str(shown).count("An earlier turn of yours was interrupted") == (not is_answered)
     assert told_in(home, "key", text) == told
     assert turns(home) == (not is_answered)
 
@@ -218,6 +290,56 @@ def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
             told_in(home, "key", text, before=before)
         assert is_final(error.value)
     assert turns(home) == 1
+
+
+def allow_all(home, monkeypatch):
+    """Let agents act, log their prompts, and be overloaded at the end of each."""
+    monkeypatch.setattr(executor, "RETRY_AFTER_S", 0)
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: overloaded]]")
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(home.directory / "agents.jsonl"))
+    (home.directory / "home").mkdir(mode=0o700)
+    allowed = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
+    (home.directory / "home" / "config.toml").write_text(allowed)
+
+
+@pytest.mark.parametrize("is_taken_meanwhile", [False, True])
+def test_an_agent_that_acts_and_is_overloaded_each_time_goes_on_and_is_asked_ten_times(
+    home, monkeypatch, is_taken_meanwhile
+):
+    allow_all(home, monkeypatch)
+    tell = tell_of(home, "[[rehearse: write a.txt x]]")
+    errors = []
+    for _ in range(SENDS_MAX):
+        with pytest.raises(ApplicationError) as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        errors.append(error.value)
+        if is_taken_meanwhile and len(errors) == 1:
+            with pytest.raises(NotToldError):
+                told_in(home, "other", "[[rehearse: say other]]")
+    assert [each.non_retryable for each in errors] == [*[False] * (SENDS_MAX - 1), True]
+    assert "none of 10 attempts got a reply (mend that" in str(errors[-1])
+    log = (home.directory / "agents.jsonl").read_text().splitlines()
+    sent = [each["text"] for each in map(json.loads, log) if each["event"] == "prompt"]
+    own = [each for each in sent if "say other" not in each]
+    assert sum("\n> " not in each for each in own) == 1
+    for each in own[1:]:
+        assert is_continuation(each)
+        assert "a.txt: done" in each
+        assert each.count("Its prompt was:") <= 2
+    if is_taken_meanwhile:
+        assert own[2].startswith("An earlier turn of yours was interrupted")
+
+
+def test_the_error_of_a_step_that_is_held_back_names_what_settles_it(home, monkeypatch):
+    allow_all(home, monkeypatch)
+    for _ in range(2):
+        with pytest.raises(NotToldError, match="waits for a person") as error:
+            told_in(home, "key", "[[rehearse: execute git push origin main]]")
+        ways = "upthread effects spec, then upthread tell spec/planner --continue, then begin"
+        assert ways in str(error.value)
+    shown = home.upthread("show", "spec/planner")
+    assert "upthread effects spec\n" in shown
+    assert "then go on: upthread tell spec/planner --continue\n" in shown
 
 
 def broken_agent(home, monkeypatch):
@@ -285,11 +407,14 @@ def test_a_limit_that_has_an_end_is_tried_again_then_in_the_turn_that_it_stopped
     ],
 )
 def test_the_error_of_a_step_says_what_helps_at_each_attempt(home, directive, cause, cure):
+    # A continuation only quotes the text, and what is quoted is not carried out.
     text = f"[[rehearse: {directive}]]"
-    for _ in range(2):
+    for _ in range(1 if directive == "context_full" else 2):
         with pytest.raises(NotToldError, match=cause) as error:
             told_in(home, "key", text)
         assert f"({cure}" in str(error.value)
+        is_parked = "waits for a person" in str(error.value)
+        assert ("upthread tell spec/planner --continue" in str(error.value)) is is_parked
         assert "upthread show spec/planner" in str(error.value)
 
 

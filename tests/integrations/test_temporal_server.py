@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
+from upthread.core.turns.prompt import is_continuation
+
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 QUEUE = "agents"
@@ -38,12 +40,24 @@ class TellOne:
             heartbeat_timeout=timedelta(seconds=3),
         )
 
+@workflow.defn
+class TellAgain:
+    @workflow.run
+    async def run(self, tell: Tell, limit_s: float) -> list:
+        return [
+            await workflow.execute_activity(
+                upthread_tell, tell, activity_id="next", heartbeat_timeout=timedelta(seconds=3),
+                start_to_close_timeout=timedelta(seconds=limit_s),
+            )
+            for _ in range(2)
+        ]
+
 async def main():
     client = await Client.connect(sys.argv[1])
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     runner = UnsandboxedWorkflowRunner()
-    async with Worker(client, task_queue="agents", workflows=[TellOne], workflow_runner=runner,
+    async with Worker(client, task_queue="agents", workflows=[TellOne, TellAgain], workflow_runner=runner,
                       activities=[upthread_tell]):
         await stop.wait()
 
@@ -140,6 +154,20 @@ async def test_a_workflow_of_the_same_id_run_again_is_told_again(server, workers
     assert told["address"] == "spec/auditor"
     assert replies == ["one", "one", "two"]
     assert turns(home) == 4
+
+
+async def test_two_activities_of_one_id_each_get_their_own_reply_after_a_kill(
+    server, workers, home
+):
+    victim = workers("[[rehearse: hang]]")
+    handle = await server.start_workflow("TellAgain", **tell(home, "[[rehearse: say next]]"))
+    await happened(home)
+    victim.kill()
+    workers()
+    one, other = await asyncio.wait_for(handle.result(), PATIENCE_S)
+    assert one["turn_id"] != other["turn_id"]
+    prompts = [each["text"] for each in logged(home)]
+    assert sum(is_continuation(each) for each in prompts) == len(prompts) - 2 == 1
 
 
 @pytest.mark.parametrize("how", ["told to stop", "suspended", "woken"])

@@ -165,9 +165,10 @@ class DoOnce:
 
 
 def _check(key: str) -> None:
-    if not key.strip() or len(key.encode("utf-8", "surrogatepass")) > KEY_BYTES_MAX:
+    size = len(key.encode("utf-8", "surrogatepass"))
+    if not key.strip() or size > KEY_BYTES_MAX:
         raise UsageError(
-            f"{shown(key)} is no key for an action",
+            f"{shown(key)} is no key for an action: it has {size} bytes",
             hint=f"name what is done, in 1 to {KEY_BYTES_MAX} bytes",
         )
 

@@ -23,7 +23,7 @@ from upthread.core.runs.run_view import RunView
 from upthread.core.runs.stops import OURS, Source, Stop, shortfall, stop_in_words
 from upthread.core.runs.verdicts import VerdictView
 from upthread.core.text import command
-from upthread.core.turns.turn import TurnView
+from upthread.core.turns.turn import HELD_BACK, TurnView
 from upthread.core.types import Outcome
 
 
@@ -74,6 +74,9 @@ _AT_REST: Final = frozenset({State.OUTDATED, State.HALFWAY, State.APPROVED, Stat
 
 _STOPPED: Final = frozenset({State.INTERRUPTED, State.FAILED, State.PARKED, State.BLOCKED})
 """What somebody has to go on with."""
+
+_AT_IT_OR_WELL: Final = frozenset({State.RUNNING, State.DONE, State.APPROVED})
+"""What nobody has to go on with."""
 
 LOOK: Final = "look whether it was done, and say so; until then nobody does it again"
 """What helps where an action is in doubt."""
@@ -159,9 +162,8 @@ def effects_command(workstream: str) -> str:
 
 def answer_command(workstream: str, question_id: str) -> str:
     """Return the command that answers a question."""
-    if workstream.startswith("-"):
-        return f'{command("upthread", "answer", "--", workstream, question_id)} "…"'
-    return f'{command("upthread", "answer", workstream, question_id)} "…"'
+    dashes = ("--",) if workstream.startswith("-") else ()
+    return f'{command("upthread", "answer", *dashes, workstream, question_id)} "…"'
 
 
 def _on(verb: str, name: str, *options: str) -> str:
@@ -178,14 +180,13 @@ def of_role(facts: RoleFacts) -> Standing:
     """Return how a role stands."""
     said = _of_turn(facts)
     is_under_way = facts.turn is None or not facts.turn.is_over
-    begun_at_ms = facts.opened_at_ms if is_under_way else None
-    begun_at_ms = facts.held_since_ms or begun_at_ms
+    begun_at_ms = facts.held_since_ms or (facts.opened_at_ms if is_under_way else None)
     return structs.replace(
         said,
         since_ms=begun_at_ms if said.state is State.RUNNING else facts.moved_at_ms,
         role=facts.role,
         agent=facts.agent,
-        command=_command_of_role(facts, said),
+        **_next(said, facts.workstream, _command_of_role(facts, said)),
     )
 
 
@@ -204,6 +205,13 @@ def _of_park(parked: TurnParked | RunParked) -> Standing:
     state = State.BLOCKED if parked.reason == BLOCKED else State.PARKED
     stopped = _standing(state, stop_in_words(parked.reason, parked.detail))
     return structs.replace(stopped, until_ms=parked.reset_at_ms)
+
+
+def _next(said: Standing, workstream: str, going_on: str) -> dict[str, str]:
+    """Return cure and command; what is held back for an action begins with settling that."""
+    if said.reason != stop_in_words(HELD_BACK).said:
+        return {"command": going_on}
+    return {"cure": f"{said.cure}: {going_on}", "command": effects_command(workstream)}
 
 
 def _standing(state: State, stop: Stop) -> Standing:
@@ -230,7 +238,7 @@ def _of_end(facts: RoleFacts, ended: TurnEnded) -> Standing:
     if missing is not None:
         return _standing(State.FAILED, missing)
     if ended.report is None:
-        return Standing(state=State.DONE, reason="its last turn ended well")
+        return _done("its last turn ended well")
     return _of_report(facts, msgspec.convert(ended.report, Report))
 
 
@@ -244,18 +252,18 @@ def _of_report(facts: RoleFacts, report: Report) -> Standing:
     if report.verdict is not None:
         said = f"it {report.verdict.result} what it looked at, outside of a run"
         return _done(said, report.verdict.evidence)
-    return Standing(state=State.DONE, reason="its last turn ended well")
+    return _done("its last turn ended well")
 
 
 def _of_questions(facts: RoleFacts, report: Report) -> Standing:
     """A run asks a role's questions and keeps the answers; a prompt of a person's own does not."""
     if facts.run is not None and facts.run.ended is not None:
-        return _done("it asked in a run that is over", ())
+        return _done("it asked in a run that is over")
     if facts.run is None:
         texts = [question.text for question in report.questions]
     else:
         texts = [each.text for each in _open_of(facts.run, facts.role)]
-    return _asked(texts) if texts else _done("what it asked was answered", ())
+    return _asked(texts) if texts else _done("what it asked was answered")
 
 
 def _open_of(run: RunView, role: str) -> list[Question]:
@@ -276,19 +284,18 @@ def _of_verdict(verdict: VerdictView) -> Standing:
 def _of_approval(verdict: VerdictView | None) -> Standing:
     """What was judged is not known any more once it was forgotten."""
     detail = "; ".join(verdict.evidence) if verdict else ""
+    state, said = State.OUTDATED, "what was judged has changed since"
     if verdict is not None and verdict.is_current:
-        said = "approved, and that still holds"
-        return Standing(state=State.APPROVED, reason=said, detail=detail)
-    said = "approved, and what was judged has changed since"
-    return Standing(state=State.OUTDATED, reason=said, detail=detail)
+        state, said = State.APPROVED, "that still holds"
+    return Standing(state=state, reason=f"approved, and {said}", detail=detail)
 
 
-def _done(reason: str, evidence: tuple[str, ...]) -> Standing:
+def _done(reason: str, evidence: tuple[str, ...] = ()) -> Standing:
     return Standing(state=State.DONE, reason=reason, detail="; ".join(evidence))
 
 
 def _command_of_role(facts: RoleFacts, said: Standing) -> str:
-    if said.state in {State.RUNNING, State.DONE, State.APPROVED}:
+    if said.state in _AT_IT_OR_WELL:
         return ""
     if facts.run is not None and (said.state is State.OUTDATED or facts.run.ended is None):
         return _command_of_run(facts.workstream, facts.run, said, facts.role)
@@ -305,12 +312,10 @@ def of_run(facts: RunFacts) -> Standing | None:
     if run.ended is not None and run.ended.status == "forgotten":
         return None
     said = _of_run(facts)
-    is_over = said.state in {State.RUNNING, State.DONE, State.APPROVED}
-    return structs.replace(
-        said,
-        since_ms=facts.moved_at_ms,
-        command="" if is_over else _command_of_run(facts.workstream, run, said, said.role),
-    )
+    is_over = said.state in _AT_IT_OR_WELL
+    going_on = "" if is_over else _command_of_run(facts.workstream, run, said, said.role)
+    told = _next(said, facts.workstream, going_on)
+    return structs.replace(said, since_ms=facts.moved_at_ms, **told)
 
 
 def _of_run(facts: RunFacts) -> Standing:
@@ -398,15 +403,17 @@ def with_doubts(standing: Standing, actions: Sequence[str], *, workstream: str) 
     is_stopped = standing.state in _STOPPED
     if not actions or not (is_stopped or standing.state in _AT_REST):
         return standing
+    settle = effects_command(workstream)
     after = ": ".join(filter(None, (standing.cure or "go on", standing.command)))
+    cure = standing.cure if standing.command == settle else f"{LOOK}; then {after}"
     told = [standing.detail] if is_stopped and standing.detail else []
     return structs.replace(
         standing,
         state=standing.state if is_stopped else State.UNSETTLED,
         reason=f"{standing.reason}; {doubts_in_words(len(actions))}",
         detail="; ".join((*told, *actions)),
-        cure=f"{LOOK}; then {after}" if is_stopped else LOOK,
-        command=effects_command(workstream),
+        cure=cure if is_stopped else LOOK,
+        command=settle,
     )
 
 

@@ -2,17 +2,17 @@
 
 A step that tells a role is not done twice: the first attempt's reply is its receipt. Its turn holds
 the step's key. The next attempt finds the turn by that, however the one before was stopped, and
-continues it in the same session. An attempt that still works is waited for. So is a limit of the
-agent that has an end: by the engine, which is told when to try again. What a person has to decide
-is an error that is not tried again.
+continues it in the same session. A turn that ended without a reply is continued in a new turn, with
+the list of what was done. An attempt that still works is waited for. So is a limit of the agent
+that has an end: by the engine, which is told when to try again. What a person has to decide is an
+error that is not tried again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from hashlib import sha256
-from itertools import islice
 from typing import Final, NamedTuple, TypedDict, cast
 
 from msgspec import structs
@@ -22,10 +22,10 @@ from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import key_of, shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import OURS, Source, stop_in_words
-from upthread.core.turns.effects import effects_of
+from upthread.core.states import effects_command, go_on_command
 from upthread.core.turns.prompt import continuation, without_fresh
-from upthread.core.turns.turn import SENDS_MAX, TurnView, fold
-from upthread.core.types import JsonValue, Message, Outcome, Speaker, TurnId
+from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView, fold
+from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Speaker, TurnId
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import now_ms
@@ -94,17 +94,16 @@ async def tell_once(
     chosen = structs.replace(options or TellOptions(), key=key)
 
     async def tell() -> JsonValue:
-        result = await up.tell(address, text, chosen)
-        return cast("JsonValue", await _told(up, (address, text), result, key))
+        return await _told(up, address, text, await up.tell(address, text, chosen), key)
 
     async def recover() -> JsonValue:
         # The process that was taken over may still hold the conversation, until it is stale.
         waiting = structs.replace(chosen, when_busy="wait")
-        return cast("JsonValue", await _recovered(up, address, text, waiting))
+        return await _recovered(up, address, text, waiting)
 
     told = cast("Told", await up.once(key, tell, recover=recover))
     # A receipt of an earlier version has no digest.
-    if told["address"] != address or told.get("text_sha256") not in {None, _sha256(text)}:
+    if told["address"] != address or told.get("text_sha256") not in {None, digest(text)}:
         raise _told_otherwise(key, told["address"])
     if "reply" not in told:
         raise _forgotten(key)
@@ -112,69 +111,80 @@ async def tell_once(
 
 
 class _Attempt(NamedTuple):
-    """The newest turn of a step, and what was said in it; `is_current`: no reset came after it."""
+    """A turn of a step, and its messages.
+
+    `is_current` is whether no reset came after it, `is_last` whether its session has no later turn.
+    """
 
     turn_id: TurnId
     view: TurnView
     said: tuple[Message, ...]
     is_current: bool
+    is_last: bool
 
 
-async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> Told:
+async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> JsonValue:
     """Return the reply to an attempt that was interrupted, and continue it where it has none."""
+    key = key_of(up.project_id, await up.parse(address))
     while True:
-        found = await _newest(up, address, options.key)
-        if found is not None:
-            prompt, asked = found.said[0].text, continuation(text, ())
-            is_same = prompt == without_fresh(text) or prompt.startswith(asked)
-            if prompt and not has_placeholder(prompt) and not is_same:
-                raise _told_otherwise(options.key, address)
-            if found.view.parked and found.is_current and not _is_past(found.view.parked):
-                raise _not_told(address, *found.view.stopped_by, found.view.parked)
-            is_answered = found.view.ended and found.view.ended.outcome is Outcome.OK
-            if not prompt and (is_answered or not found.is_current):
-                raise _forgotten(options.key)
-            if is_answered:
-                return _told_before(address, text, found)
-        # A turn is recorded before anything is sent: without one, no agent has the prompt.
-        if not (found and found.is_current and found.view.sends) or found.view.ended:
-            # Another step may have taken the role meanwhile, which ended the turn, or a person has
-            # reset the role: an agent has the prompt all the same.
-            result = await up.tell(address, _next_prompt(text, found), options)
-            return await _told(up, (address, text), result, options.key)
+        attempts = await _attempts(up, address, options.key)
+        found = attempts[0] if attempts else None
+        if found is not None and _is_answered(found, key, text, options.key):
+            return _told_before(address, text, found)
+        # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
+        # it has, also where another step has taken the role meanwhile, or a person has reset it.
+        is_open = found and found.is_current and found.view.sends and not found.view.ended
         try:
-            result = await up.go_on(address, options)
-            return await _told(up, (address, text), result, options.key)
+            if is_open:
+                result = await up.go_on(address, options)
+            else:
+                result = await up.tell(address, await _asked(up, address, text, attempts), options)
         except UsageError:
             # The process that was taken over may have ended the turn meanwhile.
-            if await _newest(up, address, options.key) == found:
+            if not is_open or await _attempts(up, address, options.key) == attempts:
                 raise
+        else:
+            return await _told(up, address, text, result, options.key)
 
 
-def _next_prompt(text: str, found: _Attempt | None) -> str:
-    """Return the text, or a continuation where an agent has it; a new session is told its work."""
-    if found is None or found.view.was_unheard or not found.view.sends:
+def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) -> bool:
+    """Return whether an attempt has its reply. Raises the error of one that must not go on."""
+    prompt = found.said[0].text
+    known = tuple(continuation(text, (), is_last=each) for each in (False, True))
+    is_known = prompt == without_fresh(text) or prompt.startswith(known)
+    if prompt and not has_placeholder(prompt) and not is_known:
+        raise _told_otherwise(key, role.address)
+    parked = found.view.parked
+    # For a limit alone, which has passed, nobody has to decide.
+    is_past = parked is not None and 0 < (parked.reset_at_ms or 0) <= now_ms()
+    if parked and found.is_current and not is_past:
+        raise _not_told(role, *found.view.stopped_by, parked)
+    is_answered = found.view.ended is not None and found.view.ended.outcome is Outcome.OK
+    if not prompt and (is_answered or not found.is_current):
+        raise _forgotten(key)
+    return is_answered
+
+
+async def _asked(up: Project, address: str, text: str, attempts: Sequence[_Attempt]) -> str:
+    """Return what continues the turns of a step that have ended, or its text if none was heard."""
+    heard = [each for each in attempts if each.view.sends and not each.view.was_unheard]
+    if not heard:
         return text
-    if found.is_current and not found.view.was_cut_off:
-        return text
-    known = () if found.is_current else effects_of(found.said)
-    return continuation(text, tuple(each.in_words for each in known))
+    key = key_of(up.project_id, await up.parse(address))
+    # Those of sub-agents as well, whose turns have the ids of their parents'.
+    found = await up.read(lambda: up.store.conversations(key.project_id, key.workstream))
+    ids = {each.turn_id for each in heard}
+    effects = await up.effects(found)
+    done = [each.effect.in_words for each in effects if each.effect.turn_id in ids]
+    return continuation(text, done, is_last=heard[0].is_last)
 
 
-def _is_past(parked: TurnParked) -> bool:
-    """Return whether it was parked for a limit alone, which has passed: nobody has to decide."""
-    return parked.reset_at_ms is not None and parked.reset_at_ms <= now_ms()
-
-
-async def _newest(up: Project, address: str, key: str) -> _Attempt | None:
-    return next(iter(await _attempts(up, address, key, most=1)), None)
-
-
-async def _attempts(up: Project, address: str, key: str, *, most: int) -> list[_Attempt]:
-    """Return the newest turns of a step, the last one first."""
+async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
+    """Return the turns of a step, the last one first."""
     asked = key_of(up.project_id, await up.parse(address))
 
-    def each() -> Iterator[_Attempt]:
+    def of_step() -> list[_Attempt]:
+        found: list[_Attempt] = []
         # A reset opens another generation, which has not got the prompt.
         known = up.store.conversations(up.project_id, asked.workstream)
         own = [it.conversation_id for it in known if it.key == asked]
@@ -182,65 +192,80 @@ async def _attempts(up: Project, address: str, key: str, *, most: int) -> list[_
         for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
             view = fold(up.store.turn_events(turn_id))
             if view.intended and view.intended.key == key:
-                found = tuple(message for message in said if message.turn_id == turn_id)
-                yield _Attempt(turn_id, view, found, found[0].conversation_id == own[-1])
+                its = tuple(message for message in said if message.turn_id == turn_id)
+                is_current = its[0].conversation_id == own[-1]
+                is_last = is_current and turn_id == said[-1].turn_id
+                found.append(_Attempt(turn_id, view, its, is_current, is_last))
+        return found
 
-    return await up.read(lambda: list(islice(each(), most)))
+    return await up.read(of_step)
 
 
-async def _told(up: Project, asked: tuple[str, str], result: TurnResult, key: str) -> Told:
+async def _told(up: Project, address: str, text: str, result: TurnResult, key: str) -> JsonValue:
     if result.parked is None and result.outcome is Outcome.OK:
         ids = result.conversation.conversation_id, result.turn_id
-        return _receipt(asked, ids, result, result.reply)
+        return _receipt(address, text, ids, result, result.reply)
     stopped_by = result.parked.reason if result.parked else str(result.outcome)
-    error = _not_told(asked[0], stopped_by, result.detail, result.parked, result.source)
+    role = result.conversation.key
+    error = _not_told(role, stopped_by, result.detail, result.parked, result.source)
     if error.is_retried and result.parked is None:
-        attempts = await _attempts(up, asked[0], key, most=SENDS_MAX)
-        # As often as a prompt may leave: what keeps an agent from starting is for a person to mend.
-        if len(attempts) == SENDS_MAX and not any(each.view.sends for each in attempts):
-            said = f"{error.message}; none of {SENDS_MAX} attempts reached the agent"
-            hint = f"mend that, then begin the step again; {error.hint}"
-            raise NotToldError(said, hint=hint, outcome=error.outcome)
+        sends = [each.view.sends for each in await _attempts(up, address, key)]
+        # An attempt sends once more by itself. What fails as often as a prompt may leave is for a
+        # person to mend.
+        made = sum(max(1, each - 1) for each in sends)
+        if made >= SENDS_MAX:
+            came_to = "got a reply" if any(sends) else "reached the agent"
+            error.message += f"; none of {made} attempts {came_to}"
+            error.hint = f"mend that, then begin the step again; {error.hint}"
+            error.is_retried = False
     raise error
 
 
-def _told_before(address: str, text: str, found: _Attempt) -> Told:
-    intended = found.view.intended
-    assert intended is not None
+def _told_before(address: str, text: str, found: _Attempt) -> JsonValue:
+    decided = found.view.intended
+    assert decided is not None
     last_prompt = max(each.seq for each in found.said if each.speaker is Speaker.USER)
     after = (each for each in found.said if each.seq > last_prompt)
     reply = "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
     ids = found.said[0].conversation_id, found.turn_id
-    return _receipt((address, text), ids, intended, reply)
+    return _receipt(address, text, ids, decided, reply)
 
 
 def _receipt(
-    asked: tuple[str, str], ids: tuple[str, str], decided: TurnIntended | TurnResult, reply: str
-) -> Told:
+    address: str, text: str, ids: tuple[str, str], decided: TurnIntended | TurnResult, reply: str
+) -> JsonValue:
     return {
-        "address": asked[0],
-        "text_sha256": _sha256(asked[1]),
+        "address": address,
+        "text_sha256": digest(text),
         "conversation_id": ids[0],
         "turn_id": ids[1],
         "decision": decided.decision,
         "reasons": list(decided.reasons),
-        "outcome": str(Outcome.OK),
+        "outcome": Outcome.OK.value,
         "reply": reply,
     }
 
 
 def _not_told(
-    address: str, outcome: str, detail: str, parked: TurnParked | None, source: Source = OURS
+    key: ConversationKey,
+    outcome: str,
+    detail: str,
+    parked: TurnParked | None,
+    source: Source = OURS,
 ) -> NotToldError:
-    stop = stop_in_words(outcome, detail, source=source)
+    address, stop = key.address, stop_in_words(outcome, detail, source=source)
     until_ms = parked.reset_at_ms if parked else None
-    stands = "waits for a person" if parked else f"ended as {outcome}"
+    stands, ways = f"ended as {outcome}", ""
     if until_ms is not None:
         at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(until_ms / 1000))
         stands = f"is limited until {at}, and goes on at the next attempt after it"
+    elif parked:
+        stands, ways = "waits for a person", f"{go_on_command(address)}, then begin the step again"
+    if outcome == HELD_BACK:
+        ways = f"{effects_command(key.workstream)}, then {ways}"
     return NotToldError(
         ": ".join(filter(None, (f"{address} {stands}", stop.said, stop.detail))),
-        hint="; ".join(filter(None, (stop.cure, f"look: upthread show {address}"))),
+        hint="; ".join(filter(None, (stop.cure, ways, f"look: upthread show {address}"))),
         is_retried=until_ms is not None if parked else outcome in RETRIED,
         retry_at_ms=until_ms,
         outcome=outcome,
@@ -263,7 +288,8 @@ def _forgotten(key: str) -> UsageError:
     )
 
 
-def _sha256(text: str) -> str:
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

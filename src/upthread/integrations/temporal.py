@@ -1,8 +1,9 @@
 """A Temporal activity that tells a role: `Worker(…, activities=[upthread_tell])`.
 
 The workflow's history holds an address and a reply, where the whole conversation stays here. It is
-idempotent by the run and the activity's id, it heartbeats while the role works, and what a person
-has to decide is an ApplicationError that Temporal does not try again. Written for temporalio 1.35.
+idempotent by the run, the activity's id and the time it was scheduled at, it heartbeats while the
+role works, and what a person has to decide is an ApplicationError that Temporal does not try again.
+Written for temporalio 1.35.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import anyio
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from upthread.client.project import Project
 from upthread.client.project_opener import open_project
+from upthread.core.types import Lease
 from upthread.errors import UpthreadError
-from upthread.integrations.durable_tell import NotToldError, Told, is_final, tell_once
+from upthread.integrations.durable_tell import Told, digest, is_final, tell_once
 from upthread.runtime.options import TellOptions
+from upthread.runtime.turns.progress import Listener
 from upthread.tasks import task_group
 
 HEARTBEATS: Final = 4
@@ -43,20 +47,18 @@ class Tell:
 async def upthread_tell(tell: Tell) -> Told:
     """Tell a role once for this activity, however often Temporal runs it, and return its reply."""
     info = activity.info()
-    # A workflow's id may be used again, and another run's reply is not this one's.
-    run = info.workflow_run_id or info.activity_run_id or ""
-    key = f"temporal:{info.namespace}:{info.workflow_id}:{run}:{info.activity_id}"
-    options = TellOptions(agent=tell.agent, when_busy="wait")
-    limit = info.heartbeat_timeout
-    every_s = limit.total_seconds() / HEARTBEATS if limit else HEARTBEAT_S
+    waited_for: list[Lease] = []
+    listener = Listener(waiting=waited_for.append, started=lambda _: waited_for.clear())
+    options = TellOptions(agent=tell.agent, when_busy="wait", listener=listener)
     try:
         async with task_group() as tasks:
-            tasks.start_soon(_heartbeats, tell.address, every_s)
+            tasks.start_soon(_heartbeats, info, tell.address, waited_for)
             async with open_project(tell.directory, database=tell.database) as up:
+                key = await _key(up, info)
                 told = await tell_once(up, key, tell.address, tell.text, options)
             tasks.cancel_scope.cancel()
     except UpthreadError as error:
-        wait_s = error.retry_in_s if isinstance(error, NotToldError) else None
+        wait_s = getattr(error, "retry_in_s", None)
         raise ApplicationError(
             str(error),
             type=type(error).__name__,
@@ -66,7 +68,26 @@ async def upthread_tell(tell: Tell) -> Told:
     return told
 
 
-async def _heartbeats(address: str, every_s: float) -> None:
+async def _key(up: Project, info: activity.Info) -> str:
+    """Return what all attempts of an activity have in common, and no other activity has."""
+    # A workflow's id may be used again, and another run's reply is not this one's.
+    run = info.workflow_run_id or info.activity_run_id or ""
+    named = f"temporal:{info.namespace}:{info.workflow_id}:{run}:{info.activity_id}"
+    # A local activity is scheduled at another time once its worker was killed.
+    at_ms = 0 if info.is_local else int(info.scheduled_time.timestamp() * 1_000)
+    # Keys had no time once. What was done before the activity was scheduled is another one's.
+    begun = await up.read(lambda: up.store.once(up.project_id, named))
+    if begun and (begun.state != "done" or begun.recorded_at_ms >= at_ms):
+        return named
+    # A digest, because a workflow's id alone may be as long as a key. Its beginning is for people.
+    return f"temporal:{str(info.workflow_id)[:100]}:{digest(f'{named}:{at_ms}')}"
+
+
+async def _heartbeats(info: activity.Info, address: str, waited_for: list[Lease]) -> None:
+    limit = info.heartbeat_timeout
+    every_s = limit.total_seconds() / HEARTBEATS if limit else HEARTBEAT_S
     while True:
-        activity.heartbeat(address)
+        # First, because Temporal shows later details late.
         await anyio.sleep(every_s)
+        holders = [each.holder.in_words() for each in waited_for[-1:] if each.holder]
+        activity.heartbeat(address, *(f"waits: {each} holds it" for each in holders))

@@ -97,6 +97,14 @@ def test_a_continuation_quotes_the_prompt_line_by_line():
     assert EFFECTS_HEADING not in text
 
 
+def test_a_continuation_of_a_turn_before_the_last_says_so():
+    text = continuation("Do it", ("Write a: done",), is_last=False)
+    assert is_continuation(text)
+    assert text.startswith("An earlier turn of yours was interrupted before its end")
+    assert text.endswith("- Write a: done")
+    assert not is_continuation("Your last turn was interrupted, you say?")
+
+
 def test_a_continuation_says_when_nobody_was_there_to_allow_what_failed():
     text = continuation("Do it", ("git push: failed",), was_unattended=True)
     assert "Nobody was there any more to allow anything." in text

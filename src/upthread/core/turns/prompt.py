@@ -19,9 +19,12 @@ from upthread.core.text import item, unicode_text, without_mentions
 
 FRESH_PREFIX = "fresh:"
 
-CONTINUATION = """\
-Your last turn was interrupted before its end was recorded. Its prompt was:
+INTERRUPTED: Final = " was interrupted before its end was recorded. Its prompt was:\n\n"
 
+WHICH_TURN: Final = ("An earlier turn of yours", "Your last turn")
+"""How a continuation names a turn that others came after, and the newest one."""
+
+CONTINUATION = """\
 {prompt}
 
 Go on from where you stopped. Do not do again what is already done; if your reply was complete, \
@@ -60,7 +63,7 @@ def with_unverified(task: Task, name: str, text: str) -> Task:
     """Return a task that quotes a directory's instructions to a new session, if there are any."""
     quoted = UNVERIFIED.format(name=name, text=_quoted(text)) if text else ""
     told = (quoted, task.everything or task.news)
-    return structs.replace(task, everything="\n\n".join(each for each in told if each))
+    return structs.replace(task, everything="\n\n".join(filter(None, told)))
 
 
 def wants_fresh(text: str) -> bool:
@@ -83,12 +86,12 @@ def context_for(*, role: Role, task: Task, decision: str, past: str) -> str:
     # A resumed session is told the news alone: the rest it would read twice, and pay for twice.
     told = task.everything or task.news if is_new else task.news
     pieces = (role_block(role) if is_new else "", past, told)
-    return without_mentions(unicode_text("\n\n".join(piece for piece in pieces if piece)))
+    return without_mentions(unicode_text("\n\n".join(filter(None, pieces))))
 
 
-def effects_block(effects: Sequence[str]) -> str:
+def effects_block(effects: Sequence[str], heading: str = EFFECTS_DONE_HEADING) -> str:
     """Return the actions that must not be done again, in words; empty for none."""
-    return "\n".join([EFFECTS_DONE_HEADING, *map(item, effects)]) if effects else ""
+    return "\n".join([heading, *map(item, effects)]) if effects else ""
 
 
 def role_block(role: Role) -> str:
@@ -98,20 +101,23 @@ def role_block(role: Role) -> str:
     return f'<role name="{role.name}">\n{role.instructions.strip()}\n</role>'
 
 
-def continuation(sent_text: str, effects: tuple[str, ...], *, was_unattended: bool = False) -> str:
-    """Return the one prompt that takes an interrupted turn on, with the actions known of it.
+def continuation(
+    sent_text: str, effects: Sequence[str], *, was_unattended: bool = False, is_last: bool = True
+) -> str:
+    """Return the prompt that continues an interrupted turn, with the actions known of that turn.
 
-    `was_unattended` is whether some of them may have failed because nobody allowed them.
+    `was_unattended` is whether some of them may have failed because nobody allowed them, `is_last`
+    whether the session has no later turn.
     """
-    text = CONTINUATION.format(prompt=_quoted(sent_text))
-    known = "\n".join([EFFECTS_HEADING, *map(item, effects)]) if effects else ""
+    text = WHICH_TURN[is_last] + INTERRUPTED + CONTINUATION.format(prompt=_quoted(sent_text))
+    known = effects_block(effects, EFFECTS_HEADING)
     pieces = (text, UNATTENDED if was_unattended else "", known)
-    return without_mentions("\n\n".join(piece for piece in pieces if piece))
+    return without_mentions("\n\n".join(filter(None, pieces)))
 
 
 def is_continuation(text: str) -> bool:
     """Return whether a prompt takes an interrupted turn on."""
-    return text.startswith(CONTINUATION.partition("{")[0])
+    return text.startswith(tuple(each + INTERRUPTED for each in WHICH_TURN))
 
 
 def _quoted(text: str) -> str:

@@ -16,7 +16,7 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.decision.words import RESUME
 from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
-from upthread.core.turns.effects import Effect, held
+from upthread.core.turns.effects import held
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
@@ -109,8 +109,9 @@ class Recoverer:
         # The newest prompt that is no continuation, because those would grow. It may be newer than
         # the turn's first one: a session that was made since was told the role and the past.
         own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq - 1)
-        sent = (each.sent_text for each in reversed(own) if each.speaker is Speaker.USER)
-        asked = next((text for text in sent if not is_continuation(text)), message.sent_text)
+        sent = [each.sent_text for each in reversed(own) if each.speaker is Speaker.USER]
+        # Of a turn that continues another one, its first prompt.
+        asked = next((text for text in sent if not is_continuation(text)), sent[-1])
         text = continuation(asked, effects, was_unattended=found.was_unattended)
         seq = live.messages.next_seq
         parts = (ContextPart(text=text),)
@@ -285,12 +286,8 @@ def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str
     statuses = {call_id: status for call_id, _, status in found.effects}
     on_record = {effect.call_id for effect in recorded}
     told = [f"{title}: {status}" for id_, title, status in found.effects if id_ not in on_record]
-    return (*(_told(effect, statuses.get(effect.call_id)) for effect in recorded), *told)
-
-
-def _told(effect: Effect, status: str | None) -> str:
-    """Return an action in words, with what came of it where only the history knows."""
-    return effect.in_words if status is None else effect.with_outcome(status)
+    known = (each.with_outcome(statuses.get(each.call_id, each.state)) for each in recorded)
+    return (*known, *told)
 
 
 def _sent(live: LiveTurn) -> PromptSent:
