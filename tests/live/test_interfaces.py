@@ -94,7 +94,7 @@ def first(desk) -> Told:
 
 
 def test_the_first_delegation_after_setup_is_told_where_the_person_looks(desk, first):
-    assert first.line.split("   ")[0] == f"upthread: {FIRST}/planner: STARTED"
+    assert first.line.split("   ")[0] == f"upthread: {FIRST}/planner (Wren-planner): STARTED"
     assert "Remember KIWI-1." in first.shown
 
 

@@ -17,7 +17,7 @@ from tests.support.sets import SOAK, spread
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 ASKED = "Make the file, KIWI-9."
-INTERRUPTED = "cut off: the agent ended before its sub-agent did"
+INTERRUPTED = "its last turn was cut off"
 
 
 @pytest.fixture
