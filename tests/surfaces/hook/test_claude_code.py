@@ -126,6 +126,8 @@ def planner(place) -> dict[str, Any]:
 def test_a_sub_agent_in_the_background_is_in_use_until_it_stops(place, claude):
     claude("PreToolUse", **delegation("Plan it."))
     claude("PostToolUse", **delegation("Plan it.", tool_response=LAUNCHED))
+    # Both hooks run at once, and this one may come second.
+    claude("SubagentStart", agent_id="a1", agent_type="planner")
     assert context(claude("UserPromptSubmit", prompt="And the weather?")) == ""
     second = claude("PreToolUse", **{**delegation("Plan more."), "tool_use_id": "toolu_2"})
     assert "spec-42/planner is in use" in second["systemMessage"]

@@ -89,9 +89,10 @@ class ExternalProgress:
         if live is None or not session:
             return
         attached = live.log.view.attached
-        is_known = attached is not None and attached.upstream_session_id == session
-        if is_known and attached is not None and attached.is_background == is_background:
-            return
+        if attached is not None and attached.upstream_session_id == session:
+            # Two hooks run at once: that of the start may come after that of the answer.
+            if attached.is_background or not is_background:
+                return
         writes = self._attached(live, UpstreamSessionId(session), is_background=is_background)
         live.log.commit_here(writes=writes)
 
