@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,16 +101,12 @@ def change_first_turn(evidence: Json, name: str) -> None:
     turns_of(evidence)[0][name] = {"outcome": "unknown", "state": "sent"}[name]
 
 
-def change_status(evidence: Json, status: str) -> None:
-    evidence["show"]["status"] = status
+def change_shown(evidence: Json, name: str) -> None:
+    evidence["show"][name] = {"status": "running", "open_questions": [{"id": "opening"}]}[name]
 
 
 def park_a_role(evidence: Json, state: str) -> None:
     evidence["show"]["roles"][0]["state"] = state
-
-
-def open_a_question(evidence: Json, question: str) -> None:
-    evidence["show"]["open_questions"] = [{"id": question}]
 
 
 def break_integrity(evidence: Json, name: str) -> None:
@@ -133,9 +128,9 @@ TAMPERED: list[tuple[Tamper, str, str]] = [
     (change_first_turn, "outcome", "acknowledged and lost: the outcome ok of trn_"),
     (change_first_turn, "state", "is sent"),
     (continue_undecided, "prompt_recognised", "is undecidable, then came turn_ended"),
-    (open_a_question, "opening", "the question opening is open"),
+    (change_shown, "open_questions", "the question opening is open"),
     (park_a_role, "parked", "is parked"),
-    (change_status, "running", "the run has not ended: running"),
+    (change_shown, "status", "the run has not ended: running"),
     (break_integrity, "is_intact", "the record does not verify"),
 ]
 
@@ -149,21 +144,41 @@ def test_a_record_that_was_tampered_with_is_found(undisturbed, tamper, what, fau
     assert any(fault in each for each in faults), faults
 
 
+EFFECT, PROMPT, GO_ON = ({"event": each} for each in ("effect", "prompt", "go_on"))
+STRANGE, CONTINUED = ({**PROMPT, "text": each} for each in ("who said this?", "Go on"))
+PARKED = [{"kind": "turn_parked", "reason": ""}, {"kind": "recovery_started"}]
+ATTACHED = {"kind": "session_attached", "upstream_session_id": ""}
+INCOMPLETE = {"kind": "prompt_recognised", "recognition": "incomplete"}
+LOADED, RESUMED = ([{**ATTACHED, "how": how}, INCOMPLETE] for how in ("loaded", "resumed"))
+
+
 @pytest.mark.parametrize(
-    ("event", "more", "fault"),
+    ("recorded", "more", "fault"),
     [
-        ("effect", {}, "doubled: 2 outward effects "),
-        ("prompt", {}, "doubled: a prompt came 2 times to ses_"),
-        ("prompt", {"text": "who said this?"}, "unrecorded: a prompt to ses_"),
+        ([], [EFFECT], "doubled: 2 outward effects "),
+        ([], [PROMPT], "doubled: a prompt came 2 times to ses_"),
+        ([], [STRANGE], "unrecorded: a prompt to ses_"),
+        (LOADED, [CONTINUED, CONTINUED], "doubled: a prompt came 2 times to ses_"),
+        (LOADED * 2, [CONTINUED, CONTINUED], ""),
+        (LOADED * 2, [PROMPT], "doubled: a prompt came 2 times to ses_"),
+        (RESUMED * 2, [CONTINUED, GO_ON, CONTINUED], "unasked: ('resumed', 'incomplete')"),
+        (RESUMED * 2, [CONTINUED, GO_ON, CONTINUED, GO_ON], ""),
+        (PARKED * 2, [GO_ON], "unasked: ('turn_parked', 'recovery_started')"),
     ],
 )
-def test_what_was_seen_outside_and_is_not_in_the_record_is_found(
-    undisturbed: tuple[Oracle, Ended], tmp_path: Path, event: str, more: Json, fault: str
-) -> None:
+def test_what_was_seen_outside_and_the_record_does_not_explain_is_found(
+    undisturbed, tmp_path, recorded, more, fault
+):
+    """The first turn also has `recorded` events and one continuation, recorded twice."""
     seen, ended = undisturbed
-    entry = next(each for each in seen.entries() if each["event"] == event)
+    evidence = copy.deepcopy(ended.evidence)
+    turn = turns_of(evidence)[0]
+    turn["events"][3:3] = recorded
+    turn["messages"] += [{"speaker": "user", "parts": [{"kind": "context", "text": "Go on"}]}] * 2
+    first_of = {each["event"]: each for each in reversed(seen.entries())}
+    added = [{**first_of.get(each["event"], {}), **each} for each in more]
     journal = tmp_path / "journal.jsonl"
-    journal.write_bytes(seen.journal.read_bytes() + json.dumps({**entry, **more}).encode() + b"\n")
+    journal.write_text("".join(json.dumps(each) + "\n" for each in (*seen.entries(), *added)))
     with Oracle(journal) as oracle:
-        (found,) = oracle.judge(**ended.evidence)["faults"]
-    assert fault in found
+        faults = oracle.judge(**evidence)["faults"]
+    assert [fault in each for each in faults] == [True] * bool(fault), faults

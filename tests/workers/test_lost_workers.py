@@ -11,13 +11,7 @@ import psycopg
 import pytest
 from tests.support.laboratory.command import Command
 from tests.support.laboratory.proxy import Proxy
-from tests.support.laboratory.sharing import (
-    Observer,
-    Passage,
-    Workers,
-    taken_over,
-    until,
-)
+from tests.support.laboratory.sharing import Observer, Passage, Workers, taken_over, until
 from tests.support.postgres_server import PostgresServer, with_database
 from tests.support.sets import EXTENDED, SOAK
 

@@ -16,32 +16,15 @@ from tests.support.laboratory.plan import Kill, Victim
 
 LOOKS_EVERY_S = 0.001
 
-STARTING = "starting"
-STATES = {
-    "session_new": "attaching",
-    "session_load": "attaching",
-    "session_resume": "attaching",
-    "prompt": "model call",
-    "question": "model call",
-    "read": "model call",
-    "write": "model call",
-    "execute": "model call",
-    "permission": "tool call",
-    "reply": "between turns",
-    "failed": "between turns",
-    "session_close": "between turns",
-}
-"""The state of the turn, by the last that its agent told."""
-
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A kill that landed: on whom, and how the turn stood."""
+    """A kill that landed: on whom, and what the agents wrote last, empty for nothing."""
 
     victim: Victim
-    state: str
+    after: str
 
 
 class AgentLines:
@@ -71,10 +54,6 @@ class Killer:
         self._lines = AgentLines(journal)
         self.hits: list[Hit] = []
 
-    @property
-    def has_more(self) -> bool:
-        return bool(self._due)
-
     def watch(self, command: Command) -> None:
         """Return when the command has ended, by itself or by a kill that was due."""
         self._before = len(self._lines.events())
@@ -91,7 +70,7 @@ class Killer:
         with suppress(ProcessLookupError):  # it may have been quicker
             os.kill(command.pid, signal.SIGKILL)
         if command.was_killed:
-            self.hits.append(Hit(victim=Victim.UPTHREAD, state="answering"))
+            self.hits.append(Hit(victim=Victim.UPTHREAD, after=""))
 
     def _wait_until_due(self, command: Command, kill: Kill) -> bool:
         while not self._is_due(kill):
@@ -111,7 +90,7 @@ class Killer:
         agents = [] if kill.victim is Victim.UPTHREAD else command.agents()
         if kill.victim is not Victim.UPTHREAD and not agents:
             return False
-        state = self._state()
+        events = self._lines.events()[self._before :]
         for pid in agents:
             with suppress(ProcessLookupError):
                 (os.killpg if kill.takes_group else os.kill)(pid, signal.SIGKILL)
@@ -120,9 +99,5 @@ class Killer:
                 os.kill(command.pid, signal.SIGKILL)
             if not command.was_killed:
                 return False
-        self.hits.append(Hit(victim=kill.victim, state=state))
+        self.hits.append(Hit(victim=kill.victim, after=events[-1] if events else ""))
         return True
-
-    def _state(self) -> str:
-        events = self._lines.events()[self._before :]
-        return STATES[events[-1]] if events else STARTING

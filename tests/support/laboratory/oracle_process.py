@@ -44,6 +44,10 @@ class Oracle:
         """Say what somebody was told."""
         self._ask({"event": "acknowledged", "what": what, "line": line})
 
+    def note_go_on(self) -> None:
+        """Note that the person says to go on."""
+        self._ask({"event": "go_on"})
+
     def judge(self, **evidence: Any) -> Json:
         """Return the faults and the figures."""
         return self._ask({"event": "judge", "evidence": evidence})

@@ -142,6 +142,8 @@ class Passage:
             assert said.exit_code == 0, said.stderr
 
     def _go_on(self, interrupted: Sequence[Json]) -> None:
+        if interrupted:
+            self._oracle.note_go_on()
         if interrupted and self._plan.continues_by_tell(next(self._going_on)):
             self._watched("tell", interrupted[0]["address"], "--continue")
         else:
@@ -186,12 +188,7 @@ class Passage:
     def _ended(self, shown: Json) -> Ended:
         (audit,) = self._upthread("audit", WORKSTREAM).lines_at_end
         may_repeat = self._plan.agent == NO_LOAD
-        evidence: Json = {
-            "audit": audit,
-            "show": shown,
-            "steps": STEPS,
-            "may_repeat": may_repeat,
-        }
+        evidence: Json = {"audit": audit, "show": shown, "steps": STEPS, "may_repeat": may_repeat}
         judged = self._oracle.judge(**evidence)
         return Ended(
             plan=self._plan,

@@ -46,9 +46,7 @@ WHERE host IS NOT NULL AND convert_from(name, 'UTF8') LIKE 'workstream %'
 """
 
 UNDER_WAY: Final = """
-SELECT
-    'workstream ' || convert_from(r.project_id, 'UTF8') || ' '
-    || convert_from(r.workstream, 'UTF8')
+SELECT 'workstream ' || convert_from(r.project_id || ' '::bytea || r.workstream, 'UTF8')
 FROM upthread.run AS r JOIN upthread.transition AS t ON t.run_id = r.run_id WHERE NOT t.is_settled
 """
 
@@ -96,6 +94,7 @@ class Passage:
                 if view.parked is not None:
                     for held in await project.effects_held(WORKSTREAM):
                         await project.settle_effect(WORKSTREAM, Settlement.AGAIN, held.effect_id)
+                    self.oracle.note_go_on()
                     await leave(project, None)
             assert view.status == "approved"
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from judging import judge
 
 HOST: Final = "127.0.0.1"
-TOLD: Final = frozenset({"effect", "acknowledged"})
+TOLD: Final = frozenset({"effect", "acknowledged", "go_on"})
 
 Json = dict[str, Any]
 

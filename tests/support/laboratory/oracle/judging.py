@@ -26,6 +26,7 @@ def judge(journal: Sequence[Json], evidence: Json) -> dict[str, Any]:
         *doubled(record),
         *doubled_effects(_of(journal, "effect")),
         *misplaced_prompts(_of(journal, "prompt"), record),
+        *continued_unasked(len(_of(journal, "go_on")), record),
         *left_open(evidence["show"], record),
         *other_steps(record, evidence["steps"], may_repeat=evidence["may_repeat"]),
     ]
@@ -64,8 +65,7 @@ def turn_events(turn: Json, kind: str) -> list[Json]:
 def lost(acknowledged: Iterable[Json], record: Record) -> Iterator[str]:
     """What somebody was told, and the record does not say."""
     for each in acknowledged:
-        fault = LOST[each["what"]](each["line"], record)
-        if fault:
+        if fault := LOST[each["what"]](each["line"], record):
             yield f"acknowledged and lost: {fault}"
 
 
@@ -135,8 +135,7 @@ def doubled(record: Record) -> Iterator[str]:
         ("question_answered", "question_id"),
         ("run_ended", "status"),
     ):
-        found = Counter(event[name] for event in record.run_events(kind))
-        yield from _more_than_one(f"{kind} of", found)
+        yield from _more_than_one(f"{kind} of", Counter(e[name] for e in record.run_events(kind)))
     for kind in ("tool_call", "tool_result"):
         yield from _more_than_one(f"{kind} of", Counter(_call_ids(record, kind)))
 
@@ -161,12 +160,13 @@ def _more_than_one(what: str, counted: Mapping[str, int]) -> Iterator[str]:
 
 
 def misplaced_prompts(prompts: Sequence[Json], record: Record) -> Iterator[str]:
-    """Prompts that arrived twice or without a record, and replies to none."""
+    """Prompts that arrived too often or without a record, and replies to none."""
     arrived = Counter((each["session_id"], _folded(each["text"])) for each in prompts)
     for (session_id, text), count in arrived.items():
-        if count > 1:
+        allowed = _prompts_of_session(record, session_id)
+        if count > max(allowed[text], 1):
             yield f"doubled: a prompt came {count} times to {session_id}: {text[:80]}"
-        if text not in _prompts_of_session(record, session_id):
+        if text not in allowed:
             yield f"unrecorded: a prompt to {session_id}: {text[:80]}"
     sessions = {each["session_id"] for each in prompts}
     for turn_id, turn in record.turns.items():
@@ -174,15 +174,22 @@ def misplaced_prompts(prompts: Sequence[Json], record: Record) -> Iterator[str]:
             yield f"the turn {turn_id} has an outcome, and its session never had a prompt"
 
 
-def _prompts_of_session(record: Record, session_id: str) -> set[str]:
-    """What was sent to a session, as recorded: the context before the words, either alone."""
-    found: set[str] = set()
+def _prompts_of_session(record: Record, session_id: str) -> Counter[str]:
+    """Return the recorded prompts of a session, and how often each may arrive.
+
+    A prompt with words of its own arrives once. A continuation is context alone: the same one may
+    arrive as often as it is recorded, and at most once for each interruption of its turn.
+    """
+    found: Counter[str] = Counter()
     for turn in record.turns.values():
         if session_id not in _sessions_of(turn):
             continue
+        interrupted = sum(e.get("recognition") == "incomplete" for e in turn["events"])
         for message in turn["messages"]:
             context = "".join(p["text"] for p in message["parts"] if p["kind"] == "context")
-            found.add(_folded(context) + _said(message))
+            said = _said(message)
+            text = _folded(context) + said
+            found[text] = 1 if said else min(found[text] + 1, max(interrupted, 1))
     return found
 
 
@@ -190,6 +197,16 @@ def _sessions_of(turn: Json) -> set[str]:
     """The session a turn ended in, and those it had to leave."""
     attached = {each["upstream_session_id"] for each in turn_events(turn, "session_attached")}
     return {turn["upstream_session_id"], *attached}
+
+
+def continued_unasked(said: int, record: Record) -> Iterator[str]:
+    """Turns that were parked, or whose history nobody read, and continued without a person."""
+    events = (event for turn in record.turns.values() for event in turn["events"])
+    words = [each.get("how") or each.get("recognition") or each["kind"] for each in events]
+    pairs = Counter(itertools.pairwise(words))
+    for pair in (("turn_parked", "recovery_started"), ("resumed", "incomplete")):
+        if pairs[pair] > said:
+            yield f"unasked: {pair} came {pairs[pair]} times, and a person said to go on {said}"
 
 
 # --- nothing left open -------------------------------------------------------------------------
@@ -215,8 +232,7 @@ def _not_parked(turn: Json) -> Iterator[str]:
     """What cannot be told apart is parked at once, before anything else is done."""
     events = turn["events"]
     for event, following in zip(events, [*events[1:], {"kind": "nothing"}], strict=True):
-        is_undecidable = event.get("recognition") == "undecidable"
-        if is_undecidable and following["kind"] != "turn_parked":
+        if event.get("recognition") == "undecidable" and following["kind"] != "turn_parked":
             yield f"the turn {turn['turn_id']} is undecidable, then came {following['kind']}"
 
 
