@@ -89,10 +89,10 @@ class ExternalProgress:
         if live is None or not session:
             return
         attached = live.log.view.attached
-        if attached is not None and attached.upstream_session_id == session:
-            # Two hooks run at once: that of the start may come after that of the answer.
-            if attached.is_background or not is_background:
-                return
+        # Two hooks run at once: that of the start may come after that of the answer.
+        is_told = attached is not None and (attached.is_background or not is_background)
+        if is_told and attached is not None and attached.upstream_session_id == session:
+            return
         writes = self._attached(live, UpstreamSessionId(session), is_background=is_background)
         live.log.commit_here(writes=writes)
 
