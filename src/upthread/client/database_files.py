@@ -20,14 +20,13 @@ from upthread.core.names import shown
 from upthread.core.types import Conversation
 from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
 from upthread.runtime.record.store_copy import leases_held
-from upthread.runtime.system import is_dead, now_ms
+from upthread.runtime.system import is_dead
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.backup import copied, copy_to, put_in_place
 from upthread.store.sqlite.integrity import FileFaults, check_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
-from upthread.store.sqlite.salvage import Salvaged, salvage
 
 BACKUPS = "backups"
 """The directory of the home where a backup goes that was given no name."""
@@ -125,25 +124,6 @@ def restore(settings: Settings, backup: Path) -> Restored:
     return _restored(settings, backup, is_done=True)
 
 
-def salvage_file(settings: Settings, path: Path | None, target: Path | None) -> Salvaged:
-    """Read what can be read of a damaged database, ours without a name, into a new file. Blocking.
-
-    The damaged one is only read. UsageError for a server's, and for a target that is there;
-    NotFoundError for a file that is not; StoreError when nothing of ours can be read.
-    """
-    own = _own_file(settings)
-    path = own if path is None else path
-    if size_of(path) is None:
-        raise NotFoundError(
-            f"there is no file {shown(str(path))}", hint="name the damaged database"
-        )
-    secure_home(Path(settings.home))
-    target = target or path.with_name(f"{path.name}.salvaged-{_stamp()}")
-    done = salvage(path, target, key=key_of(settings), now_ms=now_ms())
-    _carry_key(_key_path(settings, path), target)
-    return done
-
-
 # --- below: how --------------------------------------------------------------------------------
 
 
@@ -231,7 +211,7 @@ def _must_verify(store: WholeStore) -> None:
             raise StoreError(
                 f"message {damaged} of {conversation.key.address} in the backup is not what was "
                 "recorded: it was not put in place",
-                hint="name another backup, or salvage this one first: `upthread salvage FILE`",
+                hint="name another backup",
                 conversation_id=conversation.conversation_id,
             )
 

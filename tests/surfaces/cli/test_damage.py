@@ -66,7 +66,6 @@ def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     assert DAMAGE[damage] in said.err
     assert str(database(up)) in said.err
     assert "upthread restore" in said.err
-    assert "upthread salvage" in said.err
     assert sessions(up) == before
     (told,) = up("tell", "w/planner", "And now?", "--json", code=1).stream
     assert told["error"]["kind"] == "store"
@@ -137,7 +136,7 @@ def test_doctor_goes_on_after_a_damaged_page_and_names_what_it_holds(up):
         file.write(os.urandom(4096))
     found = up("doctor", "upthread", "--json", code=1).json
     assert found["findings"]
-    assert all("upthread salvage" in each["cure"] for each in found["findings"])
+    assert all("upthread restore" in each["cure"] for each in found["findings"])
     assert re.search(r"page|malformed|index", found["findings"][0]["what"])
 
 
@@ -220,7 +219,7 @@ def test_a_damaged_backup_is_not_put_in_place(up):
     os.truncate(cut, cut.stat().st_size // 2)
     before = lines_of(up)
     said = up("restore", str(cut), "--yes", code=1)
-    assert "salvage" in said.err
+    assert "could not be copied" in said.err
     assert lines_of(up) == before
     assert "there is no backup" in up("restore", str(up.home / "none.db"), "--yes", code=3).err
 
@@ -229,31 +228,3 @@ def test_a_damaged_backup_is_not_put_in_place(up):
 def test_a_servers_database_is_backed_up_by_the_server(up, verb):
     said = up(*verb, "--db", "postgres://nobody@localhost/none", code=2)
     assert "pg_dump" in said.err
-
-
-@pytest.mark.extended
-def test_a_damaged_record_is_salvaged_restored_and_gone_on_with(up):
-    for number in range(6):
-        up_store(up, number)
-    before = lines_of(up)
-    path = database(up)
-    with path.open("r+b") as file:
-        file.write(os.urandom(4096))
-    assert "upthread salvage" in up("tell", "w/planner", "And now?", code=1).err
-    done = up("salvage", "--json").json
-    assert (done["lost"], done["notes"]) == ([], [])
-    up("restore", done["salvaged"], "--yes")
-    assert lines_of(up) == before
-    assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
-
-
-def test_salvage_says_what_is_lost_by_conversation_and_message(up):
-    path = database(up)
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"Count the sheep.", b"Count the goats!"))
-    said = up("salvage", "--into", str(up.home / "new.db"))
-    assert re.search(r"w/planner message 1: lost, all or in part \(con_", said.out)
-    assert f"upthread restore {up.home / 'new.db'}" in said.out
-    assert path.read_bytes() != content
-    assert "is there already" in up("salvage", "--into", str(up.home / "new.db"), code=2).err
-    assert "there is no file" in up("salvage", "none.db", code=3).err

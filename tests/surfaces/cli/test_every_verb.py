@@ -269,12 +269,6 @@ def restore(up, real):
 
 
 @effect
-def salvage(up, real):
-    salvaged = real("salvage", "--json").json["salvaged"]
-    assert turns(up, "--db", salvaged) == 1
-
-
-@effect
 def web(up, real):
     server = real.start("web", "--no-open")
     address = server.stderr.readline().decode().split()[-1]

@@ -16,7 +16,6 @@ from tests.support.sets import EXTENDED, SOAK
 from upthread.client import Project, open_project
 from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.pages import PAGE_BYTES
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.audit import shape
 from upthread.surfaces.cli.program import main
@@ -146,7 +145,7 @@ def flip(record: Path, flips: int, *, seed: int = SEED) -> Counter[str]:
         differing = [told for told, was in zip(now, before, strict=True) if told != was]
         said = [told for told in differing if told.startswith(DAMAGED)]
         if differing and not said:
-            found[f"unnoticed: byte {place}, page {place // PAGE_BYTES}"] += 1
+            found[f"unnoticed: byte {place}, page {place // 4_096}"] += 1
         else:
             found["found" if differing else "nothing differs"] += 1
             found["told by another"] += len(said) < len(differing)

@@ -150,7 +150,6 @@ def live(tmp_path_factory, make_upthread):
     one("doctor", "doctor")
     one("backup", "backup", str(up.home / "backup.db"))
     one("restore", "restore", str(up.home / "backup.db"), "--dry-run")
-    one("salvage", "salvage")
     one("doctor --probe", "doctor", "--probe", "rehearsal", "--yes")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")

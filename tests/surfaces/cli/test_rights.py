@@ -60,7 +60,6 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("doctor",), 0),
     (("backup",), 2),
     (("restore", "{file}"), 2),
-    (("salvage", "{file}"), 2),
     (("repair", "w/planner", "--dry-run"), 0),
     (("mcp",), 0),
     (("encrypt",), 2),

@@ -66,9 +66,6 @@ class Source(Struct, frozen=True, kw_only=True):
 OURS: Final = Source()
 """An agent that upthread started, and that wrote nothing to stderr."""
 
-SALVAGED: Final = "salvaged"
-"""Why something is parked that was under way in a record which was damaged."""
-
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -120,10 +117,6 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     TOKENS_MAX: (
         "the tokens that were allowed are used up, or the next turn would pass them",
         "allow more with --tokens-max, or go on without it",
-    ),
-    SALVAGED: (
-        "it was under way in a record that was damaged, and how it ended is lost",
-        "look at the session with upthread open, and at what was done; then go on",
     ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",

@@ -1,7 +1,7 @@
 """What a database file is before it is opened: new, there, or what is left of one.
 
 SQLite takes an empty file for a new database and removes the log beside it, so that is looked at
-first. Decides nothing about what is in a whole file; `salvage` reads what is in a damaged one.
+first. Decides nothing about what is in a whole file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from upthread.store.address import KEY_SUFFIX
 LOG_SUFFIX: Final = "-wal"
 
 CURE_OF_DAMAGE: Final = (
-    "`upthread restore FILE` puts a backup in its place, and "
-    "`upthread salvage` reads what can still be read of it"
+    "`upthread restore FILE` puts a backup in its place, and the next prompt of each role reads "
+    "back what its session has since; without a backup, `upthread adopt` continues a session"
 )
 ANEW: Final = "to begin anew, move it and what lies beside it away"
 

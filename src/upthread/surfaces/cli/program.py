@@ -67,7 +67,6 @@ MORE: Final = {
     "repair": "histories.repair",
     "backup": "database.backup",
     "restore": "database.restore",
-    "salvage": "database.salvage",
     "web": "hooks.web",
     "mcp": "hooks.mcp",
     "worker": "database.worker",
@@ -76,6 +75,12 @@ MORE: Final = {
 }
 VERBS: Final = {**DAILY, **MORE}
 """Where each verb is declared, in the order in which the help shows them."""
+
+GONE: Final = {
+    "drain": "hooks record at once: there is nothing left to take in",
+    "salvage": "upthread restore FILE, or upthread adopt without a backup",
+}
+"""What took the place of verbs that were there."""
 
 HELP: Final = Parameter(
     name="wants_help", declared=Option("-h, --help", help="Show this and end."), kind=bool
@@ -215,7 +220,8 @@ def _run_verb(
         from upthread.core.names import did_you_mean
 
         message = f"No such command {name!r}{did_you_mean(name, VERBS)}"
-        raise UsageError(message if name else "a verb is missing", hint="see upthread --help")
+        hint = GONE.get(name, "see upthread --help")
+        raise UsageError(message if name else "a verb is missing", hint=hint)
     verb = verb_function(name)
     parameters = (*parameters_of(verb), *COMMON)
     # Asked for before the words are read: what is wrong with them is why a person asks.

@@ -35,23 +35,6 @@ def restore(
     return database_files.put_back(call, source, is_yes=yes, is_dry_run=dry_run)
 
 
-def salvage(
-    call: Call,
-    *,
-    source: Annotated[
-        str | None,
-        Argument(metavar="[FILE]", help="A damaged database; ours without it."),
-    ] = None,
-    into: Annotated[
-        str | None, Option("--into", metavar="FILE", help="The new file; none may be there.")
-    ] = None,
-) -> int:
-    """Read all that can still be read of a damaged database into a new one, for `restore`."""
-    from upthread.surfaces.cli.verbs import database_files
-
-    return database_files.salvage(call, source, into)
-
-
 def worker(
     call: Call,
     *,

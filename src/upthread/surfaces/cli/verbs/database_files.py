@@ -1,4 +1,4 @@
-"""The record's file: `backup`, `restore`, `salvage` where it is damaged, and `encrypt`.
+"""The record's file: `backup`, `restore` and `encrypt`.
 
 A restore shows what the copy lacks and asks; the present file is kept.
 """
@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msgspec import to_builtins
-
 from upthread.client.database_files import (
     Lacking,
     Restored,
     back_up,
     plan_restore,
     restore,
-    salvage_file,
 )
 from upthread.client.encryption import key_of, made_key
 from upthread.config import Settings, load_settings
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
-from upthread.store.sqlite.chain_repair import LostMessages
 from upthread.store.sqlite.encryption import change_key, has_key
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
@@ -77,46 +73,6 @@ def put_back(call: Call, source: str, *, is_yes: bool, is_dry_run: bool) -> int:
     if is_yes and not call.output.is_json:
         _show(call.output, done)
     return _told(call.output, done, is_done=True)
-
-
-def salvage(call: Call, source: str | None, into: str | None) -> int:
-    """Read what can be read of a damaged database into a new one; the damaged one stays."""
-    given = (None if name is None else Path(name) for name in (source, into))
-    done = salvage_file(_settings(call), *given)
-    output = call.output
-    if output.is_json:
-        output.json(
-            {
-                "database": str(done.database),
-                "salvaged": str(done.salvaged),
-                "pages": done.pages,
-                "messages": done.messages,
-                "rows": done.rows,
-                "lost": [to_builtins(each) for each in done.lost],
-                "notes": list(done.notes),
-            }
-        )
-        return 0
-    for each in done.lost:
-        output.row((f"{one_line(each.address)} ", "bold"), (_lost_in_words(each), "yellow"))
-    for note in done.notes:
-        output.note(one_line(note), "yellow")
-    lost = sum(each.to_seq - each.from_seq + 1 for each in done.lost if each.is_lost)
-    kept = counted(done.messages - lost, "message")
-    output.line(f"{done.salvaged}: {kept} kept, {lost} lost", "yellow" if lost else "green")
-    output.line("what was under way is parked; the damaged file is as it was")
-    output.command("", command("upthread", "restore", str(done.salvaged)))
-    return 0
-
-
-def _lost_in_words(lost: LostMessages) -> str:
-    which = f"message {lost.from_seq}"
-    if lost.to_seq > lost.from_seq:
-        which = f"messages {lost.from_seq} to {lost.to_seq}"
-    what = (
-        "lost, all or in part" if lost.is_lost else "kept, and not proved: what was before is lost"
-    )
-    return f"{which}: {what} ({one_line(lost.conversation_id)})"
 
 
 def _settings(call: Call) -> Settings:
