@@ -92,6 +92,7 @@ def initialize(request):
         return answer(request, ["what?"])
     version = 99 if WORD == "other_version" else 1
     sessions = {"resume": {}, "list": None if WORD == "no_list" else {}, "fork": {}}
+    sessions |= {"resume": None} if WORD == "no_resume" else {}
     loads = "session/load" in REFUSING.read_text() if REFUSING else "resume" not in WORD
     told = {
         "protocolVersion": version,
@@ -242,6 +243,7 @@ PROMPTS = {
 def new(request):
     COUNTER["new"] += 1
     session = SESSION if REFUSING is None else f"{SESSION}_{os.getpid()}"
+    session = json.loads(REFUSING.read_text()).get("id", session) if REFUSING else session
     answer(request, {} if WORD == "no_id" else {"sessionId": session})
 
 

@@ -229,6 +229,30 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: Wo
         assert now.upstream_session_id == first.upstream_session_id
 
 
+async def test_an_agent_that_opens_no_session_again_may_give_each_process_the_same_id(world):
+    options = configure(world, "no_resume", timeout_s=30)
+    async with world.open() as project:
+        for address in (ADDRESS, "spec-42/auditor", ADDRESS, "spec-42/auditor"):
+            result = await project.tell(address, "the magic word is KIWI-42", options)
+            assert (result.outcome, result.upstream_session_id) == ("ok", "ses_scripted")
+        await project.reset(ADDRESS)
+        assert (await project.tell(ADDRESS, "and again", options)).outcome == "ok"
+
+
+async def test_a_session_that_is_refused_twice_is_made_anew_under_the_same_id(world) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text(
+            json.dumps({"session/resume": "row 7", "id": first.upstream_session_id})
+        )
+        await project.tell(ADDRESS, "go on", options)
+        now = await project.tell(ADDRESS, "go on", options)
+    assert (now.decision, now.outcome) == (RESUME_WITH_REPLAY, "ok")
+    assert now.upstream_session_id == first.upstream_session_id
+    assert "KIWI-42" in now.reply
+
+
 @pytest.mark.parametrize("changed", [False, True])
 async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, changed) -> None:
     options, refusing = configure_refusing(world)

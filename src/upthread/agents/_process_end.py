@@ -12,7 +12,7 @@ from uuid import UUID
 import anyio
 
 from upthread.agents._process import ChildProcess
-from upthread.core.runs.stops import NOT_ANSWERED
+from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 
@@ -54,7 +54,7 @@ class RunningAgent:
     def last_words(self) -> str:
         """Return what it last wrote to stderr, and what on its stdout was not what it speaks."""
         tail, first = self.child.tail_of_stderr(), self._first_unreadable
-        said = f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr"
+        said = f"{STDERR_END}{tail}" if tail else "it wrote nothing to stderr"
         held = f"; its stdout held what is not {self.speaks}, first: {first}" if first else ""
         return said + held
 

@@ -11,7 +11,7 @@ from upthread.core.decision.rollover import (
     PoisonSigns,
     Recovery,
     detectors_with,
-    is_same_refusal,
+    is_refused_for_good,
     poison,
     recovery_of,
 )
@@ -99,5 +99,32 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
         ("failed to read the block of an entry",) * 2 + (True,),
     ],
 )
-def test_a_session_is_given_up_for_the_same_refusal_twice_unless_it_may_pass(before, now, is_again):
-    assert is_same_refusal(before, now) is is_again
+def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_pass(
+    before, now, is_again
+):
+    assert is_refused_for_good([before], now) is is_again
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "is_given"),
+    [
+        ("it broke (req_7kTz)", "it broke (req_Qw9b)", "it broke (req_xYpL)", True),
+        ("this is broken", "so is that", "this is broken", True),
+        ("the connection profile 'lan' is not there",) * 3 + (True,),
+        ("the branch limit of this build",) * 3 + (True,),
+        ("connect ECONNREFUSED", "fetch failed", "connect ECONNREFUSED", False),
+        ("session is already open in another process",) * 3 + (False,),
+        ("the lockfile format v9 is not understood",) * 3 + (True,),
+    ],
+)
+def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(
+    first, second, third, is_given
+):
+    assert is_refused_for_good([second, first], third) is is_given
+
+
+@pytest.mark.parametrize(
+    "words", ["the author record is malformed", "tool 'busybox' does not exist", "no lockfile"]
+)
+def test_a_part_of_a_name_is_no_passing_fault(words):
+    assert is_refused_for_good([words], words)

@@ -179,8 +179,8 @@ def test_a_person_is_asked_of_each_role_that_is_found(with_roles):
     own = "# ours\ndepth_max = 2\n"
     (up.directory / "upthread.toml").write_text(own)
     terminal = up.on_terminal("setup", "claude")
-    terminal.wait_for("reviewer: go on in its earlier session? (resume, fresh, auto) [auto]")
-    terminal.type("resume")
+    terminal.wait_for("reviewer: go on in its earlier session? (resume, fresh, auto) [resume]")
+    terminal.type("auto")
     terminal.wait_for("scout:")
     terminal.type("maybe")
     terminal.wait_for("scout:")
@@ -189,14 +189,25 @@ def test_a_person_is_asked_of_each_role_that_is_found(with_roles):
     terminal.type("yes")
     terminal.wait_for("[y/N]")
     terminal.type("y")
+    terminal.wait_for('next: start claude, type "let the reviewer …", and the same again')
     assert terminal.end() == 0
-    assert continuities(up) == {"reviewer": "resume", "scout": "auto"}
+    assert continuities(up) == {"reviewer": "auto", "scout": "resume"}
     assert "statusLine" in json.loads(settings_of(up).read_text())
     again = up("setup", "opencode", "--yes", "--role", "scout=fresh")
     assert "scout" in again.out
-    assert continuities(up) == {"reviewer": "resume", "scout": "fresh"}
+    assert "continued here: reviewer\n  within one session of opencode" in again.out
+    assert continuities(up) == {"reviewer": "auto", "scout": "fresh"}
     up("setup", "claude", "--remove", "--yes")
     assert (up.directory / "upthread.toml").read_text() == own
+
+
+def test_what_is_offered_holds_with_yes_and_an_agents_own_role_is_turned_on(with_roles):
+    up = with_roles
+    up("setup", "claude", "--yes", "--role", "general-purpose=resume")
+    assert continuities(up) == dict.fromkeys(("general-purpose", "reviewer", "scout"), "resume")
+    up("use", "spec-42")
+    said = up("setup", "claude", "--yes").out
+    assert "continued here: general-purpose, reviewer, scout\n  in spec-42: `upthread use`" in said
 
 
 def test_a_role_nobody_knows_and_a_word_that_is_none_are_refused(with_roles):

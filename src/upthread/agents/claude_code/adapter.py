@@ -21,7 +21,7 @@ from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
 from upthread.core.lazy_regex import regex
-from upthread.core.runs.stops import NOT_ANSWERED
+from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
@@ -85,7 +85,7 @@ class ClaudeCodeAdapter(Adapter):
                 + (f" within {request.start_timeout_s:g} s: it {NOT_ANSWERED}" if is_late else ""),
                 outcome=Outcome.TIMED_OUT if is_late else Outcome.PROCESS_DIED,
                 hint=f"run `{' '.join(start.command)}` once by hand"
-                + (f"; its stderr ends with: {tail}" if tail else ""),
+                + (f"; {STDERR_END}{tail}" if tail else ""),
             )
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:

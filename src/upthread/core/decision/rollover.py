@@ -8,7 +8,7 @@ recovered at most once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -206,24 +206,40 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
 
 
 _MAY_PASS: Final = regex(
-    r"\b(?:sign|log).?in|auth|credential|api.?key|quota|limit|credit|billing|busy|\block|in use"
-    r"|already open|open (?:in|else)|another process|overload|time.?out|timed out|tempor"
-    r"|unavailable|\b(?:re)?try|network|connect|socket|econn|enotfound|eai_|fetch|gateway"
-    r"|server error|memory|space|certificate|balance|spend|too many|emfile|eacces|permission"
-    r"|read-only|shutting down|maintenance|loading",
+    r"\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
+    r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network|connect|socket"
+    r"|econn|enotfound|eai_|fetch|gateway|server error|memory|space|certificate|balance|spend"
+    r"|too many|emfile|eacces|permission|read-only|shutting down|maintenance|loading",
     re.IGNORECASE,
 )
-"""What a refusal may speak of that a person or a moment mends: for it no session is given up."""
+"""What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
+
+_IN_USE: Final = regex(
+    r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process",
+    re.IGNORECASE,
+)
+"""What a refusal may speak of that only this session meets: for it no session is given up."""
 
 _NUMBER: Final = regex(r"[0-9a-f]*\d[0-9a-f]*", re.IGNORECASE)
 """Also a hexadecimal one, because a refusal may have the id of a trace."""
 
+REFUSALS_MAX: Final = 3
+"""Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
-def is_same_refusal(before: str, now: str, *, stderr: str = "") -> bool:
-    """Return whether an agent refused a session twice for the same reason, which will not pass.
 
-    The words are the same except for numbers, and speak of nothing that may pass, such as a lock;
-    those of an agent that died are on its `stderr`. They may follow in `before` as well.
+def is_refused_for_good(before: Sequence[str], now: str, *, stderr: str = "") -> bool:
+    """Return whether a session that refuses again with the words `now` is given up.
+
+    `before` are the words of the refusals in a row before it, the newest first; the newest may
+    begin with `now`. Two are enough if their words are the same except for numbers, and speak of
+    nothing that may pass. Of three, only the words or only the passing fault may be another one: an
+    id that is new each time is no number, and a name may look like a fault. The words of an agent
+    that died are on its `stderr`.
     """
-    is_same = _NUMBER.sub("", before).startswith(_NUMBER.sub("", now))
-    return is_same and not _MAY_PASS.search(stderr or now)
+    told = stderr or now
+    if not before or _IN_USE.search(told):
+        return False
+    is_same = _NUMBER.sub("", before[0]).startswith(_NUMBER.sub("", now))
+    may_pass = bool(_MAY_PASS.search(told))
+    needed = REFUSALS_MAX if may_pass or not is_same else REFUSALS_MAX - 1
+    return len(before) + 1 >= needed and (is_same or not may_pass)

@@ -168,7 +168,8 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=REFUSE,
         applies=lambda i: bool(i.other_profile),
         says="the session is in another profile of the agent",
-        hint="go on there, with PROFILE before the command; or begin the prompt with `fresh:`",
+        hint="go on there, with PROFILE before the command, or in the agent's `environment` where "
+        "the configuration sets it; or begin the prompt with `fresh:`",
     ),
     Rule(
         reason="no_session",

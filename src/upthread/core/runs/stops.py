@@ -66,6 +66,9 @@ class Source(Struct, frozen=True, kw_only=True):
 OURS: Final = Source()
 """An agent that upthread started, and that wrote nothing to stderr."""
 
+STDERR_END: Final = "its stderr ends with: "
+"""What comes before the last words of an agent, which are long and come from anywhere."""
+
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {

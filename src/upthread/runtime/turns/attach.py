@@ -105,7 +105,11 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     event = attached_event(live, connection, attached)
     if attached.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
-        await live.read(lambda store: _bank(store, live, event, system.now_ms()))
+        able = connection.capabilities
+        is_of_process = not (able.can_resume or able.can_load)
+        await live.read(
+            lambda store: _bank(store, live, event, system.now_ms(), is_of_process=is_of_process)
+        )
     else:  # its id is on record: a crash before the prompt is sent attaches it again
         live.log.hold(event)
     _notify_version(live, connection.capabilities)
@@ -220,8 +224,13 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
         await live.log.commit(decided_again(live))
 
 
-def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> None:
-    """Close the old link and bank the new upstream id, in one commit. Blocking."""
+def _bank(
+    store: Store, live: LiveTurn, event: SessionAttached, now_ms: int, *, is_of_process: bool
+) -> None:
+    """Close the old link and bank the new upstream id, in one commit. Blocking.
+
+    `is_of_process` is whether the agent opens no session again: its ids may begin anew each time.
+    """
     conversation_id, session = live.conversation.conversation_id, event.upstream_session_id
     # A session that was made now is nobody's; two conversations in one session would answer with
     # each other's words, and an agent that names another's lies (ADR 63).
@@ -231,7 +240,8 @@ def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> 
     if was_empty and session == live.current_session:  # the agent gave its empty one once more
         live.log.commit_here(event)
         return
-    if owner is not None:
+    is_refused = owner == live.conversation and live.is_given_up
+    if owner is not None and not is_of_process and not is_refused:
         raise held_elsewhere(session, "a new session", owner.key.address)
     link = Link(
         conversation_id=conversation_id,

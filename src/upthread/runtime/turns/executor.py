@@ -17,6 +17,7 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.decision.rollover import (
     LOST,
+    REFUSALS_MAX,
     ROLLOVER,
     SENDS_AGAIN,
     SPOILT,
@@ -27,9 +28,10 @@ from upthread.core.decision.rollover import (
     recovery_of,
 )
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
+from upthread.core.runs.stops import STDERR_END
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand, fold
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError
 from upthread.runtime.system import System
@@ -224,7 +226,8 @@ class Driver:
         # A quota is ours, so that its word "limit" means none that passes.
         has_ended = outcome is Outcome.PROCESS_DIED or isinstance(error, QuotaExceededError)
         stderr = error.hint if has_ended else ""
-        if live.is_refused_again(outcome, error.message, stderr=stderr):
+        earlier = await live.read(lambda store: _refused_earlier(store, live))
+        if live.is_refused_again(outcome, error.message, stderr=stderr, earlier=earlier):
             await self._replace_refused(live, str(error))
             return has_ended
         # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
@@ -242,7 +245,8 @@ class Driver:
     ) -> None:
         """Decide for a new session, although the refused one may still be there."""
         await self._roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
-        text = f"{words}; as for the last prompt, so the agent is asked for a new session"
+        # Ours first: a line is cut where the agent said much.
+        text = f"refused again, so the agent is asked for a new session: {words}"
         live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
 
     async def _roll_over(
@@ -428,8 +432,20 @@ def _with_session(live: LiveTurn, words: str) -> str:
     return words if session is None or session in words else f"{words}; its session is {session}"
 
 
+def _refused_earlier(store: Store, live: LiveTurn) -> tuple[str, ...]:
+    """Return the words of the refusal before the newest one, nothing for none. Blocking."""
+    own = {live.log.turn_id, live.claim.last_id}
+    if len(own) == 1:
+        return ()  # a person says to continue: other words than before are for them to judge
+    turns = store.turns(live.conversation.conversation_id, newest=REFUSALS_MAX)
+    views = [fold(store.turn_events(each.turn_id)) for each in turns if each.turn_id not in own]
+    refused = (each for each in views[-1:] if each.was_refused and not each.attach_failed)
+    return tuple(each.stopped_by[1] for each in refused)
+
+
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.log.view.attach_failed
     assert failed is not None
     first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
-    return f"{first}; a new session was refused, too: {words}"
+    # Without the end of its stderr: the line is cut, and the second refusal is to be seen.
+    return f"{first.partition(f' ({STDERR_END}')[0]}; a new session was refused, too: {words}"

@@ -22,7 +22,7 @@ from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.model import HandshakeInputs, freshness_in
-from upthread.core.decision.rollover import is_same_refusal
+from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
@@ -201,11 +201,14 @@ class LiveTurn:
         """Whether another turn before this one was cut off. One that is taken on is no other."""
         return not self.has_last_turn_ended and self.claim.last_id != self.log.turn_id
 
-    def is_refused_again(self, outcome: Outcome, words: str, *, stderr: str = "") -> bool:
-        """Whether the agent refuses the session for the same reason as before (ADR 67).
+    def is_refused_again(
+        self, outcome: Outcome, words: str, *, stderr: str = "", earlier: Sequence[str] = ()
+    ) -> bool:
+        """Whether the agent refuses the session as before, and no more is tried (ADR 67).
 
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
-        Before is in the last turn, or in this one when it was parked and a person says to go on.
+        Before is in the last turn, or in this one when it was parked and a person says to go on;
+        `earlier` are the words of the refusals before that one.
         """
         last, now = self.claim.last[1] if self.claim.last else None, self.log.view
         if self.link is None or last is None or last.intended is None:
@@ -226,7 +229,8 @@ class LiveTurn:
         is_refusal = outcome is Outcome.UNKNOWN or (
             outcome is Outcome.PROCESS_DIED and not now.sends
         )
-        return is_refusal and is_same_refusal(last.stopped_by[1], words, stderr=stderr)
+        before = (last.stopped_by[1], *earlier)
+        return is_refusal and is_refused_for_good(before, words, stderr=stderr)
 
     @property
     def is_given_up(self) -> bool:

@@ -12,11 +12,13 @@ from typing import Final, get_args
 from upthread.config import PROJECT_FILE, Settings, read_config
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import did_you_mean
+from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup.changes import Change, block_of, read_file, with_block
 
 CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
-USUAL: Final = "auto"
+USUAL: Final = "resume"
+"""What is offered for a role whose file says nothing: to continue is what people set up for."""
 
 
 def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
@@ -27,8 +29,14 @@ def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
         name
         for name, role in sorted(settings.native_roles.items())
         # A shipped role has its continuity from us: a person is asked of their own alone.
-        if role.continuity == USUAL and name not in said and Path(role.source).is_file()
+        if role.continuity == "auto" and name not in said and Path(role.source).is_file()
     )
+
+
+def continued(settings: Settings) -> tuple[str, ...]:
+    """Return the roles with a file, or turned on by a person, that calls continue here."""
+    own = ((n, r) for n, r in sorted(settings.continued_roles.items()) if r.continuity != "fresh")
+    return tuple(n for n, role in own if n in BUILT_IN_ROLES or Path(role.source).is_file())
 
 
 def parsed(said: tuple[str, ...]) -> Mapping[str, str]:
@@ -49,7 +57,8 @@ def changes(
     """Return what is to be written of roles. `ask` is None where nobody is there to be asked."""
     path = Path(settings.working_directory) / PROJECT_FILE
     before = read_file(path)
-    unknown = sorted(set(said) - set(settings.native_roles))
+    # The agents' own general roles are left alone until a person turns one on.
+    unknown = sorted(set(said) - set(settings.native_roles) - BUILT_IN_ROLES)
     if unknown:
         known = ", ".join(sorted(settings.native_roles))
         like = did_you_mean(unknown[0], settings.native_roles)

@@ -12,9 +12,11 @@ from msgspec import Struct
 
 from upthread.agents.registry import seen_way, version_here
 from upthread.boundary.own_home import home_directory
+from upthread.client.agent_calls import InUse
 from upthread.client.consent import load_trusting
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.names import did_you_mean
+from upthread.core.workstreams import BECAUSE
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode, roles
@@ -26,6 +28,7 @@ from upthread.surfaces.cli.setup.changes import (
     is_of_repository,
 )
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import short_path
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
@@ -88,11 +91,30 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
         _take_back(agent, home, installed, needed)
     else:
         _make(agent, home, installed, kept, needed)
+    code = _tell(call, agent, needed, is_done=True)
+    if not asked.is_removing:
         # Opened once by a person: in a project that nobody has used hooks leave all alone.
-        call.with_project(lambda project: project.workstreams(), needs=Needs(tables=HOOKS))
-        if TARGETS[agent].then:
-            call.output.note(TARGETS[agent].then, "yellow")
-    return _tell(call, agent, needed, is_done=True)
+        found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
+        _show_what_happens(call.output, agent, found)
+    return code
+
+
+def _show_what_happens(output: Output, agent: str, found: InUse) -> None:
+    """Say which roles continue here, in which workstream, and what to type next."""
+    if TARGETS[agent].then:
+        output.note(TARGETS[agent].then, "yellow")
+    if output.is_json:
+        return
+    names = roles.continued(load_trusting(Path(), environment=os.environ))
+    output.line(f"continued here: {', '.join(names) or 'no role yet'}")
+    where = f"in {found.workstream}: {BECAUSE[found.because]}"
+    if found.workstream is None:
+        where = f"within one session of {agent}; across sessions: upthread use NAME"
+    output.line(f"  {where}")
+    if names:
+        output.line(f'next: start {agent}, type "let the {names[0]} …", and the same again')
+    else:
+        output.line(f"next: a role file, or upthread setup {agent} --role general-purpose=resume")
 
 
 def _look_at_version(call: Call, known: Agent) -> None:
@@ -150,9 +172,9 @@ def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
         question = f"{role}: go on in its earlier session?"
         return choose(call.output, question, roles.CONTINUITIES, usual=roles.USUAL)
 
-    return roles.changes(
-        settings, roles.parsed(asked.roles), ask if _is_asked(call, asked) else None
-    )
+    # `--yes` takes what is offered, as Enter does.
+    answer = ask if _is_asked(call, asked) else lambda _: roles.USUAL
+    return roles.changes(settings, roles.parsed(asked.roles), answer)
 
 
 def _is_asked(call: Call, asked: Asked) -> bool:
