@@ -232,6 +232,28 @@ def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_me
     assert turns(home) == 3
 
 
+def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
+    text = "[[rehearse: once auth]] [[rehearse: say done]]"
+
+    async def parked(up):
+        options = TellOptions(agent="rehearsal", key="key")
+        assert (await up.tell("spec/planner", text, options)).parked
+        await up.tell("spec/planner", "And now?", TellOptions(agent="rehearsal"))
+
+    told = told_in(home, "key", text, before=parked)
+    assert "done" in told["reply"]
+    assert turns(home) == 3
+
+
+def test_a_key_of_once_is_none_of_a_step(home):
+    async def done(up):
+        await up.once("of once", lambda: anyio.sleep(0))
+
+    with pytest.raises(UsageError, match="that of an action of `once`") as caught:
+        told_in(home, "of once", "hello", before=done)
+    assert is_final(caught.value)
+
+
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_a_step_whose_role_was_reset_is_not_told_its_prompt_again(home, is_answered):
     text = "[[rehearse: say hello]]" if is_answered else "[[rehearse: slow 2 60000]]"

@@ -14,6 +14,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import World, eventually
 
 import upthread
+from upthread.core.commands import RecordOnce
 from upthread.errors import FencedError, LeaseHeldError, NotFoundError, UsageError
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +48,27 @@ class Action:
         if isinstance(self.returns, Exception):
             raise self.returns
         return self.returns
+
+
+async def test_an_attempt_that_was_taken_over_is_given_the_receipt_on_record(world):
+    async with world.open() as project:
+
+        async def action() -> int:
+            """It is suspended meanwhile, and another process settles it."""
+            stands = project.store.once(project.project_id, "key")
+            assert stands is not None
+            settled = RecordOnce(
+                project_id=project.project_id,
+                key="key",
+                attempt_id=stands.attempt_id,
+                state="done",
+                receipt=2,
+                recorded_at_ms=stands.recorded_at_ms,
+            )
+            project.store.commit((settled,))
+            return 1
+
+        assert [await project.once("key", action) for _ in range(2)] == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue
-from upthread.errors import FencedError, NotFoundError, UsageError
+from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases
 from upthread.store.base import Once
 
@@ -50,7 +50,8 @@ class DoOnce:
         somebody living is at it, and UsageError for a receipt that is no JSON: that action counts
         as done, without a receipt.
 
-        With `recover`, a living caller is waited for. An unknown outcome is settled by the receipt
+        With `recover`, a living caller is waited for, unless it is suspended or blocks its event
+        loop for 10 s: do what blocks in a thread. An unknown outcome is settled by the receipt
         that `recover` returns, and stays unknown if `recover` raises. It is also what is tried
         again where an attempt has failed.
         """
@@ -110,7 +111,14 @@ class DoOnce:
             # It was done, whatever it returned: tried again, it would be done twice.
             await self._record(key, attempt_id, "done")
             raise
-        await self._record(key, attempt_id, "done", receipt=receipt)
+        try:
+            await self._record(key, attempt_id, "done", receipt=receipt)
+        except ConflictError:
+            # Taken over while it was suspended: all callers are given the one receipt on record.
+            stands = await self._stands(key)
+            if stands is None or stands.state != "done":
+                raise
+            return stands.receipt
         return receipt
 
     async def _record(

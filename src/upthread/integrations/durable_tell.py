@@ -101,7 +101,14 @@ async def tell_once(
         waiting = structs.replace(chosen, when_busy="wait")
         return await _recovered(up, address, text, waiting)
 
-    told = cast("Told", await up.once(key, tell, recover=recover))
+    found = await up.once(key, tell, recover=recover)
+    if not isinstance(found, dict) or "address" not in found:
+        raise UsageError(
+            f"the key {shown(key)} is that of an action of `once`, and nothing was told",
+            hint="give what is told a key of its own",
+            key=key,
+        )
+    told = cast("Told", found)
     # A receipt of an earlier version has no digest.
     if told["address"] != address or told.get("text_sha256") not in {None, digest(text)}:
         raise _told_otherwise(key, told["address"])
@@ -157,7 +164,8 @@ def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) ->
     parked = found.view.parked
     # For a limit alone, which has passed, nobody has to decide.
     is_past = parked is not None and 0 < (parked.reset_at_ms or 0) <= now_ms()
-    if parked and found.is_current and not is_past:
+    # One that another prompt took the place of waits for nobody any more.
+    if parked and found.is_current and found.view.ended is None and not is_past:
         raise _not_told(role, *found.view.stopped_by, parked)
     is_answered = found.view.ended is not None and found.view.ended.outcome is Outcome.OK
     if not prompt and (is_answered or not found.is_current):

@@ -52,9 +52,9 @@ def parsed(said: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def changes(
-    settings: Settings, said: Mapping[str, str], ask: Callable[[str], str] | None
+    settings: Settings, said: Mapping[str, str], ask: Callable[[str], str]
 ) -> tuple[Change, ...]:
-    """Return what is to be written of roles. `ask` is None where nobody is there to be asked."""
+    """Return what is to be written of roles: what was said of each, else what `ask` answers."""
     path = Path(settings.working_directory) / PROJECT_FILE
     before = read_file(path)
     # The agents' own general roles are left alone until a person turns one on.
@@ -63,8 +63,8 @@ def changes(
         known = ", ".join(sorted(settings.native_roles))
         like = did_you_mean(unknown[0], settings.native_roles)
         raise UsageError(f"there is no role {unknown[0]!r}{like}", hint=f"known roles: {known}")
-    asked = [name for name in undecided(settings, before) if name not in said] if ask else []
-    told = {**{name: ask(name) for name in asked if ask}, **said}
+    asked = [name for name in undecided(settings, before) if name not in said]
+    told = {**{name: ask(name) for name in asked}, **said}
     if not told:
         return ()
     # All that our block said before: it is written anew as a whole.

@@ -169,12 +169,12 @@ def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
     settings = load_trusting(Path(), environment=os.environ)
 
     def ask(role: str) -> str:
+        if not _is_asked(call, asked):
+            return roles.USUAL  # `--yes` takes what is offered, as Enter does
         question = f"{role}: go on in its earlier session?"
         return choose(call.output, question, roles.CONTINUITIES, usual=roles.USUAL)
 
-    # `--yes` takes what is offered, as Enter does.
-    answer = ask if _is_asked(call, asked) else lambda _: roles.USUAL
-    return roles.changes(settings, roles.parsed(asked.roles), answer)
+    return roles.changes(settings, roles.parsed(asked.roles), ask)
 
 
 def _is_asked(call: Call, asked: Asked) -> bool:
