@@ -14,6 +14,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import anyio
+import anyio.lowlevel
 import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
@@ -241,13 +242,15 @@ def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
         await up.tell("spec/planner", "And now?", TellOptions(agent="rehearsal"))
 
     told = told_in(home, "key", text, before=parked)
-    assert "done" in told["reply"]
+    shown = json.loads(home.upthread("audit", "spec", "--json"))
+    assert str(shown).count("An earlier turn of yours was interrupted") == 1
+    assert told_in(home, "key", text) == told
     assert turns(home) == 3
 
 
 def test_a_key_of_once_is_none_of_a_step(home):
     async def done(up):
-        await up.once("of once", lambda: anyio.sleep(0))
+        await up.once("of once", lambda: anyio.lowlevel.checkpoint())
 
     with pytest.raises(UsageError, match="that of an action of `once`") as caught:
         told_in(home, "of once", "hello", before=done)
