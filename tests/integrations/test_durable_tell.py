@@ -250,7 +250,7 @@ def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
 
 def test_a_key_of_once_is_none_of_a_step(home):
     async def done(up):
-        await up.once("of once", lambda: anyio.lowlevel.checkpoint())
+        await up.once("of once", anyio.lowlevel.checkpoint)
 
     with pytest.raises(UsageError, match="that of an action of `once`") as caught:
         told_in(home, "of once", "hello", before=done)
