@@ -75,7 +75,7 @@ def test_hooks_that_no_person_has_trusted_change_nothing(hooked):
     known = [each["workstream"] for each in hooked.upthread("ls")["workstreams"]]
     assert "spec-4" not in known
     (finding,) = hooked.upthread("doctor")["findings"]
-    assert finding["what"].startswith("7 hooks left out, not trusted: ")
+    assert finding["what"].startswith("8 hooks left out, not trusted: ")
     assert "/hooks" in finding["cure"]
 
 

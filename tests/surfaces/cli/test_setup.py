@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from upthread.surfaces.cli.setup import claude_code, codex
+from upthread.surfaces.cli.setup.changes import FORM
 
 SETTINGS = """{
 \t"permissions": {"allow": ["Read"]},
@@ -214,6 +218,28 @@ def test_a_role_nobody_knows_and_a_word_that_is_none_are_refused(with_roles):
     assert "no role" in with_roles("setup", "claude", "--yes", "--role", "x=fresh", code=2).err
     wrong = with_roles("setup", "claude", "--yes", "--role", "scout=sometimes", code=2).err
     assert "resume, fresh, auto" in wrong
+
+
+def test_hooks_of_an_earlier_version_are_told_until_they_are_set_up_again(up):
+    up("setup", "claude", "--yes")
+    assert "earlier version" not in up("ls").err
+    written = up.home / "upthread" / "hooks" / "installed.json"
+    fields = json.loads(written.read_text())
+    written.write_text(json.dumps({**fields, "forms": {"claude": FORM - 1}}))
+    assert "the hooks of claude are of an earlier version: upthread setup claude" in up("ls").err
+    findings = up("doctor", "--json", code=None).json["findings"]
+    assert "upthread setup claude" in [each["cure"] for each in findings]
+    up("setup", "claude", "--yes")
+    assert "earlier version" not in up("ls").err
+
+
+EVENTS = "c50d8d2d"
+
+
+def test_a_new_event_raises_the_number_of_what_setup_writes():
+    """Otherwise nobody who has set up an agent before is told of the event."""
+    events = json.dumps([dict(each.EVENTS) for each in (claude_code, codex)], sort_keys=True)
+    assert (FORM, hashlib.sha256(events.encode()).hexdigest()[:8]) == (2, EVENTS)
 
 
 def test_setting_up_twice_is_setting_up_once(up):

@@ -77,7 +77,8 @@ class Call(Struct, frozen=True, kw_only=True):
                 if may_ask and needs and await needs.is_to_ask(project, self.output):
                     unasked.append(project.settings)
                     return None
-                for notice in project.notices_at_rest:
+                outdated = Installed(Path(project.settings.home)).outdated()
+                for notice in chain(project.notices_at_rest, outdated):
                     self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
@@ -92,6 +93,7 @@ class Call(Struct, frozen=True, kw_only=True):
         import anyio
 
         from upthread.client import open_project
+        from upthread.surfaces.cli.setup.changes import Installed
 
         done = anyio.run(partial(opened, may_ask=True))
         if unasked and needs:  # with nothing open: a person may take their time

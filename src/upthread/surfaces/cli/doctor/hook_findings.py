@@ -39,6 +39,9 @@ def state_findings(states: tuple[HookState, ...]) -> list[Finding]:
 
 def _installation(home: Path) -> Iterator[Finding]:
     installed = Installed(home)
+    for told in installed.outdated():
+        what, _, cure = told.partition(": ")
+        yield _finding("", "", what, cure)
     for agent in installed.agents():
         for path, expected in installed.expected(agent):
             content = read_file(path)
@@ -55,7 +58,7 @@ def _left_over(home: Path) -> Iterator[Finding]:
         path = home / "hooks" / name
         if path.exists():
             what = "files of an earlier version's hooks, which nothing reads any more"
-            cure = "python tools/import_hook_files.py takes in what they hold; then delete them"
+            cure = "python -m tools.import_hook_files takes in what they hold; then delete them"
             yield _finding(name, str(path), what, cure)
 
 

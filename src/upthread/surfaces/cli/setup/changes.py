@@ -108,6 +108,10 @@ def _replace(path: Path, content: bytes | None) -> None:
 # --- what was installed, written down ----------------------------------------------------------
 
 
+FORM: Final = 2
+"""The form of what `setup` writes. Raised with each new event, so that older set-ups are told."""
+
+
 class Installed:
     """What `setup` has done on this machine, by agent."""
 
@@ -118,6 +122,12 @@ class Installed:
     def agents(self) -> tuple[str, ...]:
         """Return the agents that are set up."""
         return tuple(self._agents())
+
+    def outdated(self) -> Iterator[str]:
+        """Yield what is to be said of agents whose hooks an earlier version wrote."""
+        for agent in self._agents():
+            if self._forms().get(agent, 0) < FORM:
+                yield f"the hooks of {agent} are of an earlier version: upthread setup {agent}"
 
     def write_down(self, agent: str, changes: tuple[Change, ...]) -> None:
         """Remember changes before they are made; the first `before` of a file stands."""
@@ -131,7 +141,8 @@ class Installed:
                 "after": _encoded(change.after),
                 "made": earlier["made"] if earlier else _missing_above(change.path),
             }
-        self._fields = {"agents": {**self._agents(), agent: kept}}
+        forms = {**self._forms(), agent: FORM}
+        self._fields = {"agents": {**self._agents(), agent: kept}, "forms": forms}
         private_files.replace(self._path, self._fields)
 
     def undoing(
@@ -177,6 +188,9 @@ class Installed:
             return Change(path=path, before=now, after=before, what=what)
         what = "changed since, so only what is upthread's is taken out"
         return Change(path=path, before=now, after=taken_out(path, now), what=what)
+
+    def _forms(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._fields.get("forms", {}))
 
     def _agents(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self._fields.get("agents", {}))

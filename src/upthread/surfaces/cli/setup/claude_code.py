@@ -31,6 +31,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "PostToolUseFailure": TOOLS,
     "SubagentStart": "",
     "SubagentStop": "",
+    "PostCompact": "",
     "SessionEnd": "",
 }
 """The events and the tools they are asked for, all that is needed, so that trust is asked once."""

@@ -48,6 +48,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "PreToolUse": ".*spawn_agent|.*send_input",
     "PostToolUse": ".*spawn_agent",
     "SubagentStop": "",
+    "PostCompact": "",
     "SessionEnd": "",
 }
 """The events and the tools they are asked for, whole names: some are `multi_agent_v1send_input`."""
