@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.hooked import SET_UPS, SetUp
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -35,22 +35,35 @@ def played(request, tmp_path: Path) -> Iterator[SetUp]:
         yield made
 
 
-def test_a_push_that_may_have_been_done_is_held_in_a_new_main_session(played, tmp_path: Path):
+COMMANDS = (
+    "git push nowhere main",
+    "curl -sX POST http://127.0.0.1:9/deploy",
+    "make release",
+    "./publish --now",
+)
+MOMENTS_S = (1.0, 0.3, 0.05, 0.0)
+KILLS = [(command, after_s) for after_s in MOMENTS_S for command in COMMANDS]
+"""What the sub-agent does, and how long after it everything is killed."""
+
+
+@pytest.mark.parametrize("kill", spread(KILLS, first=1, extended=0, name=str))
+def test_what_may_have_been_done_is_held_in_a_new_main_session(played, tmp_path: Path, kill):
+    command, after_s = kill
     deeds = tmp_path / "deeds"
-    push = played.shell(f"echo pushed >> {deeds}; git push nowhere main")
+    push = played.shell(f"echo done >> {deeds}; {command}")
 
     def done() -> None:
         until_s = time.monotonic() + TIMEOUT_S
         while not deeds.exists():
             assert time.monotonic() < until_s
             time.sleep(0.02)
-        time.sleep(1.0)
+        time.sleep(after_s)
 
-    played.kill_when(f"Go.\n\n{played.delegate(f'Push.{GAP}{push} [[HANG]]')}", done)
+    played.kill_when(f"Go.\n\n{played.delegate(f'Release.{GAP}{push} [[HANG]]')}", done)
     ran = played.run(f"Anew.\n\n{played.delegate(f'Bring it out.{GAP}{push}')}")
-    assert deeds.read_text() == "pushed\n"
+    assert deeds.read_text() == "done\n"
     told = json.dumps(ran.by_children)
     # Claude Code asks its person, where there is one; the others tell the model why it is held.
     assert "to settle it: upthread effects as-own" in told or "it is held back" in told
     effects = played.upthread("show", "as-own", "--effects")["effects"]
-    assert "git push nowhere main" in json.dumps(effects)
+    assert command in json.dumps(effects)
