@@ -54,7 +54,7 @@ storm: .venv/dev agents  ## turns stopped in six ways while they act outwardly, 
 	$(BIN)/python tools/enclosed.py $(BIN)/python -m tools.storm $(if $(STOPS),--stops $(STOPS)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE)) $(if $(AGENTS),--agents $(AGENTS)) \
 	  $(if $(WAYS),--ways $(WAYS))
-	$(BIN)/python -m pytest tests/live/test_guard_in_agents.py -m ""
+	UPTHREAD_SOAK=1 $(BIN)/python -m pytest tests/live/test_guard_in_agents.py -m ""
 
 new-agents: .venv/dev  ## the same with the newest agents of the npm registry: docs/agents/measured.md
 	$(BIN)/python -m tools.new_agents
