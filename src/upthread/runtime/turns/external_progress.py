@@ -158,13 +158,15 @@ class ExternalProgress:
         """Return the writes of what the sub-agent did, with the files that it read and wrote."""
         now_ms = self._system.now_ms()
         recorder = recorder_of_rest(self._store, live)
-        know_children(recorder, recorded_children(self._store, live.conversation))
+        children = recorded_children(self._store, live.conversation)
+        know_children(recorder, children)
         live.recorder = recorder
         live.account.begin(recorder)
         after = live.log.view.sent.prompt_seq if live.log.view.sent else 0
         quota = TurnQuota()
         tail = tuple(self._own(live, found.tail))
-        for event in unrecorded(tail, live.messages.of_turn(after_seq=after)):
+        known = {child.upstream_session_id for child in children}
+        for event in unrecorded(tail, live.messages.of_turn(after_seq=after), children=known):
             try:
                 quota.take(event)
             except QuotaExceededError:
@@ -186,6 +188,8 @@ class ExternalProgress:
             return elsewhere[session]
 
         for event in tail:
+            if elsewhere.get(event.upstream_session_id or ""):
+                continue
             match event:
                 case ChildStarted() | ChildEnded() if is_elsewhere(event.child_upstream_session_id):
                     continue
