@@ -60,8 +60,7 @@ OF_SCENARIO = {
     "resumed": frozenset({"text", "reply", "report", "ending", "price_error", "parts"}),
     # Which of the two ended last.
     "parallel": frozenset({"role"}),
-    # The call itself, which the agent refused: these two conversations hold it. `tell` refuses it on
-    # the terminal.
+    # The call itself, which is on record in these two. The agent refused it, as `tell` does.
     "unknown_role": frozenset({"main", "stranger"}),
     # How the tool was called; and what a call does is read from the agent's store at its end.
     "background": frozenset({"is_background", "unseen"}),
@@ -269,7 +268,7 @@ def nested(played: SetUp) -> None:
 
 def parallel(played: SetUp) -> None:
     """Two at once: each waits until both have begun."""
-    meet = "mkdir one || mkdir two; until test -d two; do sleep 0.1; done"
+    meet = "mkdir one 2> /dev/null || mkdir two; until test -d two; do sleep 0.1; done"
     prompt = f"Look.\n\n{played.shell(meet)} [[SAY looked]]"
     played.use("as-own")
     played.run_both(prompt)

@@ -33,7 +33,7 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
-from upthread.core.types import CHILD_SLOT, Outcome, TurnId
+from upthread.core.types import CHILD_SLOT, Outcome
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -324,14 +324,9 @@ class AgentCalls:
 
     def _open_calls(self) -> Iterator[tuple[AgentsCall, str, str, str]]:
         """Yield each open call, the session that it is known to work in, its role and address."""
-        for lease in self._known.held_calls():
-            assert lease.holder is not None
-            live = self._known.open_turn(TurnId(lease.holder.call or ""))
-            call = live.log.intended.call if live else None
-            if live is not None and call is not None:
-                session = session_of(live) or ""
-                key = live.conversation.key
-                yield call, session, key.role, key.address
+        for _, live, call in self._known.open_calls():
+            key = live.conversation.key
+            yield call, session_of(live) or "", key.role, key.address
 
     def is_background(self, call: AgentsCall) -> bool:
         """Return whether a call's sub-agent is known to work on after the call."""
@@ -361,9 +356,9 @@ class AgentCalls:
 
     # --- a main session -------------------------------------------------------------------------
 
-    def taken_back(self, agent: str, session: str, pid: int) -> None:
+    def taken_back(self, session: str, pid: int, *, has_ended: bool = False) -> None:
         """End the calls that a person broke off: a person who writes has taken the turn back."""
-        self._progress.cancel_open(process_holder(pid, ""), session)
+        self._progress.cancel_open(process_holder(pid, ""), session, has_ended=has_ended)
 
     def interrupted(self, workstream: str) -> Iterator[RoleView]:
         """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""

@@ -7,7 +7,7 @@ Everything here is blocking.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from upthread.core.commands import OpenConversation, Write
@@ -21,6 +21,7 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Fence,
+    Holder,
     Lease,
     ProjectId,
     TurnId,
@@ -118,6 +119,15 @@ class ExternalCalls:
         """Return the leases that are held for agents' processes."""
         found = self.store.held_leases(self.project_id)
         return tuple(each for each in found if each.holder and each.holder.call is not None)
+
+    def open_calls(self) -> Iterator[tuple[Holder, LiveTurn, AgentsCall]]:
+        """Yield each open call: who holds it, its turn, and the call."""
+        for lease in self.held_calls():
+            assert lease.holder is not None
+            live = self.open_turn(TurnId(lease.holder.call or ""))
+            call = live.log.intended.call if live else None
+            if live is not None and call is not None:
+                yield lease.holder, live, call
 
     def holder_of(self, lease: Lease | None) -> str:
         """Return who holds a lease and lives, empty for nobody."""

@@ -25,7 +25,7 @@ from upthread.agents.claude_code.tools import call_request
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
-from upthread.runtime.turns.external_progress import CallEnded
+from upthread.runtime.turns.external_progress import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.handover import hand_over
 
@@ -231,14 +231,7 @@ def _notified(calls: AgentCalls, event: Event) -> None:
     # One that was seen to stop is over already, and is not ended twice.
     if known is not None and calls.is_background(known):
         outcome, said = Outcome(ENDS.get(status, "unknown")), _between(event.prompt, "result")
-        is_ok = outcome is Outcome.OK
-        told = CallEnded(
-            session=child,
-            outcome=outcome,
-            reply=said if is_ok else "",
-            detail="" if is_ok else said,
-        )
-        calls.ended(_of_child(event, known.call_id), told)
+        calls.ended(_of_child(event, known.call_id), ended_with(child, outcome, said))
 
 
 def _between(told: str, tag: str) -> str:
@@ -255,7 +248,7 @@ _OF_SESSIONS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]
     "SessionStart": _session_started,
     "UserPromptSubmit": _prompted,
     **dict.fromkeys(("SubagentStart", "SubagentStop"), _started_or_stopped),
-    "SessionEnd": lambda calls, event: main_session.session_ended(calls, AGENT, event.session_id),
+    "SessionEnd": lambda calls, event: main_session.session_ended(calls, event.session_id),
 }
 _OF_TOOLS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
     **dict.fromkeys(

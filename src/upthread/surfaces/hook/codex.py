@@ -95,7 +95,7 @@ def understand(request: Mapping[str, Any]) -> Step | None:
                 calls, event.session_id, event.prompt, CONTINUING
             )
         case "SessionEnd" if not event.agent_id:
-            return lambda calls: main_session.session_ended(calls, AGENT, event.session_id)
+            return lambda calls: main_session.session_ended(calls, event.session_id)
         case "SubagentStop":
             return lambda calls: _stopped(calls, event)
         case _:

@@ -58,9 +58,9 @@ def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> 
     return told | _context("SessionStart", text[:CONTEXT_CHARACTERS_MAX])
 
 
-def session_ended(calls: AgentCalls, agent: str, session: str) -> Mapping[str, Any]:
+def session_ended(calls: AgentCalls, session: str) -> Mapping[str, Any]:
     """Record that a main session has ended."""
-    calls.taken_back(agent, session, os.getppid())
+    calls.taken_back(session, os.getppid(), has_ended=True)
     return {}
 
 
@@ -68,7 +68,7 @@ def prompted(
     calls: AgentCalls, session: str, prompt: str, continuing: Continuing
 ) -> Mapping[str, Any]:
     """Answer that a person has written to a main session: whom it can continue."""
-    calls.taken_back(continuing.agent, session, os.getppid())
+    calls.taken_back(session, os.getppid())
     calls.hear_prompt(continuing.agent, session, prompt)
     return whom_to_continue(calls, session, continuing)
 
