@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,8 +25,11 @@ from tests.live.asked import session_of
 from tests.live.shell import wait_until
 
 from upthread.testing.rehearsal_model import RehearsalModel
+from upthread.testing.rehearsal_model.answers import Reply
+from upthread.testing.rehearsal_model.script import parse_script
 
 TIMEOUT_S = 240
+IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class SetUp:
         self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable
     ) -> None:
         self.binary = binary
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.left_open = ExitStack()
         self.model = model
         self.home, self.own = directory / "home", directory / "upthread"
         self.project = directory / "project"
@@ -95,17 +100,35 @@ class SetUp:
 
     def kill_when(self, prompt: str, wait: Callable[[], None]) -> None:
         """Start a main session, and kill its process group once `wait` returns."""
-        running = self.start(prompt)
-        try:
-            wait()
-        finally:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
+        self.stop_when(prompt, wait, signal.SIGKILL)
+
+    def stop_when(self, prompt: str, wait: Callable[[], None], number: signal.Signals) -> None:
+        """Start a main session, and send its process group a signal once `wait` returns."""
+        stop_when(self.start(prompt), wait, number)
+
+    def start_in_background(self, prompt: str) -> None:
+        """Start a main session whose planner works in the background, and leave it at work."""
+        self.start(f"Go.\n\n{self.delegate(prompt)}")
+
+    def run_both(self, prompt: str) -> None:
+        """Run a main session whose model asks for two planners in one answer."""
+        self.ask_for_both(self.delegate(prompt))
+        self.run("Go.\n\n[[SAY both]] [[SAY done]]")
+
+    def ask_for_both(self, step: str) -> None:
+        """Let the model answer the next request with a call that it makes twice."""
+        (answer,) = parse_script(step)
+        assert isinstance(answer, Reply)
+        self.model._engine.answer_next(Reply(calls=answer.calls * 2))
 
     def start(self, prompt: str, directory: Path | None = None) -> subprocess.Popen[bytes]:
         """Start a main session in a process group of its own."""
-        return subprocess.Popen(
-            self.command(prompt),
+        return self.started(self.command(prompt), directory)
+
+    def started(self, command: list[str], directory: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start a command in a process group of its own."""
+        process = subprocess.Popen(
+            command,
             cwd=directory or self.project,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -113,6 +136,8 @@ class SetUp:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self.running.append(process)
+        return process
 
     def output_of(self, command: list[str], environment: dict[str, str] | None = None) -> str:
         done = subprocess.run(
@@ -148,6 +173,19 @@ class SetUp:
     def planner(self, workstream: str, *, turns: int) -> Any:
         """Wait until the planner of a workstream has so many turns; returns its status."""
         return self.conversation(f"{workstream}/planner", turns=turns)
+
+
+def stop_when(
+    running: subprocess.Popen[bytes], wait: Callable[[], None], number: signal.Signals
+) -> None:
+    """Send a process group a signal once `wait` returns, and wait for its end."""
+    try:
+        wait()
+    except BaseException:
+        os.killpg(running.pid, signal.SIGKILL)
+        raise
+    os.killpg(running.pid, number)
+    running.wait(timeout=TIMEOUT_S)
 
 
 class HookedClaude(SetUp):
@@ -206,8 +244,13 @@ class HookedClaude(SetUp):
     def shell(self, line: str) -> str:
         return claude_code.command(line)
 
-    def delegate(self, prompt: str) -> str:
-        return claude_code.call("Agent", description="plan", prompt=prompt, subagent_type="planner")
+    def delegate(self, prompt: str, role: str = "planner") -> str:
+        return claude_code.call("Agent", description="plan", prompt=prompt, subagent_type=role)
+
+    def start_in_background(self, prompt: str) -> None:
+        waits = self.environment.pop("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
+        super().start_in_background(prompt)
+        self.environment["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] = waits
 
     def continue_(self, child: str, message: str) -> str:
         return claude_code.call("SendMessage", to=child, summary="go on", message=message)
@@ -246,28 +289,32 @@ class HookedCodex(SetUp):
             bodies[session_of(each) != session].append(json.dumps(each.body["input"]))
         return Ran(session, (), tuple(requests), bodies[True], bodies[False], written)
 
-    def delegate(self, prompt: str) -> str:
+    def delegate(self, prompt: str, role: str = "planner") -> str:
         """Spawn, and wait for the sub-agent: the end of its main session would end it."""
-        return f"{self.spawn(prompt)} {self.wait_for_child()}"
+        return f"{self.spawn(prompt, role)} {self.wait_for_children()}"
+
+    def run_both(self, prompt: str) -> None:
+        self.ask_for_both(self.spawn(prompt))
+        self.run(f"Go.\n\n[[SAY both]] {self.wait_for_children(2)}")
 
     def shell(self, line: str) -> str:
         return codex.command(line)
 
     @staticmethod
-    def spawn(prompt: str) -> str:
-        return codex.call("spawn_agent", message=prompt, agent_type="planner")
+    def spawn(prompt: str, role: str = "planner") -> str:
+        return codex.call("spawn_agent", message=prompt, agent_type=role)
 
     def continue_(self, child: str, message: str) -> str:
         opened = codex.call("resume_agent", id=child)
         sent = codex.call("send_input", target=child, message=message)
-        return f"{opened} {sent} {self.wait_for_child()}"
+        return f"{opened} {sent} {self.wait_for_children()}"
 
-    def wait_for_child(self) -> str:
-        """Return the step that waits until one more turn of a thread has ended."""
+    def wait_for_children(self, number: int = 1) -> str:
+        """Return the step that waits until more turns of threads have ended, one or `number`."""
         sessions = self.home / ".codex" / "sessions"
         ended = f"$(grep -rho '\"task_complete\"' {sessions} | wc -l)"
         count = sum(path.read_text().count('"task_complete"') for path in self.rollouts())
-        return self.wait_until(f"test {ended} -gt {count}")
+        return self.wait_until(f"test {ended} -ge {count + number}")
 
     def rollouts(self) -> list[Path]:
         return codex.rollouts(self.home)
@@ -288,7 +335,7 @@ class PluggedOpenCode(SetUp):
             role: {"mode": "subagent", "description": role, "prompt": f"You are the {role}."}
             for role in ("planner", "validator")
         }
-        roles["planner"]["tools"] = {"bash": False}
+        roles["planner"]["tools"] = {"webfetch": False, "task": True}
         return opencode.opencode_environment(self.home, self.model, more_config={"agent": roles})
 
     def run(self, prompt: str) -> Ran:
@@ -308,11 +355,24 @@ class PluggedOpenCode(SetUp):
             if "result" in made:
                 agent.prompt(made["result"]["sessionId"], prompt)
 
-    def kill_when(self, prompt: str, wait: Callable[[], None]) -> None:
+    def stop_when(self, prompt: str, wait: Callable[[], None], number: signal.Signals) -> None:
+        """Cancel a prompt over ACP for SIGINT, as OpenCode's own interface does; else as above."""
         with self.acp() as agent:
-            agent.start_prompt(self.main_session(agent), prompt)
+            main = self.main_session(agent)
+            asked = agent.start_prompt(main, prompt)
             wait()
-            agent.kill()
+            if number == signal.SIGKILL:
+                agent.kill()
+            else:
+                agent.notify("session/cancel", sessionId=main)
+                agent.answer_to(asked)
+
+    def start_in_background(self, prompt: str) -> None:
+        """On a server, because over ACP no child works in the background."""
+        call = self.delegate(prompt, background=True)
+        sent = {"parts": [{"type": "text", "text": f"Go.\n\n{call} [[SAY launched]]"}]}
+        ask = self.left_open.enter_context(self.serving(IN_BACKGROUND))
+        ask(f"session/{ask('session', {})['id']}/message", sent)
 
     def acp(self, directory: Path | None = None) -> AcpProcess:
         command = [str(self.binary), "acp"]

@@ -17,7 +17,7 @@ from upthread.agents.base import PermissionRequest
 from upthread.client.call_guard import Held, held_by
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
-from upthread.client.sub_agent_call import Answer, SubAgentCall, agents_call, holder_of
+from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
 from upthread.core.commands import RecordAct
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
@@ -33,7 +33,7 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
-from upthread.core.types import CHILD_SLOT, ConversationKey, Outcome, TurnId
+from upthread.core.types import CHILD_SLOT, Outcome
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -51,20 +51,15 @@ from upthread.runtime.record.effects import effects_in_doubt, left_open
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.system import process_holder, user_name
-from upthread.runtime.turns.conversation import Conversations, opening
+from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_calls import MAIN_ROLE, ExternalCalls, main_id_of, turn_id_of
+from upthread.runtime.turns.external_calls import ExternalCalls, main_id_of, turn_id_of
 from upthread.runtime.turns.external_progress import CallEnded, ExternalProgress
 from upthread.runtime.turns.external_session import session_of
 from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.runtime.working_tree.used import use_workstream, used_workstream
-
-BUSY: Final = "busy"
-ELSEWHERE: Final = "elsewhere"
-"""What an agent says of a session that it was asked for, beside the words of an outcome: it is at
-work in the session, or opens it only in another main session."""
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
 NAMED: Final = "named"
@@ -199,19 +194,12 @@ class AgentCalls:
         name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], known)
         if name is None or name == self._named_in(agent, session):
             return name
-        main_id, now_ms = main_id_of(agent, session), self._system.now_ms()
-        key = ConversationKey(
-            project_id=self._project_id, workstream=name, role=MAIN_ROLE, slot=CHILD_SLOT
-        )
-        is_known = self._store.conversation(main_id) is not None
-        opens = (
-            () if is_known else opening(self._store, key, conversation_id=main_id, now_ms=now_ms)
-        )
+        main, opens = self._known.main_of(agent, session, name)
         act = RecordAct(
             what=NAMED,
             by_user=user_name(self._environment),
-            recorded_at_ms=now_ms,
-            conversation_id=main_id,
+            recorded_at_ms=self._system.now_ms(),
+            conversation_id=main.conversation_id,
             detail=name,
         )
         self._store.commit((*opens, act))
@@ -222,19 +210,18 @@ class AgentCalls:
     def before(self, call: SubAgentCall) -> Answer:
         """Decide how a call attaches, and keep what was decided."""
         role = self.role_of(call.role, call.agent)
-        workstream, because = self.workstream_of(call.agent, call.main_session)
-        misnamed = [UNKNOWN_SESSION] if call.named else []
+        misnamed = (UNKNOWN_SESSION,) if call.named else ()
         if role is None:
-            request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
-            self._turns.begin_beside(request, holder_of(call), reasons=misnamed)
+            self._begin_beside(call, *misnamed)
             return Answer(prompt=call.prompt)
+        workstream, because = self.workstream_of(call.agent, call.main_session)
         begun = self._turns.begin(
             self._request(call, role, workstream, because),
-            holder_of(call),
+            call.holder,
             AskedOf(
                 busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
                 reach=call.reach,
-                further=tuple(misnamed),
+                further=misnamed,
             ),
         )
         if begun is None:
@@ -267,7 +254,7 @@ class AgentCalls:
             role = self.role_of(owner.key.role, call.agent) or Role(name=owner.key.role)
             request = self._request(call, role, owner.key.workstream, "session")
             begun = self._turns.begin_named(
-                request, holder_of(call), session, reasons=(UNSEEN,) if is_unseen else ()
+                request, call.holder, session, reasons=(UNSEEN,) if is_unseen else ()
             )
             if begun is not None:
                 line = _line(begun)
@@ -275,13 +262,10 @@ class AgentCalls:
                     line += f": {OTHER_REASONS[OTHER_ROLE]}: {visible_line(call.role)}"
                 return Answer(line=line, prompt=call.prompt, session=session, is_role=True)
             what = f"in use by {self._known.user_of(owner) or call.agent}"
-        workstream, because = self.workstream_of(call.agent, call.main_session)
-        role = Role(name=call.role or ROLE_UNKNOWN)
-        request = self._request(call, role, workstream, because)
-        self._turns.begin_beside(request, holder_of(call), reasons=(FOREIGN_SESSION,))
+        self._begin_beside(call, FOREIGN_SESSION)
         # What was never a role's is left alone without a word.
         is_silent = owner is None or owner.key.slot == CHILD_SLOT
-        line = f"upthread: {role.name}: {RECORDED_BESIDE.format(what=what)}"
+        line = f"upthread: {call.role or ROLE_UNKNOWN}: {RECORDED_BESIDE.format(what=what)}"
         return Answer(line="" if is_silent else line, prompt=call.prompt, session=session)
 
     def started(self, call: SubAgentCall, session: str, *, is_background: bool = False) -> None:
@@ -298,44 +282,51 @@ class AgentCalls:
         """Begin a call that no hook saw begin: its agent has gone on alone."""
         if not call.call_id or self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
             return
-        role = self.role_of(call.role, call.agent) if call.role else None
+        role = self.role_of(call.role, call.agent)
         if not call.role:
             self.named(call, session, is_unseen=True)
+        elif role is None:
+            self._begin_beside(call)
+        else:
+            workstream, because = self.workstream_of(call.agent, call.main_session)
+            request = self._request(call, role, workstream, because)
+            self._turns.begin_unseen(request, call.holder, session)
+
+    def _begin_beside(self, call: SubAgentCall, *reasons: str) -> None:
+        """Record a call that is not continued.
+
+        Nothing for a call of a sub-agent, or of a session that upthread drives: the turn of that
+        session records the call with everything else that it did.
+        """
+        if call.by_sub_agent or self._known.owner_of(call.main_session) is not None:
             return
         workstream, because = self.workstream_of(call.agent, call.main_session)
-        request = self._request(call, role or Role(name=call.role), workstream, because)
-        if role is None:
-            self._turns.begin_beside(request, holder_of(call))
-        else:
-            self._turns.begin_unseen(request, holder_of(call), session)
+        request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
+        self._turns.begin_beside(request, call.holder, reasons=reasons)
 
     def open_call(
-        self, agent: str, main_session: str, session: str, role: str
+        self, agent: str, main_session: str, session: str, role: str, *, call_id: str = ""
     ) -> AgentsCall | None:
-        """Return the open call that a sub-agent works for, by its session.
+        """Return the open call that a sub-agent works for, by its session or by the call's id.
 
-        Else the oldest of the main session's whose sub-agent nobody has seen yet, by its role.
+        Otherwise the only call of the main session that has the role and no session yet. None for
+        several such calls, because sub-agents that begin at once begin in any order.
         """
-        unseen: AgentsCall | None = None
+        unseen: list[AgentsCall] = []
         for call, child, whose, _ in self._open_calls():
             if call.agent != agent:
                 continue
-            if child == session:
+            if child == session or call.call_id == call_id:
                 return call
-            is_theirs = call.main_session == main_session and whose == role
-            unseen = unseen or (call if is_theirs and not child else None)
-        return unseen
+            if call.main_session == main_session and whose == role and not child:
+                unseen.append(call)
+        return unseen[0] if len(unseen) == 1 and not call_id else None
 
     def _open_calls(self) -> Iterator[tuple[AgentsCall, str, str, str]]:
         """Yield each open call, the session that it is known to work in, its role and address."""
-        for lease in self._known.held_calls():
-            assert lease.holder is not None
-            live = self._known.open_turn(TurnId(lease.holder.call or ""))
-            call = live.log.intended.call if live else None
-            if live is not None and call is not None:
-                session = session_of(live) or ""
-                key = live.conversation.key
-                yield call, session, key.role, key.address
+        for _, live, call in self._known.open_calls():
+            key = live.conversation.key
+            yield call, session_of(live) or "", key.role, key.address
 
     def is_background(self, call: AgentsCall) -> bool:
         """Return whether a call's sub-agent is known to work on after the call."""
@@ -365,9 +356,9 @@ class AgentCalls:
 
     # --- a main session -------------------------------------------------------------------------
 
-    def taken_back(self, agent: str, session: str, pid: int) -> None:
+    def taken_back(self, session: str, pid: int, *, has_ended: bool = False) -> None:
         """End the calls that a person broke off: a person who writes has taken the turn back."""
-        self._progress.cancel_open(process_holder(pid, ""), session)
+        self._progress.cancel_open(process_holder(pid, ""), session, has_ended=has_ended)
 
     def interrupted(self, workstream: str) -> Iterator[RoleView]:
         """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""

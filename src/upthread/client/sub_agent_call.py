@@ -25,7 +25,8 @@ class SubAgentCall(Struct, frozen=True, kw_only=True):
     of each. `takes_session` is whether the agent's tool takes a session to go on in. `named` is a
     session that the model named and the agent does not have, empty for none. With `only_own` a main
     session can go on with nothing but what was started in it. `reach` words how the model writes to
-    a sub-agent that it had before, None where it cannot.
+    a sub-agent that it had before, None where it cannot. `by_sub_agent` is whether a sub-agent
+    made the call, and not the main session itself.
     """
 
     agent: str
@@ -39,6 +40,12 @@ class SubAgentCall(Struct, frozen=True, kw_only=True):
     named: str = ""
     only_own: bool = False
     reach: Callable[[str], str] | None = None
+    by_sub_agent: bool = False
+
+    @property
+    def holder(self) -> Holder:
+        """The agent's process, for which a call's lease is held."""
+        return process_holder(self.pid, f"a call in {self.agent}")
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -62,8 +69,3 @@ def agents_call(call: SubAgentCall, because: str = "") -> AgentsCall:
         call_id=call.call_id,
         because=because or NONE,
     )
-
-
-def holder_of(call: SubAgentCall) -> Holder:
-    """Return the agent's process, for which a call's lease is held."""
-    return process_holder(call.pid, f"a call in {call.agent}")

@@ -168,10 +168,16 @@ def find_subagent(home: Path, main_session_id: str, agent_id: str) -> Path | Non
     return found if found.exists() else None
 
 
+def subagents_of(transcript: Path) -> Path:
+    """Return the directory of a session's sub-agents, which is that of their own sub-agents too."""
+    is_subagent = transcript.parent.name == SUBAGENTS
+    return transcript.parent if is_subagent else transcript.with_suffix("") / SUBAGENTS
+
+
 def subagents_by_call(transcript: Path) -> dict[str, str]:
     """Return the id of each sub-agent of a session by the id of the call that made it."""
     made: dict[str, str] = {}
-    for path in sorted((transcript.with_suffix("") / SUBAGENTS).glob("agent-*.meta.json")):
+    for path in sorted(subagents_of(transcript).glob("agent-*.meta.json")):
         with suppress(OSError):
             descriptor = through_links(str(path))
             meta, _ = read_object(read_all(descriptor, str(path), bytes_max=META_BYTES_MAX))
@@ -186,14 +192,8 @@ def call_of_subagent(transcript: str, agent_id: str) -> str:
 
     Empty where there is none. The id may be any text: it is no path.
     """
-    name = PurePath(agent_id).name
-    if not name or name != agent_id:
-        return ""
-    meta = Path(transcript).with_suffix("") / SUBAGENTS / f"agent-{name}.meta.json"
-    with suppress(OSError, ValueError):
-        found, _ = read_object(read_all(through_links(str(meta)), name, bytes_max=META_BYTES_MAX))
-        return text_of(found.get("toolUseId"))
-    return ""
+    made = subagents_by_call(Path(transcript))
+    return next((call_id for call_id, each in made.items() if each == agent_id), "")
 
 
 def called_with(transcript: Path, call_id: str) -> JsonObject:

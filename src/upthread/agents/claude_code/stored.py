@@ -1,6 +1,6 @@
 """A session of Claude Code, its own or a sub-agent's, read back from its transcript, as events.
 
-The children's own words are left to their transcripts; here a child is named where it began. What
+A child is named where it began; its own words come before the result of its call. What
 Claude Code itself wrote between the messages, such as the note of a cancelled turn, is left out.
 Where nobody was told which sub-agent a call made, the small file beside its transcript names the
 call. What a call asked for is in the main session's transcript too, from before there is a
@@ -20,10 +20,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import structs
+
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agents._json_lines import as_object, read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process_group import started_at_ticks
+from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.agents.claude_code.histories import (
     Entry,
     find_any_subagent,
@@ -32,6 +35,7 @@ from upthread.agents.claude_code.histories import (
     newest_heard,
     read_branch,
     subagents_by_call,
+    subagents_of,
     version_in,
 )
 from upthread.agents.claude_code.outcomes import (
@@ -52,7 +56,7 @@ from upthread.boundary.files import streamed
 from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.turns.stored_session import CutOffCall, StoredSession
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
 TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -101,14 +105,36 @@ def version_of(home: Path, session: UpstreamSessionId) -> str:
 
 
 def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
-    require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
     # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,
-        events=read_history(path, session, with_usage=True),
+        events=tuple(_with_children(home, path, session, {path})),
         written_at_ns=written_at_ns,
     )
+
+
+def _with_children(
+    home: Path, path: Path, session: UpstreamSessionId, seen: set[Path]
+) -> Iterator[AgentEvent]:
+    """Yield the events of a transcript and of its sub-agents' transcripts, each of these once."""
+    require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
+    for event in read_history(path, session, with_usage=True):
+        if isinstance(event, events.ToolCallUpdated) and (child := event.child_upstream_session_id):
+            beside = subagents_of(path) / file_of(child.rpartition(":")[2])
+            if beside.exists() and beside not in seen:
+                seen.add(beside)
+                # As in a turn of ours, in which Claude Code leaves open what a sub-agent wrote.
+                yield from map(_without_written, _with_children(home, beside, child, seen))
+            yield events.ChildEnded(
+                upstream_session_id=session, child_upstream_session_id=child, outcome=Outcome.OK
+            )
+        yield event
+
+
+def _without_written(event: AgentEvent) -> AgentEvent:
+    is_usage = isinstance(event, events.UsageReported)
+    return structs.replace(event, tokens_written=None) if is_usage else event
 
 
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:
@@ -124,8 +150,10 @@ def read_history(
 
     `with_usage` adds what the session held after each of the model's messages.
     """
+    is_subagent = path.parent.name == SUBAGENTS
     children = {
-        call_id: child_session(session, agent_id)
+        # The hooks name the sub-agent of a sub-agent by its id alone.
+        call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
     told: list[AgentEvent] = []

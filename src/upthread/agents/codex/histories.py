@@ -61,10 +61,14 @@ def _rollouts(home: Path, name: str, *, is_ordinary: bool) -> Iterator[Path]:
         yield from map(Path, sorted(paths - {path + SUFFIX for path in paths}))
 
 
+TURN_EVENTS: Final = frozenset({"task_started", "task_complete", "turn_aborted"})
+"""How Codex names the start and the end of a turn."""
+
+
 def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """Yield what was sent to the model and what Codex completed, in order, each with its kind.
 
-    Kinds are `response_item`, `item_completed`, `compacted`, `token_count` and `task_complete`.
+    Kinds are `response_item`, `item_completed`, `compacted`, `token_count` and TURN_EVENTS.
     Lines that cannot be read are left out. StoreError when the file cannot be opened.
     """
     for line in read_lines(path):
@@ -76,8 +80,8 @@ def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
             yield "item_completed", object_of(payload.get("item"))
         elif kind == "event_msg" and payload.get("type") == "token_count":
             yield "token_count", object_of(payload.get("info"))
-        elif kind == "event_msg" and payload.get("type") == "task_complete":
-            yield "task_complete", payload
+        elif kind == "event_msg" and payload.get("type") in TURN_EVENTS:
+            yield text_of(payload.get("type")), payload
 
 
 class _Reading(Struct):

@@ -20,6 +20,7 @@ from upthread.agents._json_lines import as_object, member, objects_at, text_at, 
 from upthread.agents.codex import items
 from upthread.agents.codex.histories import (
     OUTPUTS,
+    TURN_EVENTS,
     arguments_of,
     find_rollout,
     output_text,
@@ -39,7 +40,7 @@ from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.stored_session import CutOffCall, StoredFailure, StoredSession
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """It is held in memory whole; of a larger one it is said that it was not compared."""
@@ -100,8 +101,13 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
 
 
 def _failure(lines: list[tuple[str, Mapping[str, Any]]]) -> StoredFailure | None:
-    """Return how the newest turn failed: Codex calls no hook for it (0.171.0)."""
-    kind, last = next((each for each in reversed(lines) if each[0] != "token_count"), ("", None))
+    """Return how the newest turn failed: Codex calls no hook for it (0.171.0).
+
+    A turn that a person stopped is its own root; its sub-agents' turns end with their root.
+    """
+    kind, last = next((each for each in reversed(lines) if each[0] in TURN_EVENTS), ("", None))
+    if kind == "turn_aborted" and text_at(last, "root_turn_id") == text_at(last, "turn_id"):
+        return StoredFailure(outcome=Outcome.CANCELLED, detail="")
     error = as_object(member(last, "error"))
     if kind != "task_complete" or not error:
         return None

@@ -85,11 +85,13 @@ def updated(
 
 
 def _title(part: Mapping[str, Any]) -> str:
-    """Return what a call is named by; until OpenCode says that, at its end, its tool and object."""
-    told = text_at(part, "state", "title") or text_at(part, "state", "input", "command")
+    """Return what a call is named by, the same while it runs and at its end.
+
+    OpenCode's own title comes at the end.
+    """
     path = text_at(part, "state", "input", "filePath")
-    title = told or (f"{text_at(part, 'tool')} {path}" if path else "")
-    return one_line(title)[:TITLE_CHARACTERS_MAX]
+    named = f"{text_at(part, 'tool')} {path}" if path else text_at(part, "state", "title")
+    return one_line(text_at(part, "state", "input", "command") or named)[:TITLE_CHARACTERS_MAX]
 
 
 def _locations(part: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ left out. The recorded text is always the beginning of the replayed one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -236,16 +236,19 @@ def _is_same(prompt: FoldedPrompt, texts: tuple[FoldedPrompt, ...] | None) -> bo
 
 
 def unrecorded(
-    tail: Sequence[events.AgentEvent], recorded: Iterable[types.Message]
+    tail: Sequence[events.AgentEvent],
+    recorded: Iterable[types.Message],
+    *,
+    children: Container[str | None] | None = None,
 ) -> tuple[events.AgentEvent, ...]:
     """Return the events of a replayed tail that are not in the store yet.
 
     `recorded` are the turn's messages after its prompt. The tail follows the last prompt of the
-    turn, so only what was recorded after that counts. What children said is left out: it was
-    recorded in their own conversations while they spoke.
+    turn, so only what was recorded after that counts. The words of `children` are left out, because
+    they are on record in conversations of their own. None means each child in the tail.
     """
     known = _Known(_parts_after_last_prompt(recorded))
-    children = children_of(tail)
+    children = children_of(tail) if children is None else children
     owned = (event for event in tail if event.upstream_session_id not in children)
     return tuple(left for event in owned if (left := known.without(event)) is not None)
 

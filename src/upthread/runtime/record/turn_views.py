@@ -306,7 +306,8 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
             call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)
-            if call is None or is_stamped or view.recognised in _READ:
+            began_none = view.ended is not None and view.sent is None
+            if call is None or is_stamped or began_none or view.recognised in _READ:
                 continue
             if not any(kept.get(turn.turn_id, ())):
                 found[call.agent] += 1

@@ -7,17 +7,21 @@ Everything here is blocking.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
+from upthread.core.commands import OpenConversation, Write
 from upthread.core.events import AgentsCall
 from upthread.core.names import Address
 from upthread.core.turns.prompt import Task
 from upthread.core.types import (
+    CHILD_SLOT,
     MAIN_SLOT,
     Conversation,
     ConversationId,
+    ConversationKey,
     Fence,
+    Holder,
     Lease,
     ProjectId,
     TurnId,
@@ -25,7 +29,7 @@ from upthread.core.types import (
 from upthread.errors import ConflictError
 from upthread.runtime.lease import lease_name_of
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Claim, Conversations
+from upthread.runtime.turns.conversation import Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store
@@ -94,10 +98,36 @@ class ExternalCalls:
     def live(self, request: TellRequest, claim: Claim) -> LiveTurn:
         return LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
 
+    def main_of(
+        self, agent: str, session: str, workstream: str
+    ) -> tuple[Conversation, tuple[Write, ...]]:
+        """Return the conversation of a main session, and what opens a new one."""
+        main_id = main_id_of(agent, session)
+        known = self.store.conversation(main_id)
+        if known is not None:
+            return known, ()
+        key = ConversationKey(
+            project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
+        )
+        now_ms = self.system.now_ms()
+        opens = opening(self.store, key, conversation_id=main_id, now_ms=now_ms)
+        opened = opens[-1]
+        assert isinstance(opened, OpenConversation)
+        return opened.conversation, opens
+
     def held_calls(self) -> tuple[Lease, ...]:
         """Return the leases that are held for agents' processes."""
         found = self.store.held_leases(self.project_id)
         return tuple(each for each in found if each.holder and each.holder.call is not None)
+
+    def open_calls(self) -> Iterator[tuple[Holder, LiveTurn, AgentsCall]]:
+        """Yield each open call: who holds it, its turn, and the call."""
+        for lease in self.held_calls():
+            assert lease.holder is not None
+            live = self.open_turn(TurnId(lease.holder.call or ""))
+            call = live.log.intended.call if live else None
+            if live is not None and call is not None:
+                yield lease.holder, live, call
 
     def holder_of(self, lease: Lease | None) -> str:
         """Return who holds a lease and lives, empty for nobody."""

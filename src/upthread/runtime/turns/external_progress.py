@@ -70,6 +70,12 @@ class CallEnded(Struct, frozen=True, kw_only=True):
     tokens_window: int | None = None
 
 
+def ended_with(session: str, outcome: Outcome, said: str) -> CallEnded:
+    """Return an end whose words are the reply where it went well, and otherwise the reason."""
+    reply, detail = (said, "") if outcome is Outcome.OK else ("", said)
+    return CallEnded(session=session, outcome=outcome, reply=reply, detail=detail)
+
+
 class ExternalProgress:
     """Records how the turns go on that an agent drives, in one project."""
 
@@ -158,13 +164,15 @@ class ExternalProgress:
         """Return the writes of what the sub-agent did, with the files that it read and wrote."""
         now_ms = self._system.now_ms()
         recorder = recorder_of_rest(self._store, live)
-        know_children(recorder, recorded_children(self._store, live.conversation))
+        children = recorded_children(self._store, live.conversation)
+        know_children(recorder, children)
         live.recorder = recorder
         live.account.begin(recorder)
         after = live.log.view.sent.prompt_seq if live.log.view.sent else 0
         quota = TurnQuota()
         tail = tuple(self._own(live, found.tail))
-        for event in unrecorded(tail, live.messages.of_turn(after_seq=after)):
+        known = {child.upstream_session_id for child in children}
+        for event in unrecorded(tail, live.messages.of_turn(after_seq=after), children=known):
             try:
                 quota.take(event)
             except QuotaExceededError:
@@ -186,6 +194,8 @@ class ExternalProgress:
             return elsewhere[session]
 
         for event in tail:
+            if elsewhere.get(event.upstream_session_id or ""):
+                continue
             match event:
                 case ChildStarted() | ChildEnded() if is_elsewhere(event.child_upstream_session_id):
                     continue
@@ -211,25 +221,20 @@ class ExternalProgress:
         ended = ended_event(live, result, writes=writes, at_ms=self._system.now_ms())
         end_here(live, ended, writes)
 
-    def cancel_open(self, holder: Holder, main_session: str) -> None:
+    def cancel_open(self, holder: Holder, main_session: str, *, has_ended: bool = False) -> None:
         """End the calls of a main session that a person broke off, those in the background apart.
 
-        No agent tells of a call that was broken off; the person's next prompt is the sign.
+        No agent tells of a call that was broken off; the person's next prompt is the sign. With
+        `has_ended` the background ends too, where the agent's store says that a person stopped it.
         """
-        for lease in self._calls.held_calls():
-            theirs = lease.holder
-            assert theirs is not None
-            assert theirs.call is not None
-            if structs.replace(theirs, doing="", call=None) != structs.replace(
-                holder, doing="", call=None
-            ):
-                continue
-            live = self._calls.open_turn(theirs.call)
-            call = live.log.intended.call if live else None
-            if live is None or call is None or call.main_session != main_session:
+        own = structs.replace(holder, doing="", call=None)
+        for their, live, call in self._calls.open_calls():
+            theirs = structs.replace(their, doing="", call=None)
+            if theirs != own or call.main_session != main_session:
                 continue
             attached = live.log.view.attached
-            if attached is None or not attached.is_background:
+            is_behind = attached is not None and attached.is_background
+            if not is_behind or (has_ended and _was_stopped(live, call)):
                 find_child(self._store, live, now_ms=self._system.now_ms())
                 self._give_up(live, TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED))
 
@@ -289,6 +294,16 @@ class ExternalProgress:
         live.log.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
         live.log.give = (Fence(name=lease.name, token=lease.token + 1),)
         live.log.commit_here(writes=(*(writes or ()), *done))
+
+
+def _was_stopped(live: LiveTurn, call: AgentsCall) -> bool:
+    """Return whether a person stopped a call's main session, as its store says. Blocking."""
+    try:
+        main = UpstreamSessionId(call.main_session)
+        found = live.request.own_sessions.read(call.agent, main, call.agent)
+    except StoreError:
+        return False
+    return bool(found and found.failure and found.failure.outcome is Outcome.CANCELLED)
 
 
 def _with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:

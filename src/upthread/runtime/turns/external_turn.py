@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.core.commands import OpenConversation, RecordDecision, Write
+from upthread.core.commands import OpenConversation, RecordDecision
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
 from upthread.core.decision.words import FIRST, NAMED, RESUME, START_FRESH, UNSEEN
@@ -44,15 +44,13 @@ from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.turns.beginning import Beginning
-from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, opening
+from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_calls import (
-    MAIN_ROLE,
     ExternalCalls,
     again,
     call_of,
     digest_of,
-    main_id_of,
     turn_id_of,
 )
 from upthread.runtime.turns.external_session import RESUMING, find_child
@@ -385,26 +383,13 @@ class ExternalTurns:
         key = structs.replace(
             key_of(self._calls.project_id, request.claim.address), slot=CHILD_SLOT
         )
-        main_id = main_id_of(call.agent, call.main_session)
-        main = self._store.conversation(main_id)
-        now_ms = self._system.now_ms()
-        opens: tuple[Write, ...] = ()
-        if main is None:
-            opens = opening(
-                self._store,
-                structs.replace(key, role=MAIN_ROLE),
-                conversation_id=main_id,
-                now_ms=now_ms,
-            )
-            opened = opens[-1]
-            assert isinstance(opened, OpenConversation)
-            main = opened.conversation
+        main, opens = self._calls.main_of(call.agent, call.main_session, key.workstream)
         child = Conversation(
             conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
             key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
             generation=1,
             base_name=main.base_name,
-            opened_at_ms=now_ms,
+            opened_at_ms=self._system.now_ms(),
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,
         )
@@ -421,10 +406,8 @@ class ExternalTurns:
 
         Else where no session stands yet: the session that the role has stays the one to resume.
         """
-        turn_id = turn_id_of(call_of(request))
-        if self._store.turn_owner(turn_id) is None:
-            mine = structs.replace(holder, call=turn_id)
-            again(lambda: self._begin_unseen(request, mine, session))
+        mine = structs.replace(holder, call=turn_id_of(call_of(request)))
+        again(lambda: self._begin_unseen(request, mine, session))
 
     def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.agents.claude_code.entries import ENDS
 from upthread.agents.claude_code.histories import call_of_subagent
@@ -24,7 +25,7 @@ from upthread.agents.claude_code.tools import call_request
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
-from upthread.runtime.turns.external_progress import CallEnded
+from upthread.runtime.turns.external_progress import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.handover import hand_over
 
@@ -137,59 +138,20 @@ def _call(event: Event) -> SubAgentCall:
         prompt=given.message if given.to else given.prompt,
         pid=os.getppid(),
         only_own=True,
+        by_sub_agent=bool(event.agent_id),
         reach=lambda session: f"{_writing_to(session)}. {LOADING}",
     )
 
 
-def _delegating(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    call = _call(event)
-    answer = calls.before(call)
-    told: dict[str, Any] = {"systemMessage": answer.line} if answer.line else {}
-    if answer.refusal:
-        return told | main_session.about_to_use(decision="deny", why=answer.refusal)
-    # Sent back whole: the other arguments stay as the model gave them.
-    if answer.prompt != call.prompt:
-        updated = {**event.tool_input, "prompt": answer.prompt}
-        told |= main_session.about_to_use(updated=updated)
-    return told
-
-
-def _writing(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    answer = calls.named(_call(event), event.given.to)
-    return {"systemMessage": answer.line} if answer.line else {}
-
-
 def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    """Ask the person about a call that may do again what may have been done."""
     asked = call_request(
         event.tool_name, event.tool_input, session=event.session_id, call_id=event.tool_use_id
     )
-    held = calls.held(AGENT, event.session_id, asked)
-    if held is None:
-        return {}
-    told = main_session.about_to_use(decision="ask", why=f"upthread: {held.detail}")
-    return {"systemMessage": f"upthread: {held.detail}", **told}
-
-
-def _started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    known = calls.open_call(AGENT, event.session_id, event.agent_id, event.agent_type.lower())
-    made_by = call_of_subagent(event.transcript_path, event.agent_id)
-    call_id = made_by or (known.call_id if known else "")
-    if call_id:
-        calls.started(_of_child(event, call_id), event.agent_id)
-    return {}
+    return main_session.guarded(calls, AGENT, event.session_id, asked, "ask")
 
 
 def _of_child(event: Event, call_id: str) -> SubAgentCall:
-    return SubAgentCall(
-        agent=AGENT,
-        main_session=event.session_id,
-        call_id=call_id,
-        role=event.agent_type.lower(),
-        prompt="",
-        pid=os.getppid(),
-        only_own=True,
-    )
+    return structs.replace(_call(event), call_id=call_id, role=event.agent_type.lower())
 
 
 def _ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
@@ -231,16 +193,19 @@ def _reply(answered: Answered) -> str:
     return "\n".join(each for each in texts if isinstance(each, str) and each)
 
 
-def _stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    """Keep how the work of one in the background went; of all others, which sub-agent it was.
+def _started_or_stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+    """Record which sub-agent a call has, and the end of one that works in the background.
 
-    A call that waits for its sub-agent ends with its own answer.
+    A call that waits for its sub-agent ends with its own answer. The file that names the call is
+    written after the start (2.1.332).
     """
-    known = calls.open_call(AGENT, event.session_id, event.agent_id, event.agent_type.lower())
+    made_by = call_of_subagent(event.transcript_path, event.agent_id)
+    role = event.agent_type.lower()
+    known = calls.open_call(AGENT, event.session_id, event.agent_id, role, call_id=made_by)
     if known is None:
         return {}
     call = _of_child(event, known.call_id)
-    if calls.is_background(known):
+    if event.hook_event_name == "SubagentStop" and calls.is_background(known):
         told = CallEnded(session=event.agent_id, reply=event.last_assistant_message)
         calls.ended(call, told)
     else:
@@ -253,9 +218,7 @@ def _prompted(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     # A notification quotes the sub-agent. Taken for a person's words it could name a workstream,
     # and free the other calls that the main session is waiting for.
     if not event.prompt.startswith(NOTIFICATION):
-        return main_session.prompted(
-            calls, event.session_id, event.prompt, continuing, pid=os.getppid()
-        )
+        return main_session.prompted(calls, event.session_id, event.prompt, continuing)
     _notified(calls, event)
     # The main session's turn begins all the same, and the one that ended can be written to now.
     return main_session.whom_to_continue(calls, event.session_id, continuing)
@@ -268,24 +231,12 @@ def _notified(calls: AgentCalls, event: Event) -> None:
     # One that was seen to stop is over already, and is not ended twice.
     if known is not None and calls.is_background(known):
         outcome, said = Outcome(ENDS.get(status, "unknown")), _between(event.prompt, "result")
-        is_ok = outcome is Outcome.OK
-        told = CallEnded(
-            session=child,
-            outcome=outcome,
-            reply=said if is_ok else "",
-            detail="" if is_ok else said,
-        )
-        calls.ended(_of_child(event, known.call_id), told)
+        calls.ended(_of_child(event, known.call_id), ended_with(child, outcome, said))
 
 
 def _between(told: str, tag: str) -> str:
     """Return what stands in a tag; what a sub-agent said comes last, and may hold any of them."""
     return told.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
-
-
-def _session_ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    calls.taken_back(AGENT, event.session_id, os.getppid())
-    return {}
 
 
 def _session_started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
@@ -296,13 +247,18 @@ _OF_MAIN: Final = frozenset({"SessionStart", "UserPromptSubmit", "SessionEnd"})
 _OF_SESSIONS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
     "SessionStart": _session_started,
     "UserPromptSubmit": _prompted,
-    "SubagentStart": _started,
-    "SubagentStop": _stopped,
-    "SessionEnd": _session_ended,
+    **dict.fromkeys(("SubagentStart", "SubagentStop"), _started_or_stopped),
+    "SessionEnd": lambda calls, event: main_session.session_ended(calls, event.session_id),
 }
 _OF_TOOLS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
-    **dict.fromkeys((("PreToolUse", tool) for tool in DELEGATING), _delegating),
-    ("PreToolUse", WRITING): _writing,
-    **dict.fromkeys((("PostToolUse", tool) for tool in (*DELEGATING, WRITING)), _ended),
-    **dict.fromkeys((("PostToolUseFailure", tool) for tool in (*DELEGATING, WRITING)), _ended),
+    **dict.fromkeys(
+        (("PreToolUse", tool) for tool in DELEGATING),
+        lambda calls, event: main_session.delegating(
+            calls, _call(event), event.tool_input, "prompt"
+        ),
+    ),
+    ("PreToolUse", WRITING): lambda calls, event: main_session.writing(
+        calls, _call(event), event.given.to
+    ),
+    **dict.fromkeys(product(("PostToolUse", "PostToolUseFailure"), (*DELEGATING, WRITING)), _ended),
 }

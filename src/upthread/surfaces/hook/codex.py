@@ -92,10 +92,10 @@ def understand(request: Mapping[str, Any]) -> Step | None:
         # A sub-agent's prompt fires this too. As a person's it would free its main session's calls.
         case "UserPromptSubmit" if not event.agent_id:
             return lambda calls: main_session.prompted(
-                calls, event.session_id, event.prompt, CONTINUING, pid=os.getppid()
+                calls, event.session_id, event.prompt, CONTINUING
             )
         case "SessionEnd" if not event.agent_id:
-            return lambda calls: _session_ended(calls, event)
+            return lambda calls: main_session.session_ended(calls, event.session_id)
         case "SubagentStop":
             return lambda calls: _stopped(calls, event)
         case _:
@@ -105,9 +105,13 @@ def understand(request: Mapping[str, Any]) -> Step | None:
 def _of_tool(event: Event) -> Step | None:
     match (event.hook_event_name, event.tool):
         case ("PreToolUse", "spawn_agent"):
-            return lambda calls: _spawning(calls, event)
+            call = _call(event)
+            return lambda calls: main_session.delegating(
+                calls, call, event.tool_input, "message", "allow"
+            )
         case ("PreToolUse", "send_input"):
-            return lambda calls: _writing(calls, event)
+            session = event.given.target or event.given.id
+            return lambda calls: main_session.writing(calls, _call(event), session)
         case ("PostToolUse", "spawn_agent"):
             return lambda calls: _spawned(calls, event)
         case ("PreToolUse", _):
@@ -127,24 +131,8 @@ def _call(event: Event) -> SubAgentCall:
         prompt=event.given.message,
         pid=os.getppid(),
         reach=_opening,
+        by_sub_agent=bool(event.agent_id),
     )
-
-
-def _spawning(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    call = _call(event)
-    answer = calls.before(call)
-    told: dict[str, Any] = {"systemMessage": answer.line} if answer.line else {}
-    if answer.refusal:
-        return told | main_session.about_to_use(decision="deny", why=answer.refusal)
-    if answer.prompt != call.prompt:
-        updated = {**event.tool_input, "message": answer.prompt}
-        told |= main_session.about_to_use(decision="allow", updated=updated)
-    return told
-
-
-def _writing(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    answer = calls.named(_call(event), event.given.target or event.given.id)
-    return {"systemMessage": answer.line} if answer.line else {}
 
 
 def _spawned(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
@@ -167,11 +155,7 @@ def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
         "tool": event.tool_name,
         "arguments": event.tool_input,
     }
-    held = calls.held(AGENT, event.session_id, call_request(told))
-    if held is None:
-        return {}
-    denied = main_session.about_to_use(decision="deny", why=held.why)
-    return {"systemMessage": f"upthread: {held.detail}", **denied}
+    return main_session.guarded(calls, AGENT, event.session_id, call_request(told), "deny")
 
 
 def _child_in(response: object) -> str:
@@ -194,9 +178,4 @@ def _stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
         call = structs.replace(_call(event), call_id=known.call_id, main_session=known.main_session)
         reply = event.last_assistant_message or ""
         calls.ended(call, CallEnded(session=event.agent_id, reply=reply))
-    return {}
-
-
-def _session_ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    calls.taken_back(AGENT, event.session_id, os.getppid())
     return {}

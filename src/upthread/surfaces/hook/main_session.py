@@ -5,13 +5,16 @@ Codex took over their names, fields and answers, so both agents' hooks answer th
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
+from upthread.agents.base import PermissionRequest
 from upthread.client.agent_calls import AgentCalls
+from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.states import State
 from upthread.core.text import visible_line
 from upthread.core.workstreams import NONE
@@ -55,11 +58,17 @@ def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> 
     return told | _context("SessionStart", text[:CONTEXT_CHARACTERS_MAX])
 
 
+def session_ended(calls: AgentCalls, session: str) -> Mapping[str, Any]:
+    """Record that a main session has ended."""
+    calls.taken_back(session, os.getppid(), has_ended=True)
+    return {}
+
+
 def prompted(
-    calls: AgentCalls, session: str, prompt: str, continuing: Continuing, *, pid: int
+    calls: AgentCalls, session: str, prompt: str, continuing: Continuing
 ) -> Mapping[str, Any]:
     """Answer that a person has written to a main session: whom it can continue."""
-    calls.taken_back(continuing.agent, session, pid)
+    calls.taken_back(session, os.getppid())
     calls.hear_prompt(continuing.agent, session, prompt)
     return whom_to_continue(calls, session, continuing)
 
@@ -70,7 +79,45 @@ def whom_to_continue(calls: AgentCalls, session: str, continuing: Continuing) ->
     return _context("UserPromptSubmit", _whom(calls, workstream, session, continuing))
 
 
-def about_to_use(
+def delegating(
+    calls: AgentCalls, call: SubAgentCall, given: Mapping[str, Any], field: str, decision: str = ""
+) -> Mapping[str, Any]:
+    """Answer a call that starts a sub-agent. `given` has the prompt in `field`.
+
+    `decision` is what the agent needs with other arguments.
+    """
+    answer = calls.before(call)
+    told: dict[str, Any] = {"systemMessage": answer.line} if answer.line else {}
+    if answer.refusal:
+        return told | _about_to_use(decision="deny", why=answer.refusal)
+    # Sent back whole: the other arguments stay as the model gave them.
+    if answer.prompt != call.prompt:
+        told |= _about_to_use(decision=decision, updated={**given, field: answer.prompt})
+    return told
+
+
+def writing(calls: AgentCalls, call: SubAgentCall, session: str) -> Mapping[str, Any]:
+    """Answer a call that writes to a sub-agent."""
+    line = calls.named(call, session).line
+    return {"systemMessage": line} if line else {}
+
+
+def guarded(
+    calls: AgentCalls, agent: str, session: str, asked: PermissionRequest, decision: str
+) -> Mapping[str, Any]:
+    """Answer a call that may do again what may have been done.
+
+    With the decision `ask` the person reads why, with `deny` the model.
+    """
+    held = calls.held(agent, session, asked)
+    if held is None:
+        return {}
+    line = f"upthread: {held.detail}"
+    why = line if decision == "ask" else held.why
+    return {"systemMessage": line, **_about_to_use(decision=decision, why=why)}
+
+
+def _about_to_use(
     *, decision: str = "", why: str = "", updated: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return what a hook says of a call before it is made: deny, with why, or other arguments."""

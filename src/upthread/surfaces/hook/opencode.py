@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.agents.opencode.permissions import call_request
 from upthread.client.agent_calls import AgentCalls
@@ -15,7 +15,7 @@ from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
-from upthread.runtime.turns.external_progress import CallEnded
+from upthread.runtime.turns.external_progress import ended_with
 
 AGENT: Final = "opencode"
 REPLACED: Final = (
@@ -27,10 +27,7 @@ Step = Callable[[AgentCalls], Mapping[str, Any]]
 
 
 class Request(Struct, frozen=True):
-    """What the plug-in asks of one call, or of a main session.
-
-    Its tool takes a session to go on in, unless the plug-in says that it does not.
-    """
+    """What the plug-in asks of one call, or of a main session."""
 
     event: str = ""
     session: str = ""
@@ -39,7 +36,6 @@ class Request(Struct, frozen=True):
     prompt: str = ""
     pid: int = 0
     is_background: bool = False
-    can_resume: bool = True
     unusable: dict[str, str] = field(default_factory=dict[str, str])
     named: str = ""
     only_own: bool = False
@@ -60,7 +56,7 @@ class Request(Struct, frozen=True):
             role=self.role.lower(),
             prompt=self.prompt,
             pid=self.pid or os.getppid(),
-            takes_session=self.can_resume,
+            takes_session=True,
             unusable=self.unusable,
             named=self.named,
             only_own=self.only_own,
@@ -97,15 +93,8 @@ def _started(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
 
 def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     outcome = Outcome(asked.outcome) if asked.outcome in set(Outcome) else Outcome.UNKNOWN
-    is_ok = outcome is Outcome.OK
-    told = CallEnded(
-        session=asked.child,
-        outcome=outcome,
-        reply=asked.reply if is_ok else "",
-        detail="" if is_ok else asked.reply,
-        tokens_window=asked.window or None,
-    )
-    calls.ended(asked.call, told)
+    told = ended_with(asked.child, outcome, asked.reply)
+    calls.ended(asked.call, structs.replace(told, tokens_window=asked.window or None))
     return {}
 
 
@@ -118,7 +107,7 @@ def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
 
 
 def _prompted(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
-    calls.taken_back(AGENT, asked.session, asked.call.pid)
+    calls.taken_back(asked.session, asked.call.pid)
     calls.hear_prompt(AGENT, asked.session, asked.prompt)
     return {}
 
