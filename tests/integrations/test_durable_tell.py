@@ -72,6 +72,9 @@ def tell_of(place, text, address="spec/planner"):
     return Tell(address, text, str(place.repository), place.database, "rehearsal")
 
 
+SECRET_TEXT = "[[rehearse: slow 2 60000]] with AKIAQ7RX2JZ5KMWN4TPL"
+
+
 def turns(place):
     shown = json.loads(place.upthread("show", "spec", "--json"))
     return shown["roles"][0]["turns"]
@@ -202,8 +205,13 @@ def told_in(place, key, text, address="spec/planner", *, before=None):
         async with open_project(place.repository, database=place.database) as up:
             if before is not None:
                 await before(up)
-                with anyio.move_on_after(0.05):
-                    await up.once(key, anyio.sleep_forever)
+                with anyio.CancelScope() as begun:
+
+                    async def stop():
+                        begun.cancel()
+                        await anyio.sleep_forever()
+
+                    await up.once(key, stop)
             return await tell_once(up, key, address, text, TellOptions(agent="rehearsal"))
 
     return asyncio.run(tell())
@@ -246,6 +254,26 @@ def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
     assert str(shown).count("An earlier turn of yours was interrupted") == 1
     assert told_in(home, "key", text) == told
     assert turns(home) == 3
+
+
+@pytest.mark.parametrize(
+    ("address", "text"), [("spec/auditor", SECRET_TEXT), ("spec/planner", "Write a poem.")]
+)
+def test_a_step_of_another_address_or_text_is_an_error_before_there_is_a_reply(home, address, text):
+    async def cut_off():
+        heard = anyio.CancelScope()
+        listener = Listener(event=lambda *_: heard.cancel())
+        options = TellOptions(agent="rehearsal", listener=listener)
+        async with open_project(home.repository, database=home.database) as up:
+            with heard:
+                await tell_once(up, "key", "spec/planner", SECRET_TEXT, options)
+
+    asyncio.run(cut_off())
+    with pytest.raises(UsageError, match=r"begun about something else: .spec.planner"):
+        told_in(home, "key", text, address)
+    assert turns(home) == 1
+    assert "reply" in told_in(home, "key", SECRET_TEXT)
+    assert turns(home) <= 3
 
 
 def test_a_key_of_once_is_none_of_a_step(home):

@@ -118,9 +118,12 @@ def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSess
 
 
 def profile_of(environment: Mapping[str, str], agent: str) -> str:
-    """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`."""
+    """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`.
+
+    Where a link leads and not the link, which may lead to another profile tomorrow.
+    """
     variable = _VARIABLES.get(agent)
-    return f"{variable}={_home(agent, environment)}" if variable else ""
+    return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
 
 
 def is_elsewhere(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
@@ -342,11 +342,13 @@ class AgentCalls:
         # Where none is named, another main session may have been at it.
         own = [each for each in known if because == NONE and each.startswith(SESSION_PREFIX)]
         patterns = self._settings.outward_patterns
+        asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
+        asked: dict[str, Any] = {"outward_patterns": patterns, "apart_from": next(asking, None)}
         effects = [
             found.effect
             for name in dict.fromkeys((workstream, *own))
             for find in (effects_in_doubt, left_open)
-            for found in find(self._store, self._project_id, name, outward_patterns=patterns)
+            for found in find(self._store, self._project_id, name, **asked)
         ]
         policy = PermissionPolicy(tree=self._root)
         gate = Gate(policy, outward_patterns=patterns, redactor=self._redactor)

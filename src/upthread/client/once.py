@@ -39,11 +39,13 @@ class DoOnce:
         self._project_id = parts.project_id
 
     async def __call__(
-        self, key: str, action: Action, *, recover: Action | None = None
+        self, key: str, action: Action, *, recover: Action | None = None, about: JsonValue = None
     ) -> JsonValue:
         """Do the action if it was never done under this key; returns its receipt, JSON.
 
-        It goes by the key alone: another action under the same key is not done.
+        It goes by the key alone: another action under the same key is not done. With `about`, JSON
+        that says what is done, one that was begun about something else and has no receipt yet is a
+        UsageError.
         An action that raises has failed: it may be tried again, and the error is yours. So raise
         only when nothing was done. One that is cancelled, or dies with its process, has an unknown
         outcome: from then on UsageError, until `confirm` or `forget`. Raises LeaseHeldError while
@@ -63,9 +65,11 @@ class DoOnce:
         async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
             if stands is None:
-                return await self._attempt(key, action, fence)
+                return await self._attempt(key, action, fence, about)
+            if stands.state != "done" and stands.receipt not in (None, about) and about:
+                raise _begun_otherwise(key, stands.receipt)
             if stands.state == "failed":
-                return await self._attempt(key, recover or action, fence)
+                return await self._attempt(key, recover or action, fence, about)
             if stands.state == "done":
                 return stands.receipt
             # An intent without an end, and its lease was free:
@@ -89,18 +93,18 @@ class DoOnce:
         """
         await self._settle(key, "failed", None)
 
-    async def _attempt(self, key: str, action: Action, fence: Fence) -> JsonValue:
+    async def _attempt(self, key: str, action: Action, fence: Fence, about: JsonValue) -> JsonValue:
         attempt_id = self._system.new_id("att")
         # Before the action: killed between the two, it is
         # shown as unknown and never done again by itself.
-        await self._record(key, attempt_id, "intent", fences=(fence,))
+        await self._record(key, attempt_id, "intent", receipt=about, fences=(fence,))
         try:
             returned = await action()
         # Not what cancels or ends the process, or loses a lease: nobody knows how far it got.
         except FencedError:
             raise
         except Exception:
-            await self._record(key, attempt_id, "failed")
+            await self._record(key, attempt_id, "failed", receipt=about)
             raise
         return await self._done(key, attempt_id, returned)
 
@@ -191,6 +195,15 @@ def _as_json(key: str, returned: JsonValue) -> JsonValue:
             hint=error.hint,
             key=key,
         ) from error
+
+
+def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
+    told = ", ".join(map(str, about.values())) if isinstance(about, dict) else str(about)
+    return UsageError(
+        f"the action {shown(key)} was begun about something else: {shown(told)}",
+        hint="give each action a key of its own",
+        key=key,
+    )
 
 
 def _unknown(stands: Once) -> UsageError:

@@ -205,7 +205,8 @@ class RecordOnce(Struct, frozen=True, kw_only=True):
     """Append to the life of an action that is to be done once. Synced: a lost intent is a repeat.
 
     `attempt_id` tells one caller from another: of many that write an intent, one gets in. `receipt`
-    is what the action returned, with `done` only. A `failed` attempt makes room for the next.
+    is what the action returned, with `done`; before that, what it is about, if the caller says. A
+    `failed` attempt makes room for the next.
     """
 
     project_id: ProjectId

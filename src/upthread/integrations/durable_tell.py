@@ -29,6 +29,7 @@ from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Sp
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import now_ms
+from upthread.runtime.turns.executor import NOT_KEPT
 from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
 from upthread.runtime.turns.progress import TurnResult
 
@@ -101,7 +102,8 @@ async def tell_once(
         waiting = structs.replace(chosen, when_busy="wait")
         return await _recovered(up, address, text, waiting)
 
-    found = await up.once(key, tell, recover=recover)
+    about: JsonValue = {"address": address, "text_sha256": digest(text)}
+    found = await up.once(key, tell, recover=recover, about=about)
     if not isinstance(found, dict) or "address" not in found:
         raise UsageError(
             f"the key {shown(key)} is that of an action of `once`, and nothing was told",
@@ -141,6 +143,8 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
         # it has, also where another step has taken the role meanwhile, or a person has reset it.
         is_open = found and found.is_current and found.view.sends and not found.view.ended
+        # Of a prompt that was not kept nothing could be quoted: here is all of it.
+        is_open = is_open and bool(found and found.said[0].text)
         try:
             if is_open:
                 result = await up.go_on(address, options)
@@ -151,7 +155,9 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             if not is_open or await _attempts(up, address, options.key) == attempts:
                 raise
         else:
-            return await _told(up, address, text, result, options.key)
+            # All of its text is here, though the record has not kept it.
+            if not (is_open and result.detail == NOT_KEPT):
+                return await _told(up, address, text, result, options.key)
 
 
 def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) -> bool:

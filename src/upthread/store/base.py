@@ -196,7 +196,7 @@ class Quarantined(Struct, frozen=True, kw_only=True):
 class Once(Struct, frozen=True, kw_only=True):
     """An action that is to be done once, as its last attempt stands.
 
-    `receipt` is None before `done`; after it, what the caller gave, None included.
+    `receipt` is what the caller gave, None included: before `done` what the action is about.
     """
 
     key: str

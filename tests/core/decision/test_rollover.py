@@ -123,6 +123,12 @@ def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(
     assert is_refused_for_good([second, first], third) is is_given
 
 
+def test_a_session_that_is_not_opened_in_time_is_given_up_at_the_third_time():
+    words = "the agent did not answer session/load within 30 s"
+    assert not is_refused_for_good([words], words, is_slow=True)
+    assert is_refused_for_good([words, words], words, is_slow=True)
+
+
 @pytest.mark.parametrize(
     "words", ["the author record is malformed", "tool 'busybox' does not exist", "no lockfile"]
 )

@@ -227,19 +227,21 @@ REFUSALS_MAX: Final = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
 
-def is_refused_for_good(before: Sequence[str], now: str, *, stderr: str = "") -> bool:
+def is_refused_for_good(
+    before: Sequence[str], now: str, *, stderr: str = "", is_slow: bool = False
+) -> bool:
     """Return whether a session that refuses again with the words `now` is given up.
 
     `before` are the words of the refusals in a row before it, the newest first; the newest may
     begin with `now`. Two are enough if their words are the same except for numbers, and speak of
     nothing that may pass. Of three, only the words or only the passing fault may be another one: an
     id that is new each time is no number, and a name may look like a fault. The words of an agent
-    that died are on its `stderr`.
+    that died are on its `stderr`. With `is_slow` it did not answer in time, which may pass.
     """
     told = stderr or now
     if not before or _IN_USE.search(told):
         return False
     is_same = _NUMBER.sub("", before[0]).startswith(_NUMBER.sub("", now))
-    may_pass = bool(_MAY_PASS.search(told))
+    may_pass = is_slow or bool(_MAY_PASS.search(told))
     needed = REFUSALS_MAX if may_pass or not is_same else REFUSALS_MAX - 1
     return len(before) + 1 >= needed and (is_same or not may_pass)

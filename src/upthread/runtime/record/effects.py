@@ -132,14 +132,16 @@ def left_open(
     """Return what turns did of which nobody knows the end. Blocking.
 
     Whoever was cut off did not say what it had done: the next one, of whatever role, may well begin
-    it again. What somebody is at work at is not cut off, but for the turn that asks: `apart_from`.
+    it again. What somebody is at work at is not cut off, but where the turn that asks,
+    `apart_from`, is that work: then the turns before it are.
     """
     open_in = cache(partial(_left_open_in, store))
     found: list[RecordedEffect] = []
     for conversation in store.conversations(project_id, workstream):
         left = open_in(_owner(conversation))
         asked = left.keys() - {apart_from}
-        if asked and (apart_from in left or not _is_at_work(store, conversation)):
+        is_own = apart_from is not None and store.turn_owner(apart_from) == _owner(conversation)
+        if asked and (is_own or not _is_at_work(store, conversation)):
             done = recorded_effects(
                 store,
                 [conversation],

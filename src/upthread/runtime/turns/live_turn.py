@@ -227,10 +227,12 @@ class LiveTurn:
             return False
         # A prompt that ends its agent may have been carried out.
         is_refusal = outcome is Outcome.UNKNOWN or (
-            outcome is Outcome.PROCESS_DIED and not now.sends
+            outcome in {Outcome.PROCESS_DIED, Outcome.TIMED_OUT} and not now.sends
         )
         before = (last.stopped_by[1], *earlier)
-        return is_refusal and is_refused_for_good(before, words, stderr=stderr)
+        return is_refusal and is_refused_for_good(
+            before, words, stderr=stderr, is_slow=outcome is Outcome.TIMED_OUT
+        )
 
     @property
     def is_given_up(self) -> bool:
