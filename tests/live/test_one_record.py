@@ -311,7 +311,7 @@ HAS_NOT = {
     (
         "opencode",
         "rate_limit",
-    ): "OpenCode waits for its limit by itself, and ends no call (1.18.33)",
+    ): "OpenCode itself waits for its limit and ends no call (1.18.33)",
 }
 """What an agent cannot do."""
 
