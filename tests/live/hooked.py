@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -366,6 +367,7 @@ class PluggedOpenCode(SetUp):
             else:
                 agent.notify("session/cancel", sessionId=main)
                 agent.answer_to(asked)
+                time.sleep(5)  # the plug-in's own process is not waited for
 
     def start_in_background(self, prompt: str) -> None:
         """On a server, because over ACP no child works in the background."""

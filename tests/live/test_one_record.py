@@ -305,7 +305,14 @@ SCENARIOS = {
 }
 
 
-HAS_NOT = {("codex", "nested"): "a sub-agent of Codex has no tool for sub-agents (0.171.0)"}
+HAS_NOT = {
+    ("codex", "nested"): "a sub-agent of Codex has no tool for sub-agents (0.171.0)",
+    ("opencode", "nested"): "a sub-agent of OpenCode starts none, by `subagent_depth` (1.18.33)",
+    (
+        "opencode",
+        "rate_limit",
+    ): "OpenCode itself waits for its limit and ends no call (1.18.33)",
+}
 """What an agent cannot do."""
 
 

@@ -126,6 +126,11 @@ class ExternalProgress:
         attached = live.log.view.attached
         if told.session and (attached is None or attached.upstream_session_id != told.session):
             writes = self._attached(live, UpstreamSessionId(told.session))
+        if told.outcome is Outcome.CANCELLED and live.log.view.sent is not None:
+            if writes:
+                live.log.commit_here(writes=writes)
+            self._give_up(live, TurnEnded(outcome=told.outcome, detail=told.detail or CANCELLED))
+            return live
         live.log.give = live.log.fences
         if live.log.view.sent is None:
             detail = told.detail or told.reply or NO_CHILD

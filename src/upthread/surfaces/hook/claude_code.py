@@ -177,7 +177,7 @@ def _works_on(answered: Answered) -> bool:
 
 def _failure(event: Event, child: str) -> CallEnded:
     if event.is_interrupt:
-        return CallEnded(session=child, outcome=Outcome.CANCELLED, detail=event.error)
+        return CallEnded(session=child, outcome=Outcome.CANCELLED)
     result = failed_call(event.error)
     return CallEnded(session=child, outcome=result.outcome, detail=result.detail)
 

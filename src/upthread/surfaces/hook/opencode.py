@@ -93,7 +93,9 @@ def _started(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
 
 def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     outcome = Outcome(asked.outcome) if asked.outcome in set(Outcome) else Outcome.UNKNOWN
-    told = ended_with(asked.child, outcome, asked.reply)
+    # What OpenCode writes of a task that was cancelled is not the sub-agent's.
+    said = "" if outcome is Outcome.CANCELLED else asked.reply
+    told = ended_with(asked.child, outcome, said)
     calls.ended(asked.call, structs.replace(told, tokens_window=asked.window or None))
     return {}
 
