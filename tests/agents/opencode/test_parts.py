@@ -22,7 +22,7 @@ def tool(name="read", **state):
 def test_a_files_tool_says_which_file():
     part = tool(input={"filePath": "/project/a.txt"}, title="a.txt")
     call = announced(part, SESSION)
-    assert (call.title, call.tool_kind, call.locations) == ("a.txt", "read", ("/project/a.txt",))
+    assert (call.title, call.tool_kind, call.locations) == ("read /project/a.txt", "read", ("/project/a.txt",))
     assert updated(part, SESSION).locations == ("/project/a.txt",)
 
 
@@ -66,15 +66,16 @@ def test_a_stored_history_reads_as_it_was_said():
     assert history({"no": "list"}, SESSION) == ()
 
 
-def test_a_call_is_named_by_its_tool_and_object_until_opencode_names_it():
-    """OpenCode gives a title when a call has ended, and it is recorded when it begins."""
+def test_a_call_is_named_by_its_tool_and_object_while_it_runs_and_at_its_end():
+    """OpenCode gives a title only at the end, and a turn of ours is recorded from the beginning."""
     running = tool("write", status="running", input={"filePath": "x0.txt", "content": "x"})
     assert announced(tool("write", status="pending"), SESSION).title == "write"
     assert announced(running, SESSION).title == updated(running, SESSION).title == "write x0.txt"
     shell = tool("bash", status="running", input={"command": "git push"})
     assert updated(shell, SESSION).title == "git push"
     ended = tool("write", input={"filePath": "x0.txt"}, title="x0.txt")
-    assert updated(ended, SESSION).title == "x0.txt"
+    assert announced(ended, SESSION).title == updated(ended, SESSION).title == "write x0.txt"
+    assert updated(tool("weather", title="Oslo"), SESSION).title == "Oslo"
     assert updated(tool("weather"), SESSION).title is None
 
 
