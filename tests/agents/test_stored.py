@@ -80,7 +80,7 @@ def opencode(home: Path) -> Store:
     database.close()
     main = rows["session"][0][0]
     call = CutOffCall(agent="opencode", main_session=main, call_id="call_e4ed415dcc2_0")
-    return Store(call, path, ("made.txt", "edit", "completed"))
+    return Store(call, path, ("write /work/project/made.txt", "edit", "completed"))
 
 
 def codex(home: Path) -> Store:
