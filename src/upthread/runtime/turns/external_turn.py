@@ -6,7 +6,8 @@ the conversation's lease, decides and commits the intent; `started` banks the su
 The lease is held for the agent's process, named by its pid, start time and boot, and shows no
 heartbeat: only the death of that process frees it (ADR 10). A turn whose agent died is an
 interrupted turn. Whoever comes next reads the rest from the agent's own store, as after a crash of
-upthread (runtime/turns/recovery.py). Everything here is blocking, and a step is one commit.
+upthread (runtime/turns/recovery.py). Everything here is blocking. A step is one commit, after a
+commit of its own for the lease where an earlier turn has to be ended or read back first.
 """
 
 from __future__ import annotations
