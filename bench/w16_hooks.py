@@ -1,11 +1,12 @@
-"""W16: calls of sub-agents over a thousand conversations, while the record is at work.
+"""W16: calls of sub-agents over a thousand conversations, quiet and while the record is at work.
 
 Each call is three hooks, as an agent runs them: before it, when its session begins, and when it
-ends. Beside them one process tells a role without end. Raw: what
-a person may wait for, whatever else the machine does. No call may be left undecided: each has a
-session by then that the hook before it has to know.
+ends. First nothing runs beside them. Then eight processes write turns as fast as they can, and
+another one tells a role without end. Raw: the time that a hook may take, on any machine. No call
+may be left undecided: each has a session by then that the hook before it has to know.
 
-Then twenty hooks at once, with nothing beside them. Raw: twenty interpreters that do nothing.
+Then the guard's look at a record in which nothing is in doubt. Raw: an interpreter that does
+nothing, in turn with it.
 """
 
 from __future__ import annotations
@@ -16,32 +17,38 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from many_conversations import ROLES, WORKSTREAMS
 from measure import Row, percentile
 from scratch import scratch
 from tests.support.decisions_told import decisions_told
+from w6_writers import writing
 from w13_tell import UPTHREAD, Project, make_project, publish_many, run_in, tell
 
 from upthread.surfaces.cli.setup import launcher
+from upthread.surfaces.hook.guard import EVENT
 
 CALLS = 1_000
 CALLS_QUICK = 60
-AT_ONCE = 20
+CALLS_QUIET = 200
+WRITERS = 8
+LOOKS = 100
+LOOKS_QUICK = 20
 PYTHON = (str(Path(sys.executable).resolve()), "-I", "-S")
-ROUNDS = 25
-ROUNDS_QUICK = 5
-WAIT_MS_MAX = 100.0
+QUIET_MS_MAX = 250.0
+BESIDE_MS_MAX = 400.0
+GUARD_STARTS_MAX = 2.5
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 
 
 def measure(*, is_quick: bool) -> list[Row]:
-    """Return how many calls were not decided, and how long the hooks before them took."""
+    """Return how many calls were not decided, and how long hooks and the guard's look took."""
+    calls = CALLS_QUICK if is_quick else CALLS
     with scratch() as directory:
         project = make_project(directory / "many")
         roles = "\n".join(f'[roles.role-{number}]\ncontinuity = "auto"' for number in range(ROLES))
@@ -49,75 +56,84 @@ def measure(*, is_quick: bool) -> list[Row]:
         run_in([*UPTHREAD, "trust", "--yes"], project)
         tell(project)
         publish_many(project)
-        with _without_end(lambda: tell(project)):
-            calls = list(_calls(project, CALLS_QUICK if is_quick else CALLS))
-        crowd = _crowd(project, ROUNDS_QUICK if is_quick else ROUNDS)
-    walls = [wall_ms for wall_ms, _ in calls]
-    undecided = sum(not told for _, told in calls)
-    what = f"beside tell, {WORKSTREAMS * ROLES:,} conversations"
+        looks = _looks(project, LOOKS_QUICK if is_quick else LOOKS)
+        quiet = list(_calls(project, range(min(calls, CALLS_QUIET))))
+        database = Path(project.environment["UPTHREAD_HOME"], "upthread.db")
+        with writing(database, writers=WRITERS), _without_end(lambda: tell(project)):
+            beside = list(_calls(project, range(calls, 2 * calls)))
+    undecided = sum(not call.is_decided for call in (*quiet, *beside))
+    many = f"{WORKSTREAMS * ROLES:,} conversations"
+    busy = f"beside {WRITERS} writers and tell"
     return [
         Row(
             workload="W16",
-            what=f"calls left undecided, of {len(calls):,}, {what}",
+            what=f"calls left undecided, of {len(quiet) + len(beside):,}, {many}",
             raw=None,
             ours=undecided,
             unit="calls",
             limit=0,
         ),
-        *(
-            Row(
-                workload="W16",
-                what=f"hook before a call, p{share:.0%}".removesuffix("%") + f", {what}",
-                raw=WAIT_MS_MAX,
-                ours=percentile(walls, share),
-                unit="ms",
-                limit=1.0 if share > 0.5 else None,
-                note="raw: the most it may be",
-            )
-            for share in (0.5, 0.95)
-        ),
+        *_shares(f"quiet, {many}", quiet, QUIET_MS_MAX),
+        *_shares(f"{busy}, {many}", beside, BESIDE_MS_MAX),
         Row(
             workload="W16",
-            what=f"hook before a call, p99, {AT_ONCE} at once",
-            raw=percentile([nothing_ms for nothing_ms, _ in crowd], 0.99),
-            ours=percentile([hook_ms for _, hook_ms in crowd], 0.99),
+            what="guard outside of doubt, p50",
+            raw=percentile([nothing_ms for nothing_ms, _ in looks], 0.5),
+            ours=percentile([look_ms for _, look_ms in looks], 0.5),
             unit="ms",
-            limit=3.0,
-            note="raw: interpreters that do nothing",
+            limit=GUARD_STARTS_MAX,
+            note="raw: an interpreter that does nothing",
         ),
     ]
 
 
-def _crowd(project: Project, rounds: int) -> list[tuple[float, float]]:
-    """Start many at once, interpreters that do nothing and hooks in turn; returns ms of each."""
-    nothing = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", "pass"]
+class Call(NamedTuple):
+    """A call of a sub-agent: how long its hooks took, and whether the first one decided."""
 
-    def interpreter(_call: int) -> float:
+    walls_ms: list[float]
+    is_decided: bool
+
+
+def _shares(what: str, calls: list[Call], most_ms: float) -> Iterator[Row]:
+    walls_ms = [wall_ms for call in calls for wall_ms in call.walls_ms]
+    for share in (0.5, 0.95):
+        yield Row(
+            workload="W16",
+            what=f"hook, p{share * 100:.0f}, {what}",
+            raw=most_ms,
+            ours=percentile(walls_ms, share),
+            unit="ms",
+            limit=1.0 if share > 0.5 else None,
+            note="raw: the most it may be",
+        )
+
+
+def _looks(project: Project, number: int) -> list[tuple[float, float]]:
+    """Let an interpreter do nothing and the guard look, in turn; returns ms of each."""
+    nothing = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", "pass"]
+    request = {"cwd": str(project.directory), "session_id": "main", "tool_name": "Bash"}
+    walls = list[tuple[float, float]]()
+    for _ in range(number):
         started_s = time.perf_counter()
         subprocess.run(nothing, capture_output=True, check=True)
-        return (time.perf_counter() - started_s) * 1e3
-
-    def hook(call: int) -> float:
-        workstream, request = _before(project, call)
-        return _hook(project, workstream, request)[0]
-
-    walls = list[tuple[float, float]]()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for each in range(rounds):
-            calls = range(CALLS + each * AT_ONCE, CALLS + (each + 1) * AT_ONCE)
-            walls += zip(pool.map(interpreter, calls), pool.map(hook, calls), strict=True)
+        nothing_ms = (time.perf_counter() - started_s) * 1e3
+        look_ms, told = _hook(project, "many-0", request, agent="claude-code", event=EVENT)
+        assert not told, told
+        walls.append((nothing_ms, look_ms))
     return walls
 
 
-def _calls(project: Project, number: int) -> Iterator[tuple[float, list[str]]]:
-    """Call roles in turn; yields what the hook before each took, in ms, and what it decided."""
-    for call in range(number):
+def _calls(project: Project, numbers: Iterable[int]) -> Iterator[Call]:
+    """Call roles in turn; yields what the hooks of each took and decided."""
+    for call in numbers:
         workstream, request = _before(project, call)
         wall_ms, told = _hook(project, workstream, request)
-        yield wall_ms, decisions_told(told)
+        walls_ms = [wall_ms]
         child = {"child": f"ses_{call}", "outcome": "ok", "reply": "Gone on."}
         for event in ("started", "ended"):
-            _hook(project, workstream, {**request, **child, "event": event})
+            wall_ms, _ = _hook(project, workstream, {**request, **child, "event": event})
+            walls_ms.append(wall_ms)
+        yield Call(walls_ms, is_decided=bool(decisions_told(told)))
 
 
 def _before(project: Project, call: int) -> tuple[str, dict[str, object]]:
@@ -134,13 +150,20 @@ def _before(project: Project, call: int) -> tuple[str, dict[str, object]]:
     }
 
 
-def _hook(project: Project, workstream: str, request: dict[str, object]) -> tuple[float, bytes]:
+def _hook(
+    project: Project,
+    workstream: str,
+    request: dict[str, object],
+    *,
+    agent: str = "opencode",
+    event: str = "",
+) -> tuple[float, bytes]:
     """Run the hook program to its end; returns its wall in ms, and what it said."""
     program = files("upthread").joinpath("surfaces/hook/__main__.py")
     home = project.environment["UPTHREAD_HOME"]
     started_s = time.perf_counter()
     done = subprocess.run(
-        [*PYTHON, str(program), "opencode", home, "", *launcher.libraries()],
+        [*PYTHON, str(program), agent, home, event, *launcher.libraries()],
         cwd=project.directory,
         env={**project.environment, WORKSTREAM_VARIABLE: workstream},
         input=json.dumps(request).encode(),

@@ -10,6 +10,7 @@ runtimes, which claim, decide and record each; on few cores it is their processo
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,6 @@ from typing import Any, NamedTuple
 
 import raw
 from measure import Row, percentile
-from msgspec.structs import replace
 from raw import RawStore
 from scratch import scratch
 from tests.support.default_turn import Place, open_place, prepare_turn, record_turn
@@ -152,7 +152,7 @@ def recording(store: Store, place: Place) -> Turn:
 
     def record(number: int) -> None:
         turn_id = TurnId(f"{turns[0].turn_id}-{number}")
-        record_turn(store, place, replace(turns[number % TURNS_MADE], turn_id=turn_id))
+        record_turn(store, place, dataclasses.replace(turns[number % TURNS_MADE], turn_id=turn_id))
 
     return record
 

@@ -21,8 +21,7 @@ class EventLoop:
     """Waits on the loop that runs, which is the one that its first call is made on."""
 
     def __init__(self) -> None:
-        # One call at a time: a connection of a store is no thread's own.
-        self._limiter = anyio.CapacityLimiter(1)
+        self._limiter: anyio.CapacityLimiter | None = None
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a blocking call off the event loop.
@@ -31,6 +30,9 @@ class EventLoop:
         cancellation, only when the call has ended. A git that it waits for is ended then.
         """
         watched = _Watched(call)
+        # One call at a time: a connection of a store is no thread's own. Made here, because anyio
+        # loads a whole event loop for it and a hook has none.
+        self._limiter = self._limiter or anyio.CapacityLimiter(1)
         async with self._limiter:
             try:
                 return await anyio.to_thread.run_sync(watched)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import re2
@@ -74,20 +75,22 @@ class ExpressionSet:
     def __init__(self, patterns: Sequence[str], needs: Sequence[str] = ()) -> None:
         """`needs` has an expression for each pattern, without which the pattern matches nowhere."""
         self._needs = {need: Expression(need) for need in ("", *needs)}
-        self._sets: list[tuple[str, list[int], re2.Set]] = []
+        self._sets: list[tuple[str, list[int], Callable[[], re2.Set]]] = []
         for need in self._needs:
             places = [at for at in range(len(patterns)) if (needs[at] if needs else "") == need]
             for some in _split(places, patterns):
-                self._sets.append((need, some, _set_of([patterns[at] for at in some])))
+                # Compiled at first use: most texts hold what few of the sets need.
+                compiled = functools.cache(partial(_set_of, [patterns[at] for at in some]))
+                self._sets.append((need, some, compiled))
 
     def found_in(self, text: bytes) -> list[int]:
         """Return the places, in the sequence given, of the expressions that match somewhere."""
         near = {need: _near(needed, text) if need else text for need, needed in self._needs.items()}
         return sorted(
             places[place]
-            for need, places, expressions in self._sets
+            for need, places, compiled in self._sets
             if near[need]
-            for place in expressions.Match(near[need]) or ()
+            for place in compiled().Match(near[need]) or ()
         )
 
 
