@@ -67,6 +67,8 @@ def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(
     shell.environment[variable] = str(shell.home / "work")
     now = shell.one("why", ADDRESS)["now"]
     assert (now["decision"], now["reasons"]) == ("refuse", ["other_profile"])
+    opened = shell.one("show", ADDRESS)["resume_command"]
+    assert way == "acp" or opened.startswith(f"env {variable}={shell.home}")
     for words in ("--continue", "Go on."):
         error = shell.lines("tell", ADDRESS, words, exit_code=5)[-1]["error"]
         assert f"{variable}={shell.home}" in error["hint"]
@@ -179,7 +181,8 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     rollout.write_text("\n".join([*lines, json.dumps(record)]) + "\n")
     first = only(shell.lines("tell", ADDRESS, "Go on.", exit_code=None), "turn_ended")
     assert "refused thread/resume" in first["detail"]
-    assert "no session took the prompt" in shell.run(*shell.command("why", ADDRESS))
+    for verb, what in (("why", ADDRESS), ("show", ADDRESS), ("audit", "spec-42")):
+        assert "no session took the prompt" in shell.run(*shell.command(verb, what))
     lines = shell.lines("tell", ADDRESS, "Go on.")
     (said,) = (line for line in lines if line.get("kind") == "refused_again")
     assert "refused thread/resume" in said["text"]

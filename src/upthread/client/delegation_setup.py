@@ -17,7 +17,7 @@ from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
-from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
+from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents, where_of
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
@@ -169,9 +169,7 @@ class Preparing:
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
     def _where(self, agent: str) -> Mapping[str, str]:
-        """Return the environment that says where an agent keeps its sessions."""
-        configured = self._settings.agents.get(agent)
-        return {**self._environment, **(configured.environment if configured else {})}
+        return where_of(self._settings, self._environment, agent)
 
     def _redactor_of(self, role: str) -> Redactor | None:
         # Compared as it is recorded: where nothing is taken

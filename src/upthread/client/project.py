@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from upthread.client.agent_calls import InUse
@@ -281,15 +281,20 @@ class Project(Assembly):
 
     async def resume_command(self, address: str) -> tuple[str, ...] | None:
         """Return the agent's own command that opens the session, None where there is none."""
-        link = (await self.role(address)).link
-        return None if link is None else self.command_of(link)
+        role = await self.role(address)
+        commands = await self.resume_commands([role])
+        return commands.get(role.link) if role.link else None
 
-    def command_of(self, link: Link) -> tuple[str, ...] | None:
-        """Return the agent's own command that opens a link's session, None where there is none.
+    async def resume_commands(
+        self, roles: Iterable[RoleView]
+    ) -> Mapping[Link, tuple[str, ...] | None]:
+        """Return the agents' own commands that open the sessions of roles, by their links.
 
-        None also for an agent that the configuration no longer names.
+        None where there is none, and for an agent that the configuration no longer names.
         """
-        return self._own_interfaces.command_of(link)
+        links = [role.link for role in roles if role.link]
+        command_of = self._own_interfaces.command_of
+        return await self._system.in_thread(lambda: {link: command_of(link) for link in links})
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""

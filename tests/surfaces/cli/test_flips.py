@@ -68,16 +68,20 @@ def record(recorded, request, tmp_path, monkeypatch):
 
 
 async def _ls(project: Project) -> object:
-    return [shapes.workstream(view, project.command_of) for view in await project.workstreams()]
+    views = await project.workstreams()
+    commands = await project.resume_commands(shapes.roles_of(views))
+    return [shapes.workstream(view, commands) for view in views]
 
 
 async def _show(project: Project) -> object:
-    return shapes.workstream(await project.show(RUN), project.command_of)
+    view = await project.show(RUN)
+    return shapes.workstream(view, await project.resume_commands(view.roles))
 
 
 async def _show_role(project: Project) -> object:
     view = await project.role(ROLE)
-    return shapes.role(view, project.command_of), await project.conversation(ROLE)
+    commands = await project.resume_commands([view])
+    return shapes.role(view, commands), await project.conversation(ROLE)
 
 
 async def _effects(project: Project) -> object:

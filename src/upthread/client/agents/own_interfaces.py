@@ -5,15 +5,18 @@ A look asks this for each role, so it loads no adapter where the agent's row say
 
 from __future__ import annotations
 
-from upthread.agents import registry
+from collections.abc import Mapping
+from contextlib import suppress
+
+from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter
 from upthread.client.parts import ProjectParts
 from upthread.config import Settings
 from upthread.core.agents import AGENTS
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
-from upthread.errors import UsageError
-from upthread.runtime.record.turn_views import main_session_of
+from upthread.errors import StoreError, UsageError
+from upthread.runtime.record.turn_views import main_session_of, session_profile
 
 
 class OwnInterfaces:
@@ -22,6 +25,7 @@ class OwnInterfaces:
     def __init__(self, parts: ProjectParts) -> None:
         self._store = parts.store
         self._settings = parts.settings
+        self._environment = parts.environment
 
     def command_of(self, link: Link) -> tuple[str, ...] | None:
         """Return the agent's own command that opens a link's session, None where there is none.
@@ -29,14 +33,14 @@ class OwnInterfaces:
         None also for an agent that the configuration no longer names.
         """
         try:
-            return self._command(link.agent, link.upstream_session_id)
+            return self._command(link, link.upstream_session_id)
         except UsageError:
             return None
 
     def of(self, link: Link) -> OwnInterface:
         """Return how a link's session is opened, or why it is not. Blocking."""
         try:
-            command = self._command(link.agent, link.upstream_session_id)
+            command = self._command(link, link.upstream_session_id)
         except UsageError:
             return of_link(link, command=None, is_configured=False)
         if opens_sub_agents(self._settings, link.agent):
@@ -44,16 +48,37 @@ class OwnInterfaces:
         main = UpstreamSessionId(main_session_of(self._store, link))
         within = MainSession(
             upstream_session_id=main,
-            command=self._command(link.agent, main),
+            command=self._command(link, main),
             there=_reached_from_main(link),
         )
         return of_link(link, command=command, main=within if main else None)
 
-    def _command(self, agent: str, session: UpstreamSessionId) -> tuple[str, ...] | None:
-        configured = self._settings.agents.get(agent)
+    def _command(self, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
+        configured = self._settings.agents.get(link.agent)
         if configured is None or not configured.command:
-            return registry.resume_command(agent, session)
-        return adapter_for(self._settings, agent).resume_command(session)
+            command = registry.resume_command(link.agent, session)
+        else:
+            command = adapter_for(self._settings, link.agent).resume_command(session)
+        profile = self._other_profile(link) if command else ""
+        return ("env", profile, *command) if command and profile else command
+
+    def _other_profile(self, link: Link) -> str:
+        """Return the variable that its agent needs to find a link's session, empty for none."""
+        where = where_of(self._settings, self._environment, link.agent)
+        profile = session_profile(self._store, link)
+        if not profile or profile == stored.profile_of(where, link.agent):
+            return ""
+        # Of a store that cannot be read, the agent itself says what is wrong.
+        with suppress(StoreError):
+            if stored.is_elsewhere(where, link.upstream_session_id, profile):
+                return profile
+        return ""
+
+
+def where_of(settings: Settings, environment: Mapping[str, str], agent: str) -> Mapping[str, str]:
+    """Return the environment that says where an agent keeps its sessions."""
+    configured = settings.agents.get(agent)
+    return {**environment, **(configured.environment if configured else {})}
 
 
 def adapter_for(settings: Settings, agent: str) -> AgentAdapter:

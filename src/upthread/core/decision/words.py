@@ -105,6 +105,10 @@ OTHER_REASONS = {
 RECORDED_BESIDE = "goes on in a session that is {what}, only recorded"
 NO_ROLES = "no role's now"
 NOT_RESUMED = "NOT RESUMED: {why}"
+NO_SESSION_TOOK_IT = "no session took the prompt"
+NOT_DONE = "NOT {done}"
+"""Of a decision where no session took the prompt: nothing was resumed or started."""
+
 UNDECIDED = "UNDECIDED"
 """What a hook's line says where nothing was decided, and of calls that went on without a word."""
 
@@ -121,6 +125,17 @@ def done_in_words(decision: str, session: str | None) -> str:
     if known is None:
         return decision.replace("_", " ")
     return " ".join(known.format(session=session or _SOME_SESSION.get(decision, "")).split())
+
+
+def became_in_words(decision: str, because: str, *, was_refused: bool) -> tuple[str, str]:
+    """Return what became of a decision, and why. `was_refused`: no session took the prompt.
+
+    For example `RESUMED`, or `NOT RESUMED` and `no session took the prompt; decided: …`.
+    """
+    done = done_in_words(decision, None)
+    if not was_refused:
+        return done, because
+    return NOT_DONE.format(done=done), f"{NO_SESSION_TOOK_IT}; decided: {because}"
 
 
 def intention_in_words(decision: str, session: str | None) -> str:

@@ -20,7 +20,7 @@ from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.price import Price, Tokens
-from upthread.core.decision.words import done_in_words
+from upthread.core.decision.words import became_in_words
 from upthread.core.events import TurnIntended
 from upthread.core.runs.stops import Stop, stop_in_words
 from upthread.core.runs.verdicts import VerdictView
@@ -102,22 +102,31 @@ Item: TypeAlias = Said | ToolCall
 
 
 class Decided(Struct, frozen=True, kw_only=True):
-    """A decision and what it rested on, in the words that every surface says it in."""
+    """A decision and what it rested on, in the words that every surface says it in.
+
+    `was_refused`: the turn is over and no session took its prompt.
+    """
 
     decision: str
     reasons: tuple[str, ...]
     price: Price
     changes: tuple[str, ...]
+    was_refused: bool = False
 
     @property
     def done(self) -> str:
         """What was done: `RESUMED with an update`."""
-        return done_in_words(self.decision, None)
+        return self._became[0]
 
     @property
     def because(self) -> str:
         """Why, the deciding reason first."""
-        return reasons_in_words(self.reasons)
+        return self._became[1]
+
+    @property
+    def _became(self) -> tuple[str, str]:
+        reasons = reasons_in_words(self.reasons)
+        return became_in_words(self.decision, reasons, was_refused=self.was_refused)
 
 
 class TurnNode(Struct, frozen=True, kw_only=True):
@@ -418,7 +427,9 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
         last_at_ms=max((message.recorded_at_ms for message in messages), default=turn.opened_at_ms),
         view=audited.view,
         decisions=tuple(
-            decided(event) for event in audited.events if isinstance(event, TurnIntended)
+            decided(event, was_refused=audited.view.was_refused)
+            for event in audited.events
+            if isinstance(event, TurnIntended)
         ),
         spent=spent_on_turn(audited.events) if sent else None,
         usages=tuple(_usages(audited.events)),
@@ -453,11 +464,12 @@ def _usage(stop: events.TurnParked | events.TurnEnded) -> events.Usage | None:
     return NO_USAGE if stop.usage is None and stop.tokens_spent is not None else stop.usage
 
 
-def decided(intended: TurnIntended | RecordDecision) -> Decided:
+def decided(intended: TurnIntended | RecordDecision, *, was_refused: bool = False) -> Decided:
     """Return a decision with what it rested on, as it was kept."""
     return Decided(
         decision=intended.decision,
         reasons=tuple(intended.reasons),
         price=price_in(intended.inputs),
         changes=change_lines(freshness_in(intended.inputs)),
+        was_refused=was_refused,
     )

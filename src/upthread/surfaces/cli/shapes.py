@@ -6,7 +6,7 @@ Others rely on these keys: one may be added, none renamed or taken away without 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -32,7 +32,7 @@ from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 
-CommandOf: TypeAlias = Callable[[Link], tuple[str, ...] | None]
+Commands: TypeAlias = Mapping[Link, tuple[str, ...] | None]
 Shape: TypeAlias = dict[str, object]
 
 PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
@@ -51,10 +51,16 @@ PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
     events.UnknownReceived: "unknown",
 }
 
+
+def roles_of(views: Iterable[WorkstreamView]) -> list[RoleView]:
+    """Return the roles of all workstreams."""
+    return [role for view in views for role in view.roles]
+
+
 # --- a workstream ------------------------------------------------------------------------------
 
 
-def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
+def workstream(view: WorkstreamView, commands: Commands) -> Shape:
     """How a workstream stands."""
     return {
         "workstream": view.workstream.workstream,
@@ -64,7 +70,7 @@ def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
         "base_name": view.workstream.base_name,
         "open_questions": questions(view.open_questions, view.suggested),
         "in_doubt": [effect(each) for each in view.in_doubt],
-        "roles": [role(each, command_of) for each in view.roles],
+        "roles": [role(each, commands) for each in view.roles],
         "children": [
             {
                 "role": child.key.role,
@@ -76,10 +82,10 @@ def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
     }
 
 
-def role(view: RoleView, command_of: CommandOf) -> Shape:
+def role(view: RoleView, commands: Commands) -> Shape:
     """How one conversation stands."""
     link = view.link
-    command = command_of(link) if link else None
+    command = commands.get(link) if link else None
     return {
         "role": view.conversation.key.role,
         "slot": view.conversation.key.slot,

@@ -100,7 +100,8 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         views = (
             await project.workstreams() if workstream is None else [await project.show(workstream)]
         )
-        listed = [shapes.workstream(view, project.command_of) for view in views]
+        commands = await project.resume_commands(shapes.roles_of(views))
+        listed = [shapes.workstream(view, commands) for view in views]
         return _plain({"workstreams": listed})
 
     @server.tool(annotations=READING)

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 
 from upthread.core import types
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
-from upthread.core.decision.words import done_in_words
+from upthread.core.decision.words import became_in_words
 from upthread.core.runs.stops import stop_in_words
 from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedTurn
@@ -143,18 +143,20 @@ def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
     view = audited.view
     ended, parked = view.ended, view.parked
     became = stop_in_words(ended.outcome).said if ended else "parked" if parked else "not ended"
-    decision = done_in_words(view.intended.decision, None) if view.intended else "undecided"
+    done, why = "undecided", ""
+    if view.intended:
+        reasons = reasons_in_words(view.intended.reasons)
+        done, why = became_in_words(view.intended.decision, reasons, was_refused=view.was_refused)
     yield ""
-    yield f"### Turn {audited.number}: {one_line(decision)}, {became}"
+    yield f"### Turn {audited.number}: {one_line(done)}, {became}"
     yield ""
     yield f"- turn {code(audited.turn.turn_id)}, {moment(audited.turn.opened_at_ms)}"
     if audited.turn.run_id:
         yield f"- of run {code(audited.turn.run_id)}"
     if view.intended:
         session = view.attached.upstream_session_id if view.attached else None
-        done = done_in_words(decision, None)
         where = f" {code(session)}" if session else ""
-        yield f"- decision: {done}{where}: {reasons_in_words(view.intended.reasons)}"
+        yield f"- decision: {done}{where}: {why}"
     if ended:
         adopted = ", the reply was taken over from the agent's own history" if ended.adopted else ""
         yield f"- outcome: {stopped(ended.outcome, ended.detail)}{adopted}"

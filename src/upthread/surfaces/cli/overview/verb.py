@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from upthread import __version__
@@ -53,7 +54,7 @@ def overview(call: Call, *, is_all: bool) -> int:
     for outline in _told_of(call, seen):
         totals.add(outline)
     if output.is_json:
-        told = [shapes.workstream(view, record.command_of) for view in views]
+        told = [shapes.workstream(view, record.commands) for view in views]
         theirs = shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms)
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
@@ -65,7 +66,7 @@ class _Record(NamedTuple):
     """What our own record has; `fault` says why it could not be read, empty where it could."""
 
     views: tuple[WorkstreamView, ...] = ()
-    command_of: shapes.CommandOf = lambda _: None
+    commands: shapes.Commands = MappingProxyType({})
     fault: str = ""
 
     @property
@@ -85,7 +86,8 @@ def _record(call: Call, around: Surroundings) -> _Record:
         return _Record()
 
     async def use(project: Project) -> _Record:
-        return _Record(await project.workstreams(), project.command_of)
+        views = await project.workstreams()
+        return _Record(views, await project.resume_commands(shapes.roles_of(views)))
 
     try:
         return call.with_project(use)

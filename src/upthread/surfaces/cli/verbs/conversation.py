@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.words import (
-    done_in_words,
+    became_in_words,
     lacking_in_words,
 )
 from upthread.core.sessions import OwnInterface
@@ -33,7 +33,7 @@ def show(output: Output, view: RoleView, shown: Shown) -> None:
         turns, fault, gone = shown.lacking
         lacked = {"turns_lacking": turns, "not_compared": fault, "turns_gone": gone}
         more = {**lacked, "reading": shapes.reading(shown.reading)}
-        role = shapes.role(view, shown.command_of)
+        role = shapes.role(view, shown.commands)
         output.json({**told, **role, "limits": [*shown.limits], **more})
         return
     output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
@@ -74,8 +74,10 @@ def _role_lines(view: RoleView) -> list[tuple[str, str]]:
         lines.append((f"session {link.seq}", f"{session} ({opened})"))
     last = view.last_turn
     if last and last.intended:
-        why = reasons_in_words(last.intended.reasons)
-        said = f"{done_in_words(last.intended.decision, None)} ({why}), {view.ending.how}"
+        reasons = reasons_in_words(last.intended.reasons)
+        decision, was_refused = last.intended.decision, last.was_refused
+        done, why = became_in_words(decision, reasons, was_refused=was_refused)
+        said = f"{done} ({why}), {view.ending.how}"
         lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
     if view.verdict:
         lines.append(("verdict", view.verdict.in_words))

@@ -35,14 +35,15 @@ def show(call: Call, what: str) -> int:
         view = await found(project, what)
         roles = (view,) if isinstance(view, RoleView) else view.roles
         interfaces = [await project.own_interface(role.link) for role in roles]
+        commands = await project.resume_commands(roles)
         if not isinstance(view, RoleView):
-            return Shown(view, interfaces, project.command_of)
+            return Shown(view, interfaces, commands)
 
         role = project.settings.roles.get(view.conversation.key.role)
         limits = limits_in_words(role.limits) if role else ()
         lacked, reading = await project.why.lacked(view), await project.reading(view.link)
         lacking = (len(lacked.turns), lacked.fault, lacked.gone)
-        return Shown(view, interfaces, project.command_of, limits, lacking, reading)
+        return Shown(view, interfaces, commands, limits, lacking, reading)
 
     shown = call.with_project(use)
     if isinstance(shown.view, RoleView):
@@ -122,7 +123,7 @@ def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
 
 def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None:
     if output.is_json:
-        output.json(shapes.workstream(view, shown.command_of))
+        output.json(shapes.workstream(view, shown.commands))
         return
     known = view.workstream
     name = f" ({known.base_name})" if known.base_name else ""

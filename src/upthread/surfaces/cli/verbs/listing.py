@@ -31,7 +31,8 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
             if views != shown:
                 shown = views
                 if call.output.is_json:
-                    listed = [shapes.workstream(view, project.command_of) for view in views]
+                    commands = await project.resume_commands(shapes.roles_of(views))
+                    listed = [shapes.workstream(view, commands) for view in views]
                     call.output.json({"workstreams": listed})
                 else:
                     is_one = workstream is not None

@@ -26,7 +26,7 @@ class Shown(NamedTuple):
 
     view: WorkstreamView | RoleView
     interfaces: Sequence[OwnInterface]
-    command_of: shapes.CommandOf
+    commands: shapes.Commands
     limits: Sequence[str] = ()
     lacking: tuple[int, str, str] = (0, "", "")
     reading: Reading | None = None

@@ -7,6 +7,7 @@ from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.words import (
+    NO_SESSION_TOOK_IT,
     done_in_words,
     intention_in_words,
     lacking_in_words,
@@ -50,7 +51,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
         if view.last_turn and view.last_turn.was_refused:  # whatever had been decided
             said = one_line(view.last_turn.stopped_by[1])
-            output.line(f"  last  no session took the prompt{number}: {said}")
+            output.line(f"  last  {NO_SESSION_TOOK_IT}{number}: {said}")
         else:
             output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
         _write_grounds(output, found.last)
