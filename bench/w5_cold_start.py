@@ -1,41 +1,29 @@
 """W5: cold start, each a process of its own, beside an interpreter that does nothing.
 
-The hook is measured on the usual call, a role that is resumed, and is held to a ratio; the rest are
-the parts it and the CLI start from. Bytecode is compiled before, as an installed package has it.
+Beside the CLI are the parts that it starts from. Bytecode is compiled before, as an installed
+package has it. W16 has the hooks.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from measure import Row, Timing, compared, installed_program, percentile, timing_of
+from measure import Row, Timing, compared, installed_program, timing_of
 from scratch import scratch
-from tests.support.decisions_told import decisions_told
 from tests.support.default_turn import open_place
-from w6_writers import writing
 
-from upthread.core.decision.words import RESUME
 from upthread.store.sqlite import SqliteStore
-from upthread.surfaces.cli.setup import launcher
 
 ROUNDS = 15
 ROUNDS_QUICK = 6
 NOTHING = "python -I -S -c pass"
-HOOK = "hook, a role that is resumed"
-WRITERS = 8
-CALLS = 100
-CALLS_QUICK = 20
-HOOK_P95_US_MAX = 100_000.0
-REQUEST = "request.json"
 LOOKS: Mapping[str, tuple[str, ...]] = {
     "upthread id": ("id", "spec-42/planner"),
     "upthread ls": ("ls",),
@@ -63,7 +51,6 @@ def measure(*, is_quick: bool) -> list[Row]:
         }
         environment |= {"UPTHREAD_HOME": str(directory), "UPTHREAD_DB": str(database)}
         commands = _commands()
-        commands[HOOK] = _hook(directory, environment)
         program = installed_program()
         commands |= {name: (*program, *words) for name, words in LOOKS.items()}
         empty = directory / "empty"
@@ -74,18 +61,11 @@ def measure(*, is_quick: bool) -> list[Row]:
             for name, words in LOOKS.items():
                 commands |= _loading(name, words, environment)
             timings = _timings(commands, environment, ROUNDS_QUICK if is_quick else ROUNDS)
-        calls = CALLS_QUICK if is_quick else CALLS
-        walls = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
-        with writing(database, writers=WRITERS):
-            beside = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
-            undecided = _undecided(commands[HOOK], environment)
     nothing = timings.pop(NOTHING)
-    rows = [
+    return [
         compared("W5", what, nothing, timing, ALONE_LIMIT if what == ALONE else None)
         for what, timing in timings.items()
     ]
-    busy = f"while {WRITERS} writers commit to the record"
-    return [*rows, _slow(walls, ""), _slow(beside, busy), _row_of(undecided, busy)]
 
 
 def _loading(
@@ -120,40 +100,6 @@ for name in names:
 """
 
 
-def _slow(walls: list[float], meanwhile: str) -> Row:
-    """Return the row of what a person may come to wait for, beside what is allowed."""
-    return Row(
-        workload="W5",
-        what=f"{HOOK}, p95 of {len(walls)}, against 100 ms{meanwhile and f', {meanwhile}'}",
-        raw=HOOK_P95_US_MAX,
-        ours=percentile(walls, 0.95),
-        limit=1,
-        note="whatever else the machine does",
-    )
-
-
-def _undecided(command: tuple[str, ...], environment: Mapping[str, str]) -> int:
-    """Return how many of some calls were not decided."""
-    raw = Path(environment["UPTHREAD_HOME"], REQUEST).read_bytes()
-    told = [
-        subprocess.run(command, env=environment, input=raw, capture_output=True, check=True).stdout
-        for _ in range(CALLS_QUICK)
-    ]
-    return sum(decisions_told(each) != [RESUME] for each in told)
-
-
-def _row_of(undecided: int, meanwhile: str) -> Row:
-    return Row(
-        workload="W5",
-        what=f"{HOOK}, not resumed of {CALLS_QUICK}, {meanwhile}",
-        raw=None,
-        ours=undecided,
-        unit="calls",
-        limit=0,
-        note="",
-    )
-
-
 def _commands() -> dict[str, tuple[str, ...]]:
     base, python = str(Path(sys.executable).resolve()), sys.executable
     commands: dict[str, tuple[str, ...]] = {
@@ -186,24 +132,6 @@ def _told(directory: Path, environment: Mapping[str, str]) -> Path:
     ):
         subprocess.run(words, cwd=project, env=environment, check=True, capture_output=True)
     return project
-
-
-def _hook(directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the hook, with a request of a role that has worked before in a place of its own."""
-    project = directory / "project"
-    project.mkdir()
-    for words in (("git", "init", "-q"), (sys.executable, "-m", "upthread", "use", "spec-42")):
-        subprocess.run(words, cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL)
-    program = files("upthread").joinpath("surfaces/hook/__main__.py")
-    python = (str(Path(sys.executable).resolve()), "-I", "-S")
-    home = environment["UPTHREAD_HOME"]
-    command = (*python, str(program), "opencode", home, "", *launcher.libraries())
-    call = {"cwd": str(project), "session": "main", "call_id": "c", "role": "planner"}
-    for event in ("before", "started", "ended", "before"):
-        request = {**call, "event": event, "child": "ses_1", "outcome": "ok", "pid": os.getpid()}
-        (directory / REQUEST).write_text(json.dumps({**request, "prompt": "Go on."}))
-        _started(command, environment)
-    return command
 
 
 _RESOLVE = """
@@ -242,9 +170,6 @@ def _timings(
 def _started(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
     """Run a command to its end and return its wall and CPU, in microseconds."""
     silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    request = Path(environment["UPTHREAD_HOME"], REQUEST)
-    if request.exists():
-        silence[0] = (os.POSIX_SPAWN_OPEN, 0, str(request), os.O_RDONLY, 0)
     started_s = time.perf_counter()
     pid = os.posix_spawn(command[0], command, environment, file_actions=silence)
     _, status, usage = os.wait4(pid, 0)
