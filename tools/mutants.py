@@ -1,9 +1,10 @@
 """Change single statements of the source and list the changes that no test notices.
 
-`python tools/mutants.py --sample 60 --seed 37 --set first`. The changes come from all packages.
+`python tools/mutants.py --sample 60 --seed 37 --set all`. The changes come from all packages.
 One run of the chosen set of tests, on a copy of the repository with a probe before each drawn
 statement, records which tests execute which statement, child processes included. Then each
-change is judged by the tests that execute its statement.
+change is judged by the tests that execute its statement: with `--set all` first by those of the
+first set, and where they notice nothing by the others.
 
 A change that survives either alters nothing that anybody could see, or lacks a test: a person
 decides which. Nothing in the working tree is touched.
@@ -20,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -347,6 +348,15 @@ class Laboratory:
                 found[int(key)].add(test)
         return [sorted(tests, key=lambda test: seconds.get(test, 0)) for tests in found]
 
+    def first_set(self) -> set[str]:
+        """Return the tests of the first set."""
+        words = ("-m", "pytest", "-q", "--collect-only", "-m", SETS["first"], "tests")
+        listed = subprocess.run(
+            [str(self.python), *words], cwd=self.directory, capture_output=True, check=False
+        )
+        lines = listed.stdout.decode().splitlines()
+        return {line.partition("@")[0] for line in lines if "::" in line}
+
     def is_noticed(self, drawn: Drawn, tests: Sequence[str]) -> bool:
         """Return whether a test fails, or hangs, on the changed source."""
         chosen = list(tests[:TESTS_TRIED_MAX])
@@ -371,17 +381,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", help="one file of the package: runtime/permissions/gate.py")
     asked = parser.parse_args(arguments)
     sample = draw(sample=asked.sample, seed=asked.seed, only=asked.only)
-    survivors = 0
+    noticed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="upthread-mutants-") as directory:
         laboratory = Laboratory(Path(directory))
         tests = laboratory.tests_by_mutant(sample, SETS[asked.set])
+        first = laboratory.first_set()
         for drawn, executing in zip(sample, tests, strict=True):
-            is_noticed = laboratory.is_noticed(drawn, executing)
-            survivors += not is_noticed
-            verdict = "noticed" if is_noticed else "SURVIVES"
+            verdict = "SURVIVES"
+            for name, some in (
+                ("first", [test for test in executing if test in first]),
+                ("rest", [test for test in executing if test not in first]),
+            ):
+                if laboratory.is_noticed(drawn, some):
+                    noticed[name] += 1
+                    verdict = f"noticed by {name}"
+                    break
             place = f"{drawn.name}:{drawn.mutant.line}"
             print(f"{verdict}  {place}: {drawn.mutant.what}  ({len(executing)} tests)", flush=True)
-    print(f"{survivors} of {len(sample)} survived, by the set {asked.set!r}, seed {asked.seed}")
+    print(
+        f"of {len(sample)}, the first set noticed {noticed['first']}, the others "
+        f"{noticed['rest']} more; seed {asked.seed}, tests of the set {asked.set!r}"
+    )
 
 
 if __name__ == "__main__":
