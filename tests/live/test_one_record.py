@@ -30,6 +30,7 @@ IDS = frozenset(
         *("base_name", "instance_name", "effect_id"),
         *("conversation", "call_id", "parent_call_id", "main_session", "holder"),
         *("parent_conversation_id", "child_conversation_id"),
+        *("id", "messageID", "sessionID"),
     }
 )
 """Ids and names, each of its own."""
@@ -100,12 +101,12 @@ def plain(value: Any, name: str = "", also: frozenset[str] = frozenset()) -> Any
 def plain_leaf(value: Any, name: str) -> Any:
     if name in IDS or name.endswith("_ms"):
         return "own"
-    if name.startswith("tokens") or name in FIGURES:
+    if name.startswith("tokens") or name in FIGURES | {"start", "end"}:
         return "figure"
     if isinstance(value, str):
         said = value.replace("as-own", "as-x").replace("as-told", "as-x")
         # The scripted model repeats its prompts, which an agent hands on in words of its own.
-        said = re.sub(r"req_\d+", "req", said)
+        said = re.sub(r"req_\d+|prior_\w+", "own", said)
         # The role, which an agent has from a file of its own; the reason that names its tool; and
         # what Claude Code writes beside a sub-agent's reply.
         said = re.sub(r"^<role name=.*?</role>\s*", "", said, flags=re.DOTALL)
