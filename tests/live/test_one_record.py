@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when
+from tests.support.postgres_server import as_owner, migrated_database_at
 from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -357,3 +358,17 @@ def test_a_delegation_is_the_same_on_record_whoever_made_it(played, scenario):
     also |= OF_AGENT.get(played.agent.name, frozenset())
     own, told = (reports(played, each, also) for each in ("as-own", "as-told"))
     assert "\n".join(differences(own, told)) == ""
+
+
+def test_a_call_while_the_server_is_away_is_read_back_by_the_next_command(played, tmp_path):
+    server = as_owner(migrated_database_at(tmp_path))
+    played.environment["UPTHREAD_DB"] = server
+    played.use("as-own")
+    played.environment["UPTHREAD_DB"] = "postgres://nobody@127.0.0.1:1/none"
+    ran = played.run(f"Go.\n\n{played.delegate('Remember KIWI. [[SAY noted PEAR]]')}")
+    assert len(ran.lines) == (played.agent.name == "claude-code")
+    played.environment["UPTHREAD_DB"] = server
+    assert played.planner("as-own", turns=1)["upstream_session_id"]
+    (turn,) = played.upthread("audit", "as-own")["conversations"][0]["turns"]
+    assert turn["events"][-1]["outcome"] == "ok"
+    assert turn["messages"][-1]["parts"][-1]["text"] == "noted PEAR"

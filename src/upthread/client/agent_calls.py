@@ -6,6 +6,7 @@ is decided and recorded is the same as for `tell`: runtime/turns/external_turn.p
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from upthread.client.call_guard import Held, held_by
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
+from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
@@ -33,6 +35,8 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
+from upthread.core.turns.replayed_history import is_finished
+from upthread.core.turns.stored_session import CutOffCall, UndecidedCall, stored_turns
 from upthread.core.types import CHILD_SLOT, Outcome
 from upthread.core.workstreams import (
     NONE,
@@ -43,6 +47,7 @@ from upthread.core.workstreams import (
     named_workstream,
     session_workstream,
 )
+from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.role_files import personal_role
 from upthread.runtime.lease import Leases
 from upthread.runtime.permissions.gate import Gate
@@ -60,8 +65,14 @@ from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.runtime.working_tree.used import use_workstream, used_workstream
+from upthread.store.address import is_postgres
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
+MS_PER_DAY: Final = 24 * 60 * 60 * 1000
+NS_PER_MS: Final = 1_000_000
+UNDECIDED_READ_DAYS: Final = 7
+"""How long after the last word of a main session its calls are looked for that nobody recorded."""
+
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
 
@@ -119,6 +130,42 @@ class AgentCalls:
     def recover_dead(self) -> tuple[str, ...]:
         """Record what agents did that have died, from their own stores; returns what failed."""
         return self._progress.recover_dead()
+
+    def read_back(self) -> tuple[str, ...]:
+        """Record what only the agents' own stores have of their calls; returns what failed."""
+        is_server = is_postgres(self._settings.database)
+        return (*(self._read_undecided() if is_server else ()), *self.recover_dead())
+
+    def _read_undecided(self) -> Iterator[str]:
+        """Record the calls that were made and ended while no hook could reach the database."""
+        since_ns = (self._system.now_ms() - UNDECIDED_READ_DAYS * MS_PER_DAY) * NS_PER_MS
+        for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
+            try:
+                for each in self._preparing.undecided_calls(agent, since_ns):
+                    if Path(each.directory).resolve().is_relative_to(self._root):
+                        self._record_undecided(agent, each)
+            except StoreError as error:
+                yield error.message
+            except (ConflictError, FencedError):
+                continue  # another process was quicker
+
+    def _record_undecided(self, agent: str, undecided: UndecidedCall) -> None:
+        call = SubAgentCall(
+            agent=agent,
+            main_session=undecided.main_session,
+            call_id=undecided.call_id,
+            role=undecided.role.lower(),
+            prompt=undecided.prompt,
+            pid=os.getpid(),
+        )
+        if self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
+            return
+        sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
+        found = self._preparing.own_sessions.of_call(sought)
+        turns = stored_turns(found.events) if found else ()
+        # A sub-agent that is still at work is left to its hooks.
+        if found and turns and is_finished(turns[-1]):
+            self.ended(call, CallEnded(session=found.upstream_session_id))
 
     # --- where a call belongs -------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ class Project(Assembly):
 
     async def _recover(self) -> None:
         """Record what agents did that have died in a call of theirs, from their own stores."""
-        self.unread = await self._system.in_thread(self.calls.recover_dead)
+        self.unread = await self._system.in_thread(self.calls.read_back)
 
     async def read(self, look: Callable[[], Result]) -> Result:
         """Return what a blocking read of `store` returns, run off the event loop."""

@@ -106,6 +106,8 @@ RECORDED_BESIDE = "goes on in a session that is {what}, only recorded"
 NO_ROLES = "no role's now"
 NOT_RESUMED = "NOT RESUMED: {why}"
 UNDECIDED = "UNDECIDED"
+UNDECIDED_LINE = f"upthread: {UNDECIDED}"
+"""How the line begins for a call that no hook could record. Agents keep it in their own stores."""
 """What a hook's line says where nothing was decided, and of calls that went on without a word."""
 
 CHANGED_NAMED_MAX = 3
