@@ -236,8 +236,9 @@ def changed_files(played: SetUp) -> None:
 
 
 def outward(played: SetUp) -> None:
-    """It pushes to where nothing is: an action beyond this machine that fails."""
-    once(f"Push.\n\n{played.shell('git push nowhere main')} [[SAY pushed]]")(played)
+    """It pushes to where nothing is: an action beyond this machine that fails, after two others."""
+    lines = ("echo fine", "echo bad; exit 3", "git push nowhere main")
+    once(f"Push.\n\n{' '.join(map(played.shell, lines))} [[SAY pushed]]")(played)
 
 
 def nearly_full(played: SetUp) -> None:
