@@ -68,10 +68,12 @@ from upthread.runtime.working_tree.used import use_workstream, used_workstream
 from upthread.store.address import is_postgres
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
-MS_PER_DAY: Final = 24 * 60 * 60 * 1000
+INTERRUPTED_AFTER_MS: Final = 60 * 60 * 1000
+"""How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
+
+UNDECIDED_READ_MS: Final = 7 * 24 * 60 * 60 * 1000
+"""How long after its last word a main session is read for calls that no hook recorded."""
 NS_PER_MS: Final = 1_000_000
-UNDECIDED_READ_DAYS: Final = 7
-"""How long after the last word of a main session its calls are looked for that nobody recorded."""
 
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
@@ -138,18 +140,20 @@ class AgentCalls:
 
     def _read_undecided(self) -> Iterator[str]:
         """Record the calls that were made and ended while no hook could reach the database."""
-        since_ns = (self._system.now_ms() - UNDECIDED_READ_DAYS * MS_PER_DAY) * NS_PER_MS
+        now_ms = self._system.now_ms()
+        since_ns = (now_ms - UNDECIDED_READ_MS) * NS_PER_MS
+        silent_since_ns = (now_ms - INTERRUPTED_AFTER_MS) * NS_PER_MS
         for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
             try:
                 for each in self._preparing.undecided_calls(agent, since_ns):
                     if Path(each.directory).resolve().is_relative_to(self._root):
-                        self._record_undecided(agent, each)
+                        self._record_undecided(agent, each, silent_since_ns)
             except StoreError as error:
                 yield error.message
             except (ConflictError, FencedError):
                 continue  # another process was quicker
 
-    def _record_undecided(self, agent: str, undecided: UndecidedCall) -> None:
+    def _record_undecided(self, agent: str, undecided: UndecidedCall, silent_since_ns: int) -> None:
         call = SubAgentCall(
             agent=agent,
             main_session=undecided.main_session,
@@ -163,9 +167,11 @@ class AgentCalls:
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
         found = self._preparing.own_sessions.of_call(sought)
         turns = stored_turns(found.events) if found else ()
-        # A sub-agent that is still at work is left to its hooks.
         if found and turns and is_finished(turns[-1]):
             self.ended(call, CallEnded(session=found.upstream_session_id))
+        elif found and turns and found.written_at_ns < silent_since_ns:
+            # No process has this number, so the call is read back as that of a dead agent.
+            self.started(structs.replace(call, pid=0), found.upstream_session_id)
 
     # --- where a call belongs -------------------------------------------------------------------
 

@@ -238,6 +238,12 @@ def cure_of(lease: Lease | None, address: str) -> str:
     return f"if {holder.host} is gone: upthread reset {address} --turn"
 
 
+def holder_in_words(lease: Lease) -> str:
+    """Return who holds a conversation's lease, and how a person frees it where only they can."""
+    words = lease.holder.in_words() if lease.holder else ""
+    return "; ".join(filter(None, (words, cure_of(lease, lease.name.split(" ", 2)[2]))))
+
+
 def free(store: Store, system: System, conversation: Conversation, *, by_user: str) -> None:
     """Take a conversation from an agent on another host, because a person says so. Blocking.
 

@@ -27,7 +27,7 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConflictError
-from upthread.runtime.lease import cure_of, lease_name_of
+from upthread.runtime.lease import holder_in_words, lease_name_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
@@ -133,8 +133,7 @@ class ExternalCalls:
         """Return who holds a lease and lives, empty for nobody."""
         if lease is None or lease.holder is None or self.system.is_dead(lease.holder):
             return ""
-        cure = cure_of(lease, lease.name.split(" ", 2)[2])
-        return "; ".join(filter(None, (lease.holder.in_words(), cure)))
+        return holder_in_words(lease)
 
     def user_of(self, conversation: Conversation) -> str:
         """Return who holds a conversation and lives, in words; empty for nobody."""
