@@ -68,13 +68,10 @@ from upthread.runtime.working_tree.used import use_workstream, used_workstream
 from upthread.store.address import is_postgres
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
-INTERRUPTED_AFTER_MS: Final = 60 * 60 * 1000
+INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
 """How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
-
-UNDECIDED_READ_MS: Final = 7 * 24 * 60 * 60 * 1000
+UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
 """How long after its last word a main session is read for calls that no hook recorded."""
-NS_PER_MS: Final = 1_000_000
-
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
 
@@ -136,22 +133,24 @@ class AgentCalls:
     def read_back(self) -> tuple[str, ...]:
         """Record what only the agents' own stores have of their calls; returns what failed."""
         is_server = is_postgres(self._settings.database)
-        return (*(self._read_undecided() if is_server else ()), *self.recover_dead())
+        return (*(self._undecided_read if is_server else ()), *self.recover_dead())
 
-    def _read_undecided(self) -> Iterator[str]:
-        """Record the calls that were made and ended while no hook could reach the database."""
-        now_ms = self._system.now_ms()
-        since_ns = (now_ms - UNDECIDED_READ_MS) * NS_PER_MS
-        silent_since_ns = (now_ms - INTERRUPTED_AFTER_MS) * NS_PER_MS
+    @cached_property
+    def _undecided_read(self) -> tuple[str, ...]:
+        """Record, once, the calls that were made while no hook could reach the database."""
+        faults: list[str] = []
+        now_ns = self._system.now_ms() * 10**6
+        silent_since_ns = now_ns - INTERRUPTED_AFTER_NS
         for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
             try:
-                for each in self._preparing.undecided_calls(agent, since_ns):
-                    if Path(each.directory).resolve().is_relative_to(self._root):
+                for each in self._preparing.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
+                    if Path(each.directory).is_relative_to(self._root):
                         self._record_undecided(agent, each, silent_since_ns)
             except StoreError as error:
-                yield error.message
+                faults.append(error.message)
             except (ConflictError, FencedError):
                 continue  # another process was quicker
+        return tuple(faults)
 
     def _record_undecided(self, agent: str, undecided: UndecidedCall, silent_since_ns: int) -> None:
         call = SubAgentCall(
