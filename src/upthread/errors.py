@@ -100,6 +100,10 @@ class StoreError(UpthreadError):
     """The store cannot be opened, read or written. What was acknowledged is still there."""
 
 
+class StoreUnreachableError(StoreError):
+    """No server answers at the store's address. Nothing was read or written."""
+
+
 class ConflictError(UpthreadError):
     """Another writer wrote something else under the same key first. Read again."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.hooked import SET_UPS, SetUp
-from tests.support.sets import EXTENDED, spread
+from tests.support.sets import spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -18,13 +18,7 @@ GAP = "\n\n"
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("claude-code", id="claude-code"),
-        pytest.param("codex", marks=EXTENDED, id="codex"),
-        pytest.param("opencode", marks=EXTENDED, id="opencode"),
-    ]
-)
+@pytest.fixture(params=spread(SET_UPS))
 def played(request, tmp_path: Path) -> Iterator[SetUp]:
     kind = SET_UPS[request.param]
     binary = request.getfixturevalue(f"{kind.agent.program}_binary")

@@ -10,15 +10,18 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.postgres_server import as_owner, migrated_database_at
+from tests.support.sets import EXTENDED, spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -30,6 +33,7 @@ IDS = frozenset(
         *("base_name", "instance_name", "effect_id"),
         *("conversation", "call_id", "parent_call_id", "main_session", "holder"),
         *("parent_conversation_id", "child_conversation_id"),
+        *("id", "messageID", "sessionID"),
     }
 )
 """Ids and names, each of its own."""
@@ -75,15 +79,8 @@ NO_ARGUMENT = "the tool that was called takes no session to go on in"
 WINDOW_TOKENS = {"claude-code": 1_000_000, "codex": 272_000, "opencode": 100_000}
 """The window of each agent's model, which Claude Code does not name to a hook."""
 
-VERBS = (
-    ("show", "{}"),
-    ("show", "{}/planner"),
-    ("why", "{}/planner"),
-    ("savings", "{}"),
-    ("show", "{}", "--effects"),
-    ("effects", "{}"),
-    ("audit", "{}"),
-)
+VERBS = ("show {}", "show {}/planner", "why {}/planner", "savings {}", "show {} --effects")
+VERBS += ("effects {}", "audit {}")
 
 
 def plain(value: Any, name: str = "", also: frozenset[str] = frozenset()) -> Any:
@@ -100,12 +97,12 @@ def plain(value: Any, name: str = "", also: frozenset[str] = frozenset()) -> Any
 def plain_leaf(value: Any, name: str) -> Any:
     if name in IDS or name.endswith("_ms"):
         return "own"
-    if name.startswith("tokens") or name in FIGURES:
+    if name.startswith("tokens") or name in FIGURES | {"start", "end"}:
         return "figure"
     if isinstance(value, str):
         said = value.replace("as-own", "as-x").replace("as-told", "as-x")
         # The scripted model repeats its prompts, which an agent hands on in words of its own.
-        said = re.sub(r"req_\d+", "req", said)
+        said = re.sub(r"req_\d+|prior_\w+", "own", said)
         # The role, which an agent has from a file of its own; the reason that names its tool; and
         # what Claude Code writes beside a sub-agent's reply.
         said = re.sub(r"^<role name=.*?</role>\s*", "", said, flags=re.DOTALL)
@@ -150,8 +147,7 @@ def differences(own: Any, told: Any, path: str = "") -> Iterator[str]:
 def reports(played: SetUp, workstream: str, also: frozenset[str]) -> dict[str, Any]:
     shown = {}
     for verb in VERBS:
-        words = [each.format(workstream) for each in verb]
-        shown[" ".join(verb)] = plain(played.upthread(*words), also=also)
+        shown[verb] = plain(played.upthread(*verb.format(workstream).split()), also=also)
     (listed,) = [
         each for each in played.upthread("ls")["workstreams"] if each["workstream"] == workstream
     ]
@@ -234,8 +230,9 @@ def changed_files(played: SetUp) -> None:
 
 
 def outward(played: SetUp) -> None:
-    """It pushes to where nothing is: an action beyond this machine that fails."""
-    once(f"Push.\n\n{played.shell('git push nowhere main')} [[SAY pushed]]")(played)
+    """It pushes to where nothing is: an action beyond this machine that fails, after two others."""
+    lines = ("echo fine", "echo bad; exit 3", "git push nowhere main")
+    once(f"Push.\n\n{' '.join(map(played.shell, lines))} [[SAY pushed]]")(played)
 
 
 def nearly_full(played: SetUp) -> None:
@@ -308,21 +305,12 @@ SCENARIOS = {
 HAS_NOT = {
     ("codex", "nested"): "a sub-agent of Codex has no tool for sub-agents (0.171.0)",
     ("opencode", "nested"): "a sub-agent of OpenCode starts none, by `subagent_depth` (1.18.33)",
-    (
-        "opencode",
-        "rate_limit",
-    ): "OpenCode itself waits for its limit and ends no call (1.18.33)",
+    ("opencode", "rate_limit"): "OpenCode waits for its limit and ends no call (1.18.33)",
 }
 """What an agent cannot do."""
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("claude-code", id="claude-code"),
-        pytest.param("codex", marks=EXTENDED, id="codex"),
-        pytest.param("opencode", marks=SOAK, id="opencode"),
-    ]
-)
+@pytest.fixture(params=spread(SET_UPS, extended=1))
 def played(request, tmp_path: Path) -> Iterator[SetUp]:
     kind = SET_UPS[request.param]
     binary = request.getfixturevalue(f"{kind.agent.program}_binary")
@@ -356,3 +344,38 @@ def test_a_delegation_is_the_same_on_record_whoever_made_it(played, scenario):
     also |= OF_AGENT.get(played.agent.name, frozenset())
     own, told = (reports(played, each, also) for each in ("as-own", "as-told"))
     assert "\n".join(differences(own, told)) == ""
+
+
+def while_the_server_is_away(played: SetUp, directory: Path, play: Callable[[], Any]) -> Any:
+    server = as_owner(migrated_database_at(directory))
+    played.environment["UPTHREAD_DB"] = server
+    played.use("as-own")
+    played.environment["UPTHREAD_DB"] = "postgres://nobody@127.0.0.1:1/none"
+    ran, played.environment["UPTHREAD_DB"] = play(), server
+    return ran
+
+
+def test_a_call_while_the_server_is_away_is_read_back_by_the_next_command(played, tmp_path):
+    main = f"Go.\n\n{played.delegate('Remember KIWI. [[SAY noted PEAR]]')}"
+    ran = while_the_server_is_away(played, tmp_path, lambda: played.run(main))
+    assert len(ran.lines) == (played.agent.name == "claude-code")
+    (turn,) = played.upthread("audit", "as-own")["conversations"][0]["turns"]
+    assert turn["events"][-1]["outcome"] == "ok"
+    assert turn["messages"][-1]["parts"][-1]["text"] == "noted PEAR"
+
+
+@EXTENDED
+def test_a_call_that_was_killed_while_the_server_is_away_is_an_interrupted_turn(played, tmp_path):
+    if played.agent.name == "claude-code":
+        pytest.skip("it stores a hook's line with the result of the call (2.1.332)")
+    wait, main = waiting_for(played, "KIWI-K"), played.delegate("Remember KIWI-K. [[HANG]]")
+    while_the_server_is_away(
+        played, tmp_path, lambda: played.stop_when(f"Go.\n\n{main}", wait, signal.SIGKILL)
+    )
+    assert "planner" not in json.dumps(played.upthread("ls")), "its agent may still be at work"
+    for path in played.home.rglob("*.jsonl"):
+        os.utime(path, ns=(path.stat().st_mtime_ns - 7_200 * 10**9,) * 2)
+    for path in played.home.rglob("opencode.db"):
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("UPDATE part SET time_updated = time_updated - 7200000")
+    assert played.planner("as-own", turns=1)["state"] == "interrupted"

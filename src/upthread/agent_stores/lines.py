@@ -69,6 +69,15 @@ def read_lines(path: Path) -> Iterator[Line]:
         ) from error
 
 
+def marked_objects(path: Path, mark: str) -> Iterator[Mapping[str, JsonValue]]:
+    """Yield the objects of the lines that hold a mark; no other line is decoded. Raises OSError."""
+    wanted = mark.encode()
+    with streamed(str(path)) as file:
+        while raw := file.readline(LINE_BYTES_MAX):
+            if wanted in raw:
+                yield read_object(raw)[0]
+
+
 def _lines(file: BinaryIO) -> Iterator[Line]:
     number = 0
     # One byte more than is taken shows that there is more.

@@ -22,7 +22,7 @@ from upthread.agents.rehearsal.sessions import (
     sessions_directory,
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.core.turns.stored_session import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -75,6 +75,19 @@ def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSessi
         return None
     with _telling_why(call.agent):
         return reader.read_stored(home_of(call.agent, environment), call)
+
+
+def undecided_calls(
+    environment: Mapping[str, str], agent: str, *, mark: str, since_ns: int
+) -> Iterator[UndecidedCall]:
+    """Yield the calls beside which an agent's store has our hook's line, which holds `mark`.
+
+    Sessions that were written to before `since_ns` are not read. Otherwise as `read_stored`.
+    """
+    reader = _reader_of(agent)
+    if reader is not None:
+        with _telling_why(agent):
+            yield from reader.undecided_calls(home_of(agent, environment), mark, since_ns)
 
 
 def is_read(agent: str) -> bool:
@@ -194,6 +207,10 @@ class _Reader(_SessionReader, Protocol):
     def read_stored(self, home: Path, call: CutOffCall, /) -> StoredSession | None: ...
 
     def version_of(self, home: Path, session: UpstreamSessionId, /) -> str: ...
+
+    def undecided_calls(
+        self, home: Path, mark: str, since_ns: int, /
+    ) -> Iterator[UndecidedCall]: ...
 
 
 def _reader_of(agent: str) -> _Reader | None:

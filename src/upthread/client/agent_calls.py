@@ -6,6 +6,7 @@ is decided and recorded is the same as for `tell`: runtime/turns/external_turn.p
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from upthread.client.call_guard import Held, held_by
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
+from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
@@ -33,6 +35,8 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
+from upthread.core.turns.replayed_history import is_finished
+from upthread.core.turns.stored_session import CutOffCall, UndecidedCall, stored_turns
 from upthread.core.types import CHILD_SLOT, Outcome
 from upthread.core.workstreams import (
     NONE,
@@ -43,6 +47,7 @@ from upthread.core.workstreams import (
     named_workstream,
     session_workstream,
 )
+from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.role_files import personal_role
 from upthread.runtime.lease import Leases
 from upthread.runtime.permissions.gate import Gate
@@ -60,8 +65,13 @@ from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.runtime.working_tree.used import use_workstream, used_workstream
+from upthread.store.address import is_postgres
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
+INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
+"""How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
+UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
+"""How long after its last word a main session is read for calls that no hook recorded."""
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
 
@@ -119,6 +129,48 @@ class AgentCalls:
     def recover_dead(self) -> tuple[str, ...]:
         """Record what agents did that have died, from their own stores; returns what failed."""
         return self._progress.recover_dead()
+
+    def read_back(self) -> tuple[str, ...]:
+        """Record what only the agents' own stores have of their calls; returns what failed."""
+        is_server = is_postgres(self._settings.database)
+        return (*(self._undecided_read if is_server else ()), *self.recover_dead())
+
+    @cached_property
+    def _undecided_read(self) -> tuple[str, ...]:
+        """Record, once, the calls that were made while no hook could reach the database."""
+        faults: list[str] = []
+        now_ns = self._system.now_ms() * 10**6
+        silent_since_ns = now_ns - INTERRUPTED_AFTER_NS
+        for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
+            try:
+                for each in self._preparing.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
+                    if Path(each.directory).is_relative_to(self._root):
+                        self._record_undecided(agent, each, silent_since_ns)
+            except StoreError as error:
+                faults.append(error.message)
+            except (ConflictError, FencedError):
+                continue  # another process was quicker
+        return tuple(faults)
+
+    def _record_undecided(self, agent: str, undecided: UndecidedCall, silent_since_ns: int) -> None:
+        call = SubAgentCall(
+            agent=agent,
+            main_session=undecided.main_session,
+            call_id=undecided.call_id,
+            role=undecided.role.lower(),
+            prompt=undecided.prompt,
+            pid=os.getpid(),
+        )
+        if self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
+            return
+        sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
+        found = self._preparing.own_sessions.of_call(sought)
+        turns = stored_turns(found.events) if found else ()
+        if found and turns and is_finished(turns[-1]):
+            self.ended(call, CallEnded(session=found.upstream_session_id))
+        elif found and turns and found.written_at_ns < silent_since_ns:
+            # No process has this number, so the call is read back as that of a dead agent.
+            self.started(structs.replace(call, pid=0), found.upstream_session_id)
 
     # --- where a call belongs -------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ installed. The rehearsal agent is never chosen by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents,
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
+from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
 from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
@@ -28,6 +29,7 @@ from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.turns.prompt import Task, with_unverified
 from upthread.core.turns.replayed_history import Lacked
+from upthread.core.turns.stored_session import UndecidedCall
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     ConversationId,
@@ -158,6 +160,11 @@ class Preparing:
             version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
             of_call=lambda call: stored.read_stored(self._where(call.agent), call),
         )
+
+    def undecided_calls(self, agent: str, since_ns: int) -> Iterator[UndecidedCall]:
+        """Yield the calls that an agent's hooks could not record. Blocking. StoreError."""
+        where = self._where(agent)
+        return stored.undecided_calls(where, agent, mark=UNDECIDED_LINE, since_ns=since_ns)
 
     def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:
         """Return what the record lacks of a role's session; `last` is its newest turn. Blocking."""

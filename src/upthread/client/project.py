@@ -25,7 +25,7 @@ from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed
-from upthread.runtime.lease import conversation_request
+from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.audit import Audit, open_audit, read_audit
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects
@@ -136,7 +136,7 @@ class Project(Assembly):
 
     async def _recover(self) -> None:
         """Record what agents did that have died in a call of theirs, from their own stores."""
-        self.unread = await self._system.in_thread(self.calls.recover_dead)
+        self.unread = await self._system.in_thread(self.calls.read_back)
 
     async def read(self, look: Callable[[], Result]) -> Result:
         """Return what a blocking read of `store` returns, run off the event loop."""
@@ -402,6 +402,16 @@ class Project(Assembly):
                 )
             )
             return await minting
+
+    async def free(self, address: str) -> None:
+        """Free a conversation from an agent on another host that is gone. It continues here.
+
+        Raises UsageError where no such agent holds it.
+        """
+        parsed, user = await self.parse(address), user_name(self._environment)
+        await self._system.in_thread(
+            lambda: free(self.store, self._system, self._found(parsed), by_user=user)
+        )
 
     async def agree(self, items: Sequence[Item] | None = None) -> None:
         """Write down that a person agreed to what is pending, or to some of it.

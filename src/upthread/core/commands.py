@@ -251,6 +251,7 @@ ActKind: TypeAlias = Literal[
     "forgot",
     "settled",
     "named",
+    "freed",
 ]
 """What a person can do to the record."""
 

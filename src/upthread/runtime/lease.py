@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.core.commands import RecordAct
 from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
@@ -22,9 +23,10 @@ from upthread.core.types import (
     Fence,
     Holder,
     Lease,
+    LeaseClaim,
 )
-from upthread.errors import FencedError, LeaseHeldError
-from upthread.runtime.system import System
+from upthread.errors import FencedError, LeaseHeldError, UsageError
+from upthread.runtime.system import System, host_name
 from upthread.store.base import Store
 from upthread.tasks import task_group
 
@@ -223,6 +225,47 @@ def held_error(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
         ),
         lease=request.name,
     )
+
+
+def cure_of(lease: Lease | None, address: str) -> str:
+    """Return how a person frees a conversation from an agent on another host, empty for others.
+
+    Such a lease shows no heartbeat, and nobody here sees the agent's process (ADR 10).
+    """
+    holder = lease.holder if lease else None
+    if holder is None or holder.call is None or holder.host == host_name():
+        return ""
+    return f"if {holder.host} is gone: upthread reset {address} --turn"
+
+
+def holder_in_words(lease: Lease) -> str:
+    """Return who holds a conversation's lease, and how a person frees it where only they can."""
+    words = lease.holder.in_words() if lease.holder else ""
+    return "; ".join(filter(None, (words, cure_of(lease, lease.name.split(" ", 2)[2]))))
+
+
+def free(store: Store, system: System, conversation: Conversation, *, by_user: str) -> None:
+    """Take a conversation from an agent on another host, because a person says so. Blocking.
+
+    The open turn stays: it is an interrupted turn from then on. Raises UsageError for any other
+    holder, and ConflictError where somebody else was quicker.
+    """
+    address, lease = conversation.key.address, store.lease(lease_name_of(conversation))
+    if lease is None or not cure_of(lease, address):
+        raise UsageError(
+            f"no agent on another host works in {address}",
+            hint=f"to see who does: upthread show {address}",
+            address=address,
+        )
+    act = RecordAct(
+        conversation_id=conversation.conversation_id,
+        what="freed",
+        by_user=by_user,
+        recorded_at_ms=system.now_ms(),
+        detail=lease.holder.in_words() if lease.holder else "",
+    )
+    mine = LeaseClaim(name=lease.name, holder=system.this_process("reset"), seen=lease)
+    store.commit((act,), take=(mine,), give=(Fence(name=lease.name, token=lease.token + 1),))
 
 
 def conversation_lease(project_id: str, address: str) -> str:

@@ -67,6 +67,13 @@ def test_a_stored_history_reads_as_it_was_said():
     assert history({"no": "list"}, SESSION) == ()
 
 
+def test_the_stored_summary_of_a_compaction_is_what_is_streamed_of_it():
+    summary = {"type": "text", "text": "## Summary", "time": {"start": 1, "end": 2}}
+    parts = [{"type": "step-start"}, summary]
+    found = history([{"info": {"role": "assistant", "summary": True}, "parts": parts}], SESSION)
+    assert [each.kind for each in found] == ["compaction_summary", "session.compacted"]
+
+
 def test_a_call_is_named_by_its_tool_and_object_while_it_runs_and_at_its_end():
     """OpenCode gives a title only at the end, and a turn of ours is recorded from the beginning."""
     running = tool("write", status="running", input={"filePath": "x0.txt", "content": "x"})

@@ -21,6 +21,7 @@ from upthread.core.context.prior_context import (
     Work,
     calls_of,
     exchanges_of,
+    has_prior_context,
     must_inject,
     newest_exchanges,
     plan_of,
@@ -203,6 +204,7 @@ def test_a_reply_in_many_steps_is_one_reply_and_the_person_stays():
     assert "The user said:\n> never touch main" in block
     assert "> step 1\n> \n> step 2\n" in block
     assert (block.count("You replied:"), block.count("The user said:")) == (3, 3)
+    assert (has_prior_context(block), has_prior_context("step 1")) == (True, False)
 
 
 def test_what_began_the_conversation_is_told_however_long_ago_it_was():

@@ -92,6 +92,7 @@ def test_titles_that_disagree_are_both_shown_and_the_command_with_them():
     assert whole.title == "Read README / Look / git push origin main"
     assert foreseen([Told(title="rm"), Told(title="rm -r build")]).title == "rm -r build"
     assert foreseen([Told(title="git push origin main", arguments=PUSH)]).title == PUSH["command"]
+    assert foreseen([Told(title="bash"), Told(arguments=PUSH)]).title == PUSH["command"]
 
 
 def test_a_command_is_not_lost_when_later_arguments_leave_it_out():

@@ -174,6 +174,15 @@ def test_an_intent_is_recorded_synced_as_what_will_happen_before_its_result():
     assert result.parts == (ToolResultPart(call_id="c1", status="completed", text="done"),)
 
 
+def test_an_intent_that_adds_nothing_to_a_recorded_call_is_the_same_write_synced():
+    sheet, stream = opened()
+    stream.announce(announced(arguments=CALL.arguments))
+    stream.update(updated(status="in_progress"))
+    stream.intend(CALL)
+    first, again = sheet.writes
+    assert again == structs.replace(first, durability=Durability.SYNCED)
+
+
 def test_an_intent_of_a_call_that_is_recorded_is_a_synced_note():
     sheet, stream = opened()
     stream.announce(announced())

@@ -65,12 +65,14 @@ def test_a_record_that_is_in_use_is_waited_for_and_not_for_long(seen):
     assert decisions_told(told) == [words.RESUME]
 
 
-@EXTENDED
-def test_a_server_that_does_not_answer_is_told_and_the_agent_goes_on(seen):
-    """192.0.2.0/24 leads nowhere (RFC 5737)."""
-    database = {"UPTHREAD_DB": "postgresql://nobody@192.0.2.1/none"}
-    said = seen.hook(seen.request("before", "c1", prompt="Go on."), **database)
-    assert line_of(said).startswith(UNDECIDED)
+@pytest.mark.parametrize("host", ["127.0.0.1:1", pytest.param("192.0.2.1", marks=EXTENDED)])
+def test_a_server_that_does_not_answer_is_one_line_a_call_and_the_agent_goes_on(seen, host):
+    """Nothing listens at port 1; 192.0.2.0/24 leads nowhere (RFC 5737)."""
+    database = {"UPTHREAD_DB": f"postgresql://nobody@{host}/none"}
+    events = ("before", "started", "ended", "prompt")
+    said = [seen.hook(seen.request(each, "c1", prompt="Go on."), **database) for each in events]
+    assert line_of(said[0]).startswith(UNDECIDED)
+    assert [each.answer for each in said[1:]] == [{}, {}, {}]
 
 
 @pytest.mark.parametrize(

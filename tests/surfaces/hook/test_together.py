@@ -56,6 +56,18 @@ def result_of(told: subprocess.Popen[str]) -> list[dict]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+def test_a_person_frees_a_call_of_an_agent_on_a_host_that_is_gone(ours):
+    ours.hook(ours.request("before", "c1", prompt="Plan."), UPTHREAD_HOST="far")
+    cure = "if far is gone: upthread reset spec-42/planner --turn"
+    assert cure in ours.run("tell", "spec-42/planner", "Go on.").err
+    assert cure in ours.hook(ours.request("before", "c2", prompt="Plan.")).answer["line"]
+    assert "on far" in ours.run("reset", "spec-42/planner", "--turn", "--dry-run").out
+    ours.upthread("reset", "spec-42/planner", "--turn", "--yes")
+    assert "no agent on another host" in ours.run("reset", "spec-42/planner", "--turn", "--yes").err
+    assert ours.run("tell", "spec-42/planner", "Go on.").code == 0
+    assert '"freed"' in json.dumps(ours.upthread("audit", "spec-42"))
+
+
 @pytest.mark.soak
 def test_a_call_finds_a_turn_under_way_and_works_beside_it(ours):
     told = tell(ours, SLOW)

@@ -23,12 +23,14 @@ from typing import Any, Final
 from msgspec import structs
 
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
-from upthread.agents._json_lines import as_object, read_json
+from upthread.agent_stores.lines import marked_objects
+from upthread.agents._json_lines import as_object, read_json, text_at
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process_group import started_at_ticks
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.agents.claude_code.histories import (
     Entry,
+    called_with,
     find_any_subagent,
     find_subagent,
     find_transcript,
@@ -55,7 +57,7 @@ from upthread.agents.claude_code.tools import (
 from upthread.boundary.files import streamed
 from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.turns.stored_session import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -82,6 +84,26 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     if path is None:
         return None
     return _read(home, path, UpstreamSessionId(agent_id))
+
+
+def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    """Yield the calls whose hook wrote a line with a mark. Raises OSError, StoreError."""
+    for path in sorted((home / "projects").glob("*/*.jsonl")):
+        is_new = path.stat().st_mtime_ns >= since_ns
+        for entry in marked_objects(path, mark) if is_new else ():
+            line = as_object(entry.get("attachment"))
+            if line.get("type") != "hook_system_message" or line.get("hookEvent") != "PreToolUse":
+                continue
+            call_id = text_at(line, "toolUseID")
+            asked = called_with(path, call_id)
+            if role := text_at(asked, "subagent_type"):
+                yield UndecidedCall(
+                    main_session=path.stem,
+                    call_id=call_id,
+                    role=role,
+                    prompt=text_at(asked, "prompt"),
+                    directory=text_at(entry, "cwd"),
+                )
 
 
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:

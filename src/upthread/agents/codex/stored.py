@@ -15,13 +15,16 @@ from typing import Any, Final, cast
 
 from msgspec import structs
 
+from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
+from upthread.agent_stores.lines import marked_objects, read_lines
 from upthread.agents._json_lines import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.histories import (
     OUTPUTS,
     TURN_EVENTS,
     arguments_of,
+    find_histories,
     find_rollout,
     output_text,
     read_items,
@@ -39,8 +42,17 @@ from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
-from upthread.core.turns.stored_session import CutOffCall, StoredFailure, StoredSession
+from upthread.core.turns.stored_session import (
+    CutOffCall,
+    StoredFailure,
+    StoredSession,
+    UndecidedCall,
+)
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+
+SPAWN: Final = "spawn_agent"
+UNNAMED_ROLE: Final = "default"
+"""How Codex calls a sub-agent whose type the model did not name."""
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """It is held in memory whole; of a larger one it is said that it was not compared."""
@@ -68,6 +80,26 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     if not call.session:
         return _spawned(home, call)
     return read_session(home, UpstreamSessionId(call.session))
+
+
+def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    """Yield the spawns of each thread in which a hook wrote a mark. Raises OSError, StoreError."""
+    for path in find_histories(home):
+        is_new = path.stat().st_mtime_ns >= since_ns and path.suffix != SUFFIX
+        if not is_new or next(marked_objects(path, mark), None) is None:
+            continue
+        thread = as_object(next(read_lines(path)).value.get("payload"))
+        for _, item in read_items(path):
+            if text_at(item, "type") != "function_call" or text_at(item, "name") != SPAWN:
+                continue
+            asked = as_object(arguments_of(item))
+            yield UndecidedCall(
+                main_session=text_at(thread, "id"),
+                call_id=text_at(item, "call_id"),
+                role=text_at(asked, "agent_type") or UNNAMED_ROLE,
+                prompt=text_at(asked, "message"),
+                directory=text_at(thread, "cwd"),
+            )
 
 
 def version_of(home: Path, session: UpstreamSessionId) -> str:

@@ -51,6 +51,11 @@ _STAMP: Final = """
 _CALLED: Final = """
     SELECT CASE WHEN length(data) <= ?2 THEN data END FROM part
     WHERE session_id = ?1 AND data LIKE '%"task"%' ORDER BY id DESC"""
+_MARKED: Final = """
+    SELECT part.session_id, session.directory, part.data FROM session
+    JOIN part ON part.session_id = session.id
+    WHERE session.time_updated >= ?1 AND part.time_updated >= ?1 AND length(part.data) <= ?2
+    AND part.data LIKE '%"task"%' AND part.data LIKE '%' || ?3 || '%' ORDER BY part.id"""
 _COLUMNS: Final = {
     "session": {"id", "parent_id", "directory", "title", "version", "time_created"},
     "message": {"id", "session_id", "time_created", "data"},
@@ -178,6 +183,17 @@ def _state_of_call(path: Path, session_id: str, call_id: str) -> JsonObject:
             if text_of(part.get("callID")) == call_id:
                 return object_of(part.get("state"))
     return {}
+
+
+def marked_calls(path: Path, mark: str, since_ms: int) -> Iterator[tuple[str, str, JsonObject]]:
+    """Yield the calls of `task` that hold a mark: session, its directory, part. StoreError."""
+    with opened(path) as connection:
+        for session, directory, data in connection.execute(
+            _MARKED, (since_ms, LINE_BYTES_MAX, mark)
+        ):
+            part = _object(_Reading(None), "", data)
+            if text_of(part.get("tool")) == "task":
+                yield str(session), str(directory), part
 
 
 @contextmanager

@@ -207,8 +207,22 @@ def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, .
 
 
 def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[AgentEvent]:
-    reader = user_text if text_at(message, "info", "role") == "user" else _reply_part
-    return [event for part in objects_at(message, "parts") for event in reader(part, session)]
+    is_summary = member(message, "info", "summary") is True
+    reply_part = summary if is_summary else _reply_part
+    reader = user_text if text_at(message, "info", "role") == "user" else reply_part
+    found = [event for part in objects_at(message, "parts") for event in reader(part, session)]
+    if found and is_summary:
+        # OpenCode streams this event after the summary, and stores none.
+        found.append(unknown("session.compacted", {"sessionID": session}, session))
+    return found
+
+
+def summary(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    """Return the summary of a compaction once it is whole: it is no reply of the agent."""
+    is_whole = member(part, "time", "end") is not None
+    if part.get("type") != "text" or not is_whole:
+        return ()
+    return (unknown("compaction_summary", dict(part), session),)
 
 
 def _reply_part(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:

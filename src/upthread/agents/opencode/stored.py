@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from upthread.agent_stores.homes import require_own
-from upthread.agents._json_lines import as_object
+from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents.opencode import version_2
 from upthread.agents.opencode.histories import (
     DATABASE_BYTES_MAX,
     called_session,
     find_histories,
+    marked_calls,
     opened,
     read_messages,
     session_stamp,
@@ -25,7 +26,7 @@ from upthread.agents.opencode.histories import (
 )
 from upthread.agents.opencode.parts import history, usage
 from upthread.core.events import AgentEvent
-from upthread.core.turns.stored_session import CutOffCall, StoredSession
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 
 NS_PER_MS = 1_000_000
@@ -40,6 +41,22 @@ def read_stored(data_home: Path, call: CutOffCall) -> StoredSession | None:
         if found is not None:
             return found
     return None
+
+
+def undecided_calls(data_home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    """Yield the calls whose description has a mark of our plug-in. Raises StoreError."""
+    for path in find_histories(data_home):
+        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
+        for session, directory, part in marked_calls(path, mark, since_ns // NS_PER_MS):
+            asked = as_object(member(part, "state", "input"))
+            if mark in text_at(asked, "description"):
+                yield UndecidedCall(
+                    main_session=session,
+                    call_id=text_at(part, "callID"),
+                    role=text_at(asked, "subagent_type"),
+                    prompt=text_at(asked, "prompt"),
+                    directory=directory,
+                )
 
 
 def read_session(data_home: Path, session: UpstreamSessionId) -> StoredSession | None:

@@ -310,7 +310,7 @@ class Turn:
         if spoken_by == "user":
             return self._of_user(part, session)
         if spoken_by == SUMMARY:
-            return self._of_summary(part, session)
+            return parts.summary(part, session)
         if kind in {"text", "reasoning"}:
             return self._rest_of_text(part, session)
         if kind == "tool":
@@ -327,13 +327,6 @@ class Turn:
         # It goes on from what it is told: what it said before is no end.
         self._has_reply, self._is_idle = False, False
         return (*ended, parts.unknown("background_ended", dict(part), session))
-
-    def _of_summary(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        """A compaction's summary is no reply; it is kept once, when it is whole."""
-        is_whole = member(part, "time", "end") is not None
-        if part.get("type") != "text" or not is_whole:
-            return ()
-        return (parts.unknown("compaction_summary", dict(part), session),)
 
     def _delta(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         part_id, message_id = text_at(properties, "partID"), text_at(properties, "messageID")

@@ -60,6 +60,9 @@ HARMLESS_TOOLS: Final = frozenset(
 Each call of a sub-agent is guarded by itself.
 """
 
+SHELL_TOOLS: Final = frozenset({"bash", "Bash", "shell"})
+"""Names of tools that run a command. Beside the command such a name adds nothing to a title."""
+
 _NO_KIND: Final = frozenset({OTHER, "", None})
 """The kinds of a tool that its agent does not know, such as a server's."""
 
@@ -219,7 +222,9 @@ def _distinct(tellings: Iterable[Told]) -> list[Told]:
 def _titles(said: tuple[Told, ...]) -> list[str]:
     """Return the titles and commands that were said, without those that others hold."""
     words = dict.fromkeys(each.title for each in said if each.title)
-    words |= dict.fromkeys(command for each in said if (command := command_of(each.arguments)))
+    commands = dict.fromkeys(line for each in said if (line := command_of(each.arguments)))
+    names = SHELL_TOOLS if commands else frozenset[str]()
+    words = {word: None for word in (*words, *commands) if word not in names}
     return [word for word in words if not any(word in other for other in words if other != word)]
 
 

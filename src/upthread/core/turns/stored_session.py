@@ -38,6 +38,16 @@ class CutOffCall(Struct, frozen=True, kw_only=True):
     session: str = ""
 
 
+class UndecidedCall(Struct, frozen=True, kw_only=True):
+    """A call of a sub-agent that no hook could record: its agent's store has the hook's line."""
+
+    main_session: str
+    call_id: str
+    role: str
+    prompt: str
+    directory: str
+
+
 class StoredFailure(Struct, frozen=True, kw_only=True):
     """That the newest turn of a session failed, as its agent's store says."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.core import types
 from upthread.core.commands import RecordParts, Write
@@ -50,6 +50,7 @@ class OpenCall(Struct, kw_only=True):
     part: types.ToolCallPart
     text: str = ""
     is_recorded: bool = False
+    write: RecordParts | None = None
     child: types.ConversationId | None = None
 
 
@@ -220,7 +221,13 @@ class Stream:
         self.has_called = True
         call = self._calls.setdefault(part.call_id, OpenCall(part=part))
         self.close_text()
-        if call.is_recorded:  # a synced write of its own covers the one that was not
+        if call.write is not None and call.part == structs.replace(
+            part, locations=call.part.locations
+        ):
+            # The intent adds nothing. The same write again is only synced (S2).
+            again = structs.replace(call.write, durability=types.Durability.SYNCED)
+            self._sheet.writes.append(again)
+        elif call.is_recorded:  # a synced write of its own covers the one that was not
             note = types.UnknownPart(
                 kind=INTENT,
                 raw={
@@ -268,7 +275,7 @@ class Stream:
         if not call.is_recorded:
             call.is_recorded = True
             durability = durability or self._sheet.call_durability
-            self._append(types.Speaker.ASSISTANT, call.part, durability=durability)
+            call.write = self._append(types.Speaker.ASSISTANT, call.part, durability=durability)
 
     def _close_call(self, call_id: str, *, status: str, text: str) -> None:
         call = self._calls.pop(call_id)
@@ -288,27 +295,27 @@ class Stream:
         part: types.Part,
         *,
         durability: types.Durability = types.Durability.PROCESS,
-    ) -> None:
+    ) -> RecordParts:
         if self._speaker is not None and self._speaker is not speaker:
             self._seq += 1
             self._ordinal = 0
         self._speaker = speaker
         if not isinstance(part, types.TextPart):
             self._is_reply_broken = True
-        self._sheet.writes.append(
-            RecordParts(
-                conversation_id=self.conversation_id,
-                seq=self._seq,
-                first_ordinal=self._ordinal,
-                speaker=speaker,
-                turn_id=self._sheet.turn_id,
-                upstream_session_id=self.upstream_session_id,
-                recorded_at_ms=self._sheet.now_ms,
-                parts=(part,),
-                durability=durability,
-            )
+        write = RecordParts(
+            conversation_id=self.conversation_id,
+            seq=self._seq,
+            first_ordinal=self._ordinal,
+            speaker=speaker,
+            turn_id=self._sheet.turn_id,
+            upstream_session_id=self.upstream_session_id,
+            recorded_at_ms=self._sheet.now_ms,
+            parts=(part,),
+            durability=durability,
         )
+        self._sheet.writes.append(write)
         self._ordinal += 1
+        return write
 
 
 def calls_open(writes: Iterable[Write]) -> int:

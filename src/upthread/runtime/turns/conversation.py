@@ -46,6 +46,7 @@ from upthread.runtime.lease import (
     TreeRequest,
     WorkingTrees,
     conversation_lease,
+    cure_of,
 )
 from upthread.runtime.record.turn_views import NewestTurns, is_of_sub_agent, session_host
 from upthread.runtime.system import System
@@ -249,10 +250,12 @@ class Conversations:
             await self.keep_refusal(known, decision)
         held_by = holder or tree_holder
         if held_by is not None and decision.reasons[0] in {"busy", "tree_busy"}:
+            name = conversation_lease(key.project_id, key.address)
+            lease = await self._system.in_thread(lambda: self._store.lease(name))
             raise LeaseHeldError(
                 f"{key.address}: {in_words(decision.reasons[0])}, held by {held_by}",
                 holder=held_by,
-                hint=decision.hint,
+                hint=cure_of(lease, key.address) or decision.hint,
                 address=key.address,
                 **({"working_directory": request.tree or ""} if tree_holder else {}),
             )

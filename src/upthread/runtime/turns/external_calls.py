@@ -27,7 +27,7 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConflictError
-from upthread.runtime.lease import lease_name_of
+from upthread.runtime.lease import holder_in_words, lease_name_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
@@ -133,7 +133,7 @@ class ExternalCalls:
         """Return who holds a lease and lives, empty for nobody."""
         if lease is None or lease.holder is None or self.system.is_dead(lease.holder):
             return ""
-        return lease.holder.in_words()
+        return holder_in_words(lease)
 
     def user_of(self, conversation: Conversation) -> str:
         """Return who holds a conversation and lives, in words; empty for nobody."""

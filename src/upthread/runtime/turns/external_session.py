@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from upthread.core.commands import OpenLink, Write
+from upthread.core.context.prior_context import has_prior_context
 from upthread.core.decision.words import (
     FIRST,
     NOT_FOLLOWED,
@@ -17,7 +18,7 @@ from upthread.core.decision.words import (
 from upthread.core.events import SessionAttached
 from upthread.core.turns.stored_session import CutOffCall
 from upthread.core.turns.turn import TurnState
-from upthread.core.types import Link, UpstreamSessionId
+from upthread.core.types import ContextPart, Link, UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.runtime.turns.attach import link_end
 from upthread.runtime.turns.delivery import sent_event
@@ -58,8 +59,9 @@ def attach_external(
     if live.log.view.state is TurnState.ATTACHED:
         prior = prior_of(store, live)
         seq = live.log.intended.prompt_seq
-        # What was said before was told with the call, or was not: this process does not decide it.
-        is_injected = live.log.intended.decision == RESUME_WITH_REPLAY
+        told = (part.text for part in live.messages.prompt().parts if isinstance(part, ContextPart))
+        is_replay = live.log.intended.decision == RESUME_WITH_REPLAY
+        is_injected = is_replay or any(map(has_prior_context, told))
         live.log.hold(sent_event(seq, prior, is_injected=is_injected))
     return writes
 

@@ -30,7 +30,7 @@ from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
 
 from upthread.core.lazy_regex import regex
-from upthread.errors import StoreError
+from upthread.errors import StoreError, StoreUnreachableError
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 Result = TypeVar("Result")
@@ -269,7 +269,8 @@ class Server:
         try:
             yield
         except psycopg.Error as error:
-            raise StoreError(
+            kind = StoreUnreachableError if doing == "open" else StoreError
+            raise kind(
                 f"could not {doing} the database {self.name}: "
                 f"{_in_one_line(error, self._parameters)}",
                 hint=_cure_of(error),

@@ -43,16 +43,13 @@ LOADING: Final = (
 """Claude Code defers it, unless told not to: the model knows its name and not how to call it."""
 
 Step = Callable[[AgentCalls], Mapping[str, Any]]
-
-
-def _writing_to(session: str) -> str:
-    return f"{WRITING} with to: {session!r}"
+_WRITING_TO: Final = (WRITING + " with to: {!r}").format
 
 
 def _continuing(transcript: str) -> main_session.Continuing:
     return main_session.Continuing(
         agent=AGENT,
-        how=_writing_to,
+        how=_WRITING_TO,
         only_own=True,
         note=LOADING,
         # Copied before any model acts: afterwards it would have to be denied a call first.
@@ -139,7 +136,7 @@ def _call(event: Event) -> SubAgentCall:
         pid=os.getppid(),
         only_own=True,
         by_sub_agent=bool(event.agent_id),
-        reach=lambda session: f"{_writing_to(session)}. {LOADING}",
+        reach=lambda session: f"{_WRITING_TO(session)}. {LOADING}",
     )
 
 
@@ -239,13 +236,11 @@ def _between(told: str, tag: str) -> str:
     return told.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
 
 
-def _session_started(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    return main_session.session_started(calls, event.session_id, _continuing(event.transcript_path))
-
-
 _OF_MAIN: Final = frozenset({"SessionStart", "UserPromptSubmit", "SessionEnd"})
 _OF_SESSIONS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
-    "SessionStart": _session_started,
+    "SessionStart": lambda calls, event: main_session.session_started(
+        calls, event.session_id, _continuing(event.transcript_path)
+    ),
     "UserPromptSubmit": _prompted,
     **dict.fromkeys(("SubagentStart", "SubagentStop"), _started_or_stopped),
     "SessionEnd": lambda calls, event: main_session.session_ended(calls, event.session_id),

@@ -37,11 +37,8 @@ SOME_AGENT: Final = "default"
 Step = Callable[[AgentCalls], Mapping[str, Any]]
 
 
-def _opening(session: str) -> str:
-    return f"{OPENING} with id {session!r}, then {WRITING} to it"
-
-
-CONTINUING: Final = main_session.Continuing(agent=AGENT, how=_opening, only_own=False)
+_OPENING: Final = (OPENING + " with id {!r}, then " + WRITING + " to it").format
+CONTINUING: Final = main_session.Continuing(agent=AGENT, how=_OPENING, only_own=False)
 
 
 class Given(Struct, frozen=True):
@@ -130,7 +127,7 @@ def _call(event: Event) -> SubAgentCall:
         role=(event.given.agent_type or unnamed).lower(),
         prompt=event.given.message,
         pid=os.getppid(),
-        reach=_opening,
+        reach=_OPENING,
         by_sub_agent=bool(event.agent_id),
     )
 

@@ -63,7 +63,7 @@ def is_clear(home: str, request: bytes, environment: Mapping[str, str]) -> bool:
 
 
 def _above(directory: str) -> Iterator[str]:
-    yield directory
-    while (parent := os.path.dirname(directory)) != directory:
-        directory = parent
+    while directory:
         yield directory
+        directory = directory.rpartition("/")[0]
+    yield "/"

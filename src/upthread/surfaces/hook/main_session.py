@@ -44,7 +44,7 @@ class Continuing(Struct, frozen=True, kw_only=True):
 
 def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
     """Answer that a main session starts: how its workstream stands, and whom it can continue."""
-    calls.recover_dead()
+    calls.read_back()
     workstream, because = calls.workstream_of(continuing.agent, session)
     view = calls.standing(workstream)
     interrupted = list(calls.interrupted(workstream if because != NONE else ""))

@@ -2,12 +2,11 @@
 // `server` is for 1.18, tried on it; `setup` for 2, whose plug-in interface is another one: written
 // from its public source of November 2026, and not tried on the real OpenCode 2.
 //
-// The decision is made by the hook program; this file carries it out. `task_id` is set in place,
-// since OpenCode ignores a new `args` object. A child is learned from the running part of the call,
-// so that one that fails or is aborted is known too. A toast is gone in seconds, so what was decided
-// also stands in the task's description, which is what OpenCode shows of it and names the child by
-// (one that fails has no result), and whole in the result's metadata. A child in the background has
-// ended when its main session is told so. Whatever goes wrong here, OpenCode goes on.
+// The hook program decides and this file carries it out. `task_id` is set in place, because OpenCode
+// ignores a new `args` object. The running part of a call names the child, also of a call that fails.
+// A toast is gone in seconds, so the decision also stands in the task's description and whole in the
+// result's metadata. A child in the background has ended when its main session is told so. Whatever
+// goes wrong here, OpenCode goes on.
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 
@@ -55,8 +54,7 @@ const ask = (request) =>
 const TASK = /^<task id="(ses_\w+)"[^>]*state="(\w+)"/   // what OpenCode 1.18 says of one in the background
 const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(output)?.[1] ?? output
 
-// "upthread: spec-1/planner: RESUMED ses_1 · 2nd turn" beside a description; one the model has copied
-// from an earlier call is replaced.
+// The line beside a description. It replaces a line that the model copied from an earlier call.
 const traced = (description, line) => {
   const said = line.replace(/^upthread: /, "")
   const short = said.length > TRACE_CHARACTERS_MAX ? `${said.slice(0, TRACE_CHARACTERS_MAX)}…` : said
@@ -82,7 +80,6 @@ const server = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, taskId }
   const models = new Map()     // child session -> the newest message of its model
   const windows = new Map()    // "provider/model" -> tokens
-
   const toldGone = new Set()   // main sessions that know that upthread is gone
 
   const tell = async (request) => {
@@ -100,8 +97,7 @@ const server = async ({ client, directory }) => {
     if (line) client.tui.showToast({ body: { message: line, variant, duration: 8000 } }).catch(() => {})
   }
 
-  // What OpenCode would do with an id it does not know: a new session, silently. So it is asked first.
-  // Whose agent it was last does not matter: a turn of `upthread tell` goes on in it as another one.
+  // OpenCode begins a new session, silently, for an id that it does not know. So it is asked first.
   const unusable = async (id) => {
     const found = await client.session.get({ path: { id } }).catch(() => ({}))
     return found.data ? null : "missing"

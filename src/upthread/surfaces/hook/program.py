@@ -30,14 +30,14 @@ TOOK_TOO_LONG = f"it took more than {TIME_MAX_S} s"
 WHY_CHARACTERS_MAX = 500
 
 PROBE = "probe"
-"""In an agent's place: somebody asks whether this program starts and answers."""
+"""In place of an agent's name: asks whether this program starts and answers."""
 
-LINE_FIELDS = {
-    "claude-code": "systemMessage",
-    "codex": "systemMessage",
-    "opencode": "line",
-}
+LINE_FIELDS = {"claude-code": "systemMessage", "codex": "systemMessage", "opencode": "line"}
 """The agents that have hooks of ours, and where each reads the line for the person."""
+
+
+BEGINNINGS = frozenset({"PreToolUse", "before", "named", "guard"})
+"""The events that tell of a database that cannot be reached; the others of a call are silent."""
 
 
 class TookTooLongError(Exception):
@@ -88,10 +88,10 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
     from pathlib import Path
     from typing import cast
 
-    from upthread.errors import NotFoundError
+    from upthread.errors import NotFoundError, StoreUnreachableError
 
     found: Any = json.loads(raw.decode("utf-8", "surrogateescape"))
-    request = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    request = cast("dict[str, Any]", found if isinstance(found, dict) else {})
     directory = Path(os.path.abspath(str(request.get("cwd") or ".")))
     if agent not in LINE_FIELDS:
         raise ValueError(agent[:40])
@@ -113,6 +113,16 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
             told: Mapping[str, Any] = step(calls)
     except NotFoundError:
         return {}  # a place that nobody has used upthread in is left alone
+    except StoreUnreachableError as error:
+        event = request.get("hook_event_name") or request.get("event")
+        if event not in BEGINNINGS:
+            return {}
+        unheard: Mapping[str, Any] = _undecided(agent, error)
+        # The next command finds the call by this line. Codex stores only what the model is given.
+        if agent == "codex" and "spawn_agent" in str(request.get("tool_name")):
+            context = {"hookEventName": event, "additionalContext": unheard["systemMessage"]}
+            return {**unheard, "hookSpecificOutput": context}
+        return unheard
     return told
 
 
@@ -131,10 +141,10 @@ def _request(until: float) -> bytes:
 
 
 def _undecided(agent: str, error: Exception) -> Mapping[str, Any]:
-    from upthread.core.decision.words import UNDECIDED
+    from upthread.core.decision.words import UNDECIDED_LINE
     from upthread.core.text import visible_line
 
-    line = visible_line(f"upthread: {UNDECIDED}, the agent continues without it: {_why(error)}")
+    line = visible_line(f"{UNDECIDED_LINE}, the agent continues without it: {_why(error)}")
     return {LINE_FIELDS.get(agent, "systemMessage"): line}
 
 

@@ -146,13 +146,16 @@ def reset(
     call: Call,
     *,
     address: Address,
+    turn: Annotated[
+        bool, Option("--turn", help="Only free it from an agent on a host that is gone.")
+    ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
     """End a conversation and begin a new one in its place; the old one stays for the audit."""
     from upthread.surfaces.cli.verbs import change
 
-    return change.reset(call, address, is_yes=yes, is_dry_run=dry_run)
+    return change.reset(call, address, is_turn=turn, is_yes=yes, is_dry_run=dry_run)
 
 
 def fork(

@@ -86,21 +86,25 @@ def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
     return 0
 
 
-def reset(call: Call, address: str, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Close a conversation and begin a new one, after asking."""
+def reset(call: Call, address: str, *, is_turn: bool, is_yes: bool, is_dry_run: bool) -> int:
+    """Close a conversation and begin a new one, or free it from an agent, after asking."""
     if not is_dry_run:
-        require_person("nobody ends a conversation", "reset", address)
+        only = ("--turn",) if is_turn else ()
+        require_person("nobody ends a conversation", "reset", address, *only)
 
     async def look(project: Project) -> RoleView:
         return await project.role(address)
 
     async def change(project: Project) -> Conversation:
-        return await project.reset(address)
+        if not is_turn:
+            return await project.reset(address)
+        await project.free(address)
+        return view.conversation
 
     view = call.with_project(look)
     output = call.output
     if not output.is_json:
-        output.line(_plan(view))
+        output.line(_plan_to_free(view) if is_turn else _plan(view))
     if is_dry_run:
         _tell_reset(call, view, None)
         return 0
@@ -110,6 +114,14 @@ def reset(call: Call, address: str, *, is_yes: bool, is_dry_run: bool) -> int:
         return DECLINED
     _tell_reset(call, view, call.with_project(change))
     return 0
+
+
+def _plan_to_free(view: RoleView) -> str:
+    holder = view.holder.in_words() if view.holder else "nobody"
+    return (
+        f"{conversation_name(view.conversation)}: in use by {holder}. Free it only if that agent "
+        "is gone: otherwise two agents work in one session. The conversation continues."
+    )
 
 
 def _plan(view: RoleView) -> str:
@@ -134,7 +146,9 @@ def _tell_reset(call: Call, old: RoleView, new: Conversation | None) -> None:
         }
         call.output.json(told)
     elif new is not None:
-        call.output.line(f"{conversation_name(new)}: RESET, {new.conversation_id} begins", "green")
+        is_free = new == old.conversation
+        done = "FREED" if is_free else f"RESET, {new.conversation_id} begins"
+        call.output.line(f"{conversation_name(new)}: {done}", "green")
 
 
 async def _role_or_none(project: Project, address: str) -> RoleView | None:
