@@ -6,7 +6,6 @@ verbs report of the two is compared: same keys, same values. What may differ sta
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when
+from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when, waiting_for
 from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -178,23 +177,6 @@ class Told:
         self, workstream: str, prompt: str, wait: Callable[[], None], number: signal.Signals
     ) -> None:
         stop_when(self.start(workstream, prompt), wait, number)
-
-
-def waiting_for(played: SetUp, word: str) -> Callable[[], None]:
-    """Return what waits until a model is asked something with a word, for the first time now."""
-    before = len(played.model.model_requests)
-
-    def wait() -> None:
-        until_s = time.monotonic() + TIMEOUT_S
-        while not any(
-            word in json.dumps(each.body) and each.status is None
-            for each in list(played.model.model_requests)[before:]
-        ):
-            assert time.monotonic() < until_s
-            time.sleep(0.05)
-        time.sleep(1.0)
-
-    return wait
 
 
 def once(prompt: str) -> Callable[[SetUp], None]:
