@@ -15,7 +15,7 @@ from tests.support import trusting
 from tests.support.decisions_told import decisions_told
 from tests.support.sets import EXTENDED, SOAK
 
-from upthread.core.decision.words import FIRST, START_FRESH
+from upthread.core.decision.words import FIRST, RESUME, START_FRESH
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -150,15 +150,35 @@ def test_with_handover_another_main_session_continues_with_the_whole_history(def
     assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
 
 
+class Newcomer(HookedClaude):
+    """Claude Code as it comes, on `main`, with one role file and no configuration."""
+
+    def make_environment(self) -> dict[str, str]:
+        return self.agent.environment(self.home, self.model)
+
+    def write_role(self) -> None:
+        role = self.project / ".claude" / "agents" / "reviewer.md"
+        role.parent.mkdir(parents=True)
+        role.write_text("---\nname: reviewer\ndescription: reviews\n---\nYou review.\n")
+
+
 @EXTENDED
-def test_without_a_workstream_a_session_is_shown_the_last_workstream(hooked):
-    hooked.use("--clear")
-    ran = hooked.run(f"Go.\n\n{hooked.delegate('Plan.')}")
-    assert any(line.startswith("upthread: no workstream; last: spec-") for line in ran.lines)
-    again = hooked.run(f"Go.\n\n{hooked.delegate('And?')}", "--resume", ran.session)
-    (started,) = (line for line in ran.lines if "STARTED" in line)
-    assert f"session-{ran.session[-8:]}/planner" in started
-    assert any(f"session-{ran.session[-8:]}/planner" in line for line in again.lines)
+def test_a_newcomer_sets_up_and_delegates_twice_and_the_role_is_resumed(claude_binary, tmp_path):
+    with RehearsalModel() as model:
+        new = Newcomer(claude_binary, model, tmp_path)  # `upthread setup claude` and no more
+        first = new.run(f"Go.\n\n{new.delegate('Remember KIWI.', 'reviewer')}")
+        address = f"session-{first.session[-8:]}/reviewer"
+        child = new.conversation(address, turns=1)["upstream_session_id"]
+        again = new.continue_main(f"{new.delegate('And?', 'reviewer')} {load()}")
+        told = f"continue it, and start no new one: SendMessage with to: '{child}'"
+        assert told in again.by_main[-1]
+        last = new.continue_main(new.continue_(child, "And?"))
+        assert [decisions_told(line) for line in (*first.lines, *again.lines, *last.lines)] == [
+            [FIRST],
+            [RESUME],
+        ]
+        assert "Remember KIWI." in last.by_children[0]
+        assert new.conversation(address, turns=2)["upstream_session_id"] == child
 
 
 def test_removal_restores_the_settings_byte_for_byte(hooked):

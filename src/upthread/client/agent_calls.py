@@ -235,7 +235,7 @@ class AgentCalls:
         text = without_fresh(call.prompt)
         refusal = f"{line}. {begun.hint}" if begun.refusal and begun.hint else line
         return Answer(
-            line=line,
+            line="" if begun.told else line,  # the model continues the sub-agent, with its own line
             prompt=f"{begun.context}\n\n{text}" if begun.context else text,
             session=begun.session,
             refusal=begun.refusal and (begun.told or refusal),
