@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -454,6 +456,27 @@ def _post(url: str, body: Any) -> Any:
     sent = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
     with urlopen(sent, timeout=TIMEOUT_S) as answer:
         return json.load(answer)
+
+
+TITLED = {
+    "claude-code": ("*.json*", r'"(?:customTitle|aiTitle|summary|description)":"([^"]+)', ""),
+    "codex": ("state_*.sqlite", "", "SELECT coalesce(nullif(name, ''), title) FROM threads"),
+    "opencode": ("opencode.db", "", "SELECT title FROM session"),
+}
+"""Where an agent keeps its sessions' titles: files, with a pattern or a statement."""
+
+
+def titles(played: SetUp) -> list[str]:
+    """Return the titles of all sessions in the agent's own store."""
+    files, pattern, statement = TITLED[played.agent.name]
+    found: list[str] = []
+    for file in played.home.rglob(files):
+        if pattern:
+            found += re.findall(pattern, file.read_text())
+            continue
+        with closing(sqlite3.connect(file)) as database:
+            found += [title for (title,) in database.execute(statement)]
+    return found
 
 
 SET_UPS: dict[str, type[SetUp]] = {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.live.hooked import SET_UPS, Ran, SetUp, waiting_for
+from tests.live.hooked import SET_UPS, Ran, SetUp, titles, waiting_for
 from tests.support import trusting
 from tests.support.sets import EXTENDED, SOAK
 from tools.generate_docs import CONTINUES, WHERE
@@ -140,6 +140,8 @@ def cases() -> Iterator[object]:
 @pytest.mark.parametrize(("played", "case"), list(cases()), indirect=["played"])
 def test_what_continues_where_is_what_the_readme_says(played, case):
     seen = how_it_continues(played, case)
+    ours = ("# Briefing", "[prior context", "· upthread: ")
+    assert [each for each in titles(played) if any(mark in each for mark in ours)] == []
     known = json.loads(CONTINUES.read_text())
     if os.environ.get("UPTHREAD_WRITE_MEASURED") == "1":
         known.setdefault(played.agent.name, {})[case] = seen

@@ -109,6 +109,7 @@ def plain_leaf(value: Any, name: str) -> Any:
         # what Claude Code writes beside a sub-agent's reply.
         said = re.sub(r"^<role name=.*?</role>\s*", "", said, flags=re.DOTALL)
         said = said.replace(f"; {NO_ARGUMENT}", "")
+        said = said.replace("\n\n## My request for Codex:", "")
         said = re.sub(r"\nagentId: .*?</usage>", "", said, flags=re.DOTALL)
         return said.split("seen=")[0] if said.startswith("HIST ") else said
     return value

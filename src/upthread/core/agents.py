@@ -73,7 +73,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     and nothing is known. `marks` are variables it gives to what it starts, `passed_on` those it
     needs of ours beside the general ones.
 
-    `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
+    `setup_name` is what `upthread setup` calls it, empty without hooks of ours. A session is titled
+    by the text after `request_heading`, where its first prompt has that line. Its own tool for
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
     `resumed_by` and a session's id its own interface opens that session, if the whole id matches
@@ -97,6 +98,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
     setup_name: str = ""
+    request_heading: str = ""
     takes_sessions: bool = False
     reached_from_main: str = ""
     project_settings: tuple[str, ...] = ()
@@ -225,6 +227,7 @@ _CODEX: Final = Agent(
     marks=("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"),
     passed_on=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"),
     setup_name="codex",
+    request_heading="## My request for Codex:",
     project_settings=(".codex",),
     heeds_trust=True,
     # Without the word its shared server keeps the session to itself when the person has left.

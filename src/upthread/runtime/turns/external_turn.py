@@ -17,6 +17,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.core.agents import AGENTS
 from upthread.core.commands import OpenConversation, RecordDecision
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
@@ -319,9 +320,13 @@ class ExternalTurns:
         past = past_of(
             self._store, live, prior_of(self._store, live), is_prior_injected=live.must_inject
         )
-        return context_for(
+        context = context_for(
             role=live.role_told, task=live.request.task, decision=live.telling, past=past
         )
+        agent = AGENTS.get(live.request.claim.agent)
+        # Otherwise our text becomes the title of the sub-agent's session.
+        pieces = (context, agent.request_heading if agent and context else "")
+        return "\n\n".join(filter(None, pieces))
 
     # --- a call that names its session -----------------------------------------------------------
 

@@ -5,8 +5,9 @@
 // The decision is made by the hook program; this file carries it out. `task_id` is set in place,
 // since OpenCode ignores a new `args` object. A child is learned from the running part of the call,
 // so that one that fails or is aborted is known too. A toast is gone in seconds, so what was decided
-// also stands in the task's description, which is what OpenCode shows of it and names the child by
-// (one that fails has no result), and whole in the result's metadata. A child in the background has
+// also stands in the task's description, which is what OpenCode shows of it (one that fails has no
+// result), and whole in the result's metadata. OpenCode names a new child by the description, so the
+// child gets its own title back. A child in the background has
 // ended when its main session is told so. Whatever goes wrong here, OpenCode goes on.
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
@@ -79,7 +80,7 @@ const decide = async (request, tell, unusable, busy = []) => {
 // --- OpenCode 1.18 ---------------------------------------------------------------------------------
 
 const server = async ({ client, directory }) => {
-  const calls = new Map()      // call id -> { request, child, taskId }
+  const calls = new Map()      // call id -> { request, title, child, taskId }
   const models = new Map()     // child session -> the newest message of its model
   const windows = new Map()    // "provider/model" -> tokens
 
@@ -152,6 +153,7 @@ const server = async ({ client, directory }) => {
     if (child && !call.child) {
       call.child = child
       models.set(child, undefined)
+      if (!call.taskId) client.session.update({ path: { id: child }, body: { title: call.title } }).catch(() => {})
       const told = await tell({ ...call.request, event: "started", child })
       show(told.line, "warning")
     }
@@ -183,7 +185,8 @@ const server = async ({ client, directory }) => {
         ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
         : await decide({ ...request, named: String(named ?? "") }, tell, unusable, await busy())
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
-      calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
+      const title = `${String(output.args.description ?? "").split(TRACE)[0]} (@${role} subagent)`
+      calls.set(input.callID, { request, title, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
       if (told.prompt) output.args.prompt = told.prompt
       if (told.line && told.is_traced !== false) output.args.description = traced(output.args.description, told.line)
