@@ -148,7 +148,7 @@ def outline_of(
     except OSError as error:
         look.pass_over(AGENT, str(error.strerror))
         return None
-    meta = _meta(directory, name.removesuffix(_LINES) + _META) if parent else {}
+    meta: JsonObject = _meta(directory, name.removesuffix(_LINES) + _META) if parent else {}
     return structs.replace(
         outline,
         role=text_of(meta.get("agentType")) or outline.role,
