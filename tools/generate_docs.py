@@ -608,7 +608,9 @@ def continues_table() -> str:
 
 
 def _joined(seen: Mapping[str, Mapping[str, str]], case: str, way: str) -> str:
-    return ", ".join(f"`{agent}`" for agent, each in seen.items() if each.get(case) == way)
+    # `followed/briefing` also says how a model begins that does not follow.
+    ways = {agent: each.get(case, "").partition("/")[0] for agent, each in seen.items()}
+    return ", ".join(f"`{agent}`" for agent in seen if ways[agent] == way)
 
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {

@@ -458,25 +458,21 @@ def _post(url: str, body: Any) -> Any:
         return json.load(answer)
 
 
-TITLED = {
-    "claude-code": ("*.json*", r'"(?:customTitle|aiTitle|summary|description)":"([^"]+)', ""),
-    "codex": ("state_*.sqlite", "", "SELECT coalesce(nullif(name, ''), title) FROM threads"),
-    "opencode": ("opencode.db", "", "SELECT title FROM session"),
+TITLES = {
+    "codex": ("state_*.sqlite", "SELECT coalesce(nullif(name, ''), title) FROM threads"),
+    "opencode": ("opencode.db", "SELECT title FROM session"),
 }
-"""Where an agent keeps its sessions' titles: files, with a pattern or a statement."""
 
 
 def titles(played: SetUp) -> list[str]:
     """Return the titles of all sessions in the agent's own store."""
-    files, pattern, statement = TITLED[played.agent.name]
-    found: list[str] = []
-    for file in played.home.rglob(files):
-        if pattern:
-            found += re.findall(pattern, file.read_text())
-            continue
-        with closing(sqlite3.connect(file)) as database:
-            found += [title for (title,) in database.execute(statement)]
-    return found
+    if played.agent is CLAUDE_CODE:
+        kept = "".join(each.read_text() for each in played.home.rglob("*.json*"))
+        return re.findall(r'"(?:customTitle|aiTitle|summary|description)":"([^"]+)', kept)
+    name, statement = TITLES[played.agent.name]
+    (file,) = played.home.rglob(name)
+    with closing(sqlite3.connect(file)) as database:
+        return [title for (title,) in database.execute(statement)]
 
 
 SET_UPS: dict[str, type[SetUp]] = {

@@ -11,9 +11,8 @@ from tests.live.asked import tokens_in
 from tests.live.claude_code import call, command
 from tests.live.hooked import HookedClaude
 from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
-from tests.support import trusting
 from tests.support.decisions_told import decisions_told
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED
 
 from upthread.core.decision.words import FIRST, RESUME, START_FRESH
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -72,19 +71,12 @@ def test_a_file_that_a_sub_agent_read_with_commands_is_stale_once_it_has_changed
     assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 
-@pytest.fixture(params=[pytest.param("waited for", marks=SOAK), "in the background"])
-def either_way(hooked, request, monkeypatch):
-    """Claude Code lets its sub-agents work in the background unless it is told not to."""
-    if request.param == "in the background":
-        monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
-    workstream = "spec-2" if request.param == "waited for" else "spec-5"
-    hooked.use(workstream)
-    return hooked, workstream
-
-
 @EXTENDED
-def test_the_same_main_session_continues_with_the_same_sub_agent(either_way):
-    hooked, workstream = either_way
+def test_the_same_main_session_continues_a_sub_agent_of_the_background(hooked, monkeypatch):
+    """Claude Code lets its sub-agents work in the background unless it is told not to."""
+    monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
+    workstream = "spec-5"
+    hooked.use(workstream)
     first = hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-2.')}")
     child = hooked.planner(workstream, turns=1)["upstream_session_id"]
     second = hooked.run(
@@ -107,49 +99,6 @@ def test_the_same_main_session_continues_with_the_same_sub_agent(either_way):
     assert set(read) <= {None, *charged}, (read, charged)
 
 
-@pytest.fixture
-def handover(hooked) -> Iterator[None]:
-    trusting.configure(hooked.project, hooked.own, "handover = true\n")
-    yield
-    (hooked.project / "upthread.toml").unlink()
-
-
-def load() -> str:
-    """What a model does that reads of a tool which is deferred."""
-    return call("ToolSearch", query="select:SendMessage")
-
-
-@pytest.fixture
-def deferring(hooked, monkeypatch):
-    """As Claude Code comes: SendMessage is not among the tools until it is searched for."""
-    monkeypatch.delitem(hooked.environment, "ENABLE_TOOL_SEARCH")
-    return hooked
-
-
-@EXTENDED
-def test_with_handover_another_main_session_continues_with_the_whole_history(deferring, handover):
-    hooked = deferring
-    hooked.use("spec-3")
-    hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-3.')}")
-    child = hooked.planner("spec-3", turns=1)["upstream_session_id"]
-    looking = hooked.run(f"Go.\n\n{load()}")
-    tools = [each.get("name") for each in looking.requests[0].body["tools"]]
-    assert "SendMessage" not in tools, "it is deferred"
-    told = json.dumps(looking.requests[0].body["messages"])
-    assert f"spec-3/planner: SendMessage with to: '{child}'" in told, "before anything is called"
-    assert "ToolSearch with query 'select:SendMessage'" in told
-    writing = hooked.continue_(child, "What was it?")
-    second = hooked.run(f"Go on.\n\n{writing}", "--resume", looking.session)
-    (asked,) = second.by_children
-    assert "# Briefing" not in asked
-    assert "KIWI-3" in asked
-    assert any("spec-3/planner" in line and "RESUMED" in line for line in second.lines)
-    for ran in (looking, second):
-        assert '"is_error":true' not in ran.written, "nothing was denied"
-        assert "hook error" not in ran.written
-    assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
-
-
 class Newcomer(HookedClaude):
     """Claude Code as it comes, on `main`, with one role file and no configuration."""
 
@@ -169,7 +118,10 @@ def test_a_newcomer_sets_up_and_delegates_twice_and_the_role_is_resumed(claude_b
         first = new.run(f"Go.\n\n{new.delegate('Remember KIWI.', 'reviewer')}")
         address = f"session-{first.session[-8:]}/reviewer"
         child = new.conversation(address, turns=1)["upstream_session_id"]
-        again = new.continue_main(f"{new.delegate('And?', 'reviewer')} {load()}")
+        load = call("ToolSearch", query="select:SendMessage")
+        again = new.continue_main(f"{new.delegate('And?', 'reviewer')} {load}")
+        tools = [each.get("name") for each in again.requests[0].body["tools"]]
+        assert "SendMessage" not in tools, "it is deferred"
         told = f"continue it, and start no new one: SendMessage with to: '{child}'"
         assert told in again.by_main[-1]
         last = new.continue_main(new.continue_(child, "And?"))

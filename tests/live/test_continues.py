@@ -23,8 +23,8 @@ from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
+LIKELY = {"same_main", "killed", "other_main", "handover"}
 FIRST, SECOND = "Remember KIWI.", "What was it?"
-Main = Callable[[str], Ran]
 
 
 def tell(played: SetUp, prompt: str) -> None:
@@ -32,51 +32,24 @@ def tell(played: SetUp, prompt: str) -> None:
     played.output_of([*played.program, *words])
 
 
-def delegated(played: SetUp) -> Main:
-    """The role works in one main session, and is called again in another main session."""
-    played.run(f"Go.\n\n{played.delegate(FIRST)}")
-    return lambda step: played.run(f"Go on.\n\n{step}")
-
-
-def in_same_main(played: SetUp) -> Main:
-    delegated(played)
-    return played.continue_main
-
-
-def killed(played: SetUp) -> Main:
-    """The agent is killed while its sub-agent works, and its main session is resumed."""
-    step = played.delegate(f"{FIRST}\n\n[[HANG]]")
-    played.stop_when(f"Go.\n\n{step}", waiting_for(played, FIRST), signal.SIGKILL)
-    known = json.dumps(played.upthread("audit", played.used))
-    (played.last,) = set(re.findall(r'"main_session": "([^"]+)"', known))
-    return played.continue_main
-
-
-def unnamed(played: SetUp) -> Main:
-    played.upthread("use", "--clear")
-    return delegated(played)
-
-
-def handed_over(played: SetUp) -> Main:
-    trusting.configure(played.project, played.own, "handover = true\n")
-    return delegated(played)
-
-
-def told_before(played: SetUp) -> Main:
-    tell(played, FIRST)
-    return lambda step: played.run(f"Go on.\n\n{step}")
-
-
-CASES: dict[str, Callable[[SetUp], Main]] = {
-    "same_main": in_same_main,
-    "killed": killed,
-    "other_main": delegated,
-    "handover": handed_over,
-    "unnamed": unnamed,
-    "after_tell": told_before,
-}
-TOLD = {"tell_again": told_before, "tell_after_call": delegated}
-"""The cases in which `upthread tell` speaks last."""
+def begin(played: SetUp, case: str, workstream: str) -> Callable[[str], Ran]:
+    """Let the role work once; returns how the main session is prompted that calls it again."""
+    played.use(workstream)
+    if case == "unnamed":
+        played.upthread("use", "--clear")
+    if case == "handover":
+        trusting.configure(played.project, played.own, "handover = true\n")
+    if case in {"tell_again", "after_tell"}:
+        tell(played, FIRST)
+    elif case == "killed":
+        step = played.delegate(f"{FIRST}\n\n[[HANG]]")
+        played.stop_when(f"Go.\n\n{step}", waiting_for(played, FIRST), signal.SIGKILL)
+        known = json.dumps(played.upthread("audit", workstream))
+        (played.last,) = set(re.findall(r'"main_session": "([^"]+)"', known))
+    else:
+        played.run(f"Go.\n\n{played.delegate(FIRST)}")
+    is_same = case in {"same_main", "killed"}
+    return played.continue_main if is_same else lambda step: played.run(f"Go on.\n\n{step}")
 
 
 @pytest.fixture
@@ -91,32 +64,26 @@ def played(request, tmp_path: Path) -> Iterator[SetUp]:
 
 
 def how_it_continues(played: SetUp, case: str) -> str:
-    """Return `always`, `followed`, or how a role begins that does not continue."""
-    if case in TOLD:
-        played.use("told")
-        TOLD[case](played)
+    """Return `always`, how a new session begins, or both ways of a model: `followed/briefing`."""
+    main = begin(played, case, "ignoring")
+    if case.startswith("tell"):
         before = len(played.model.model_requests)
         tell(played, SECOND)
         told = [json.dumps(each.body) for each in played.model.model_requests[before:]]
         return how_it_knows(told) or "always"
-    played.use("ignoring")
-    main = CASES[case](played)
     ran = main(played.delegate(SECOND))
-    if not ran.by_children:  # it was refused once, with the instruction
+    if not ran.by_children:  # it was denied once, with the instruction
         ran = played.continue_main(played.delegate(SECOND))
     how = how_it_knows(ran.by_children)
     if not how:
         return "always"
-    played.use("following")
-    main = CASES[case](played)
-    ran = main("[[SAY ready]]")
-    told = re.search(
-        r"planner: (?:SendMessage with to:|resume_agent with id) '(\S+)'", ran.by_main[-1]
-    )
+    ran = begin(played, case, "following")("[[SAY ready]]")
+    tools = "SendMessage with to:|resume_agent with id"
+    told = re.search(rf"planner: (?:{tools}) '(\S+)'", ran.by_main[-1])
     if not told:
         return how
     ran = played.continue_main(played.continue_(told[1], SECOND))
-    return how_it_knows(ran.by_children) or "followed"
+    return how_it_knows(ran.by_children) or f"followed/{how}"
 
 
 def how_it_knows(requests: list[str]) -> str:
@@ -133,7 +100,7 @@ def cases() -> Iterator[object]:
     for agent in SET_UPS:
         for case in WHERE:
             if case != "handover" or agent == "claude-code":  # its own choice
-                marks = EXTENDED if case in {"same_main", "killed", "other_main"} else SOAK
+                marks = EXTENDED if case in LIKELY else SOAK
                 yield pytest.param(agent, case, marks=marks, id=f"{agent}-{case}")
 
 

@@ -81,7 +81,7 @@ class ExternalCalls:
             return None
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
-        claim = self.conversations.claim_of(conversation, link, fences)
+        claim = self.conversations.claim_of(conversation, link, ())
         if claim.last is None or claim.last[0] != turn_id or claim.last[1].is_over:
             return None
         call = claim.last[1].intended.call if claim.last[1].intended else None
