@@ -75,24 +75,23 @@ def test_a_file_that_a_sub_agent_read_with_commands_is_stale_once_it_has_changed
 def test_the_same_main_session_continues_a_sub_agent_of_the_background(hooked, monkeypatch):
     """Claude Code lets its sub-agents work in the background unless it is told not to."""
     monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
-    workstream = "spec-5"
-    hooked.use(workstream)
+    hooked.use("spec-5")
     first = hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-2.')}")
-    child = hooked.planner(workstream, turns=1)["upstream_session_id"]
+    child = hooked.planner("spec-5", turns=1)["upstream_session_id"]
     second = hooked.run(
         f"Go on.\n\n{hooked.continue_(child, 'What was it?')}", "--resume", first.session
     )
     told = json.dumps(second.requests[0].body["messages"])
-    assert f"{workstream}/planner: SendMessage with to: '{child}'" in told
+    assert f"spec-5/planner: SendMessage with to: '{child}'" in told
     assert any("RESUMED" in line for line in second.lines)
     assert "KIWI-2" in second.by_children[-1]
     assert "What was it?" in second.by_children[-1]
-    view = hooked.planner(workstream, turns=2)
+    view = hooked.planner("spec-5", turns=2)
     assert len(view["chain"]) == 1
     assert view["last_turn"]["outcome"] == "ok"
-    audit = json.dumps(hooked.upthread("audit", workstream))
+    audit = json.dumps(hooked.upthread("audit", "spec-5"))
     assert "HIST n_user=2" in audit, "its reply was recorded"
-    saved = hooked.upthread("savings", workstream)["delegations"]
+    saved = hooked.upthread("savings", "spec-5")["delegations"]
     charged = [tokens_in(each) for each in hooked.model.requests]
     read = [each["tokens_first_read"] for each in saved]
     # Its transcript may lack the last answer when its hook is heard: then it is not told.
@@ -125,10 +124,8 @@ def test_a_newcomer_sets_up_and_delegates_twice_and_the_role_is_resumed(claude_b
         told = f"continue it, and start no new one: SendMessage with to: '{child}'"
         assert told in again.by_main[-1]
         last = new.continue_main(new.continue_(child, "And?"))
-        assert [decisions_told(line) for line in (*first.lines, *again.lines, *last.lines)] == [
-            [FIRST],
-            [RESUME],
-        ]
+        (started, resumed) = (*first.lines, *again.lines, *last.lines)
+        assert decisions_told(started) + decisions_told(resumed) == [FIRST, RESUME]
         assert "Remember KIWI." in last.by_children[0]
         assert new.conversation(address, turns=2)["upstream_session_id"] == child
 

@@ -28,8 +28,8 @@ FIRST, SECOND = "Remember KIWI.", "What was it?"
 
 
 def tell(played: SetUp, prompt: str) -> None:
-    words = ["tell", f"{played.used}/planner", prompt, "--agent", played.agent.name]
-    played.output_of([*played.program, *words])
+    agent = ("--agent", played.agent.name)
+    played.output_of([*played.program, "tell", f"{played.used}/planner", prompt, *agent])
 
 
 def begin(played: SetUp, case: str, workstream: str) -> Callable[[str], Ran]:
@@ -59,8 +59,6 @@ def played(request, tmp_path: Path) -> Iterator[SetUp]:
         made = kind(request.getfixturevalue(kind.agent.fixture), model, tmp_path)
         made.upthread("trust", "--yes")
         yield made
-        for each in made.running:
-            each.wait()
 
 
 def how_it_continues(played: SetUp, case: str) -> str:
@@ -96,15 +94,15 @@ def how_it_knows(requests: list[str]) -> str:
     return "" if FIRST in request else "nothing"
 
 
-def cases() -> Iterator[object]:
-    for agent in SET_UPS:
-        for case in WHERE:
-            if case != "handover" or agent == "claude-code":  # its own choice
-                marks = EXTENDED if case in LIKELY else SOAK
-                yield pytest.param(agent, case, marks=marks, id=f"{agent}-{case}")
+CASES = [
+    pytest.param(agent, case, marks=EXTENDED if case in LIKELY else SOAK, id=f"{agent}-{case}")
+    for agent in SET_UPS
+    for case in WHERE
+    if case != "handover" or agent == "claude-code"  # its own choice
+]
 
 
-@pytest.mark.parametrize(("played", "case"), list(cases()), indirect=["played"])
+@pytest.mark.parametrize(("played", "case"), CASES, indirect=["played"])
 def test_what_continues_where_is_what_the_readme_says(played, case):
     seen = how_it_continues(played, case)
     ours = ("# Briefing", "[prior context", "· upthread: ")
