@@ -72,16 +72,15 @@ _TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}"
 class Begun(Struct, frozen=True, kw_only=True):
     """What was decided on a call. `session` is the one to resume, empty for a new session.
 
-    `started` is what a person is told; `context` is what goes before the prompt, and `refusal` why
-    the call must not be made, empty where it may; then the model is `told` what to do instead.
-    `in_use` names who works in the role's main conversation, where the call got another one.
+    `started` is for the person; `context` goes before the prompt. A refused call has a `hint`, or
+    `told`: the instruction to the model for another call. `in_use` names who works in the role's
+    main conversation, where the call got another conversation.
     """
 
     decision: str
     session: str
     started: TurnStarted
     context: str = ""
-    refusal: str = ""
     told: str = ""
     hint: str = ""
     in_use: str = ""
@@ -99,9 +98,6 @@ class AskedOf(Struct, frozen=True, kw_only=True):
     further: tuple[str, ...] = ()
 
 
-NOTHING_ASKED: Final = AskedOf()
-
-
 class ExternalTurns:
     """Begins the turns that an agent drives, in one project."""
 
@@ -114,9 +110,7 @@ class ExternalTurns:
 
     # --- before a call ---------------------------------------------------------------------------
 
-    def begin(
-        self, request: TellRequest, holder: Holder, asked: AskedOf = NOTHING_ASKED
-    ) -> Begun | None:
+    def begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun | None:
         """Decide on a call, take its conversation for the agent's process, commit the intent.
 
         A call that is known is decided again, where the agent has lost the session it was to
@@ -191,8 +185,7 @@ class ExternalTurns:
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
-            begun = _begun(live, decision)
-            return structs.replace(begun, refusal=begun.started.line, hint=decision.hint)
+            return structs.replace(_begun(live, decision), hint=decision.hint)
         if asked.reach is not None and (sent := self._sent_back(live, decision, asked.reach)):
             return sent
         return _begun(live, decision, session or "", context=self._intend(live, decision))
@@ -221,7 +214,7 @@ class ExternalTurns:
         back = structs.replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
         self._refuse(live, back)
         told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
-        return structs.replace(_begun(live, back), refusal=told, told=told)
+        return structs.replace(_begun(live, back), told=told)
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
@@ -287,13 +280,7 @@ class ExternalTurns:
         )
         self._store.commit((write,), fences=live.log.fences, give=live.log.fences)
 
-    def _intend(
-        self,
-        live: LiveTurn,
-        decision: Decision,
-        *,
-        is_told: bool = True,
-    ) -> str:
+    def _intend(self, live: LiveTurn, decision: Decision, *, is_told: bool = True) -> str:
         """Commit a turn's intent; returns what goes before its prompt."""
         turn_id = turn_id_of(call_of(live.request))
         intended, prompt, writes = self._beginning.intent(live, decision, turn_id)
