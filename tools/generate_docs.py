@@ -495,18 +495,9 @@ def agents_table() -> str:
         ("its sessions on the disk are listed, searched, kept", lambda row: _yes(row.home), "no"),
         ("`tell` and `run`: a role goes on in its session", _gone_on, "where it loads sessions"),
         ("what its sub-agents do is seen", lambda row: _yes(_sees_sub_agents(row)), "no"),
-        (
-            "`setup`: called again in the same main session, a role",
-            lambda row: "goes on in its session" if row.setup_name else _NOT,
-            _NOT,
-        ),
-        ("… in another main session", lambda row: row.from_another_main or _NOT, _NOT),
         ("`open`: a role in the agent's own interface", _opened, "no"),
     )
     return table(head, [(what, *(of(row) for row in rows), other) for what, of, other in asked])
-
-
-_NOT: Final = "no hooks"
 
 
 def _yes(holds: object) -> str:
@@ -583,9 +574,49 @@ def prices_table() -> str:
     return table((*head, "to resume, off", "to brief, off", "spent, off"), rows)
 
 
+CONTINUES: Final = DOCS / "agents" / "continues.json"
+WHERE: Final = {
+    "tell_again": "`tell`, in a new process",
+    "same_main": "called again in its main session, which was resumed",
+    "killed": "the same, after the agent was killed in the first call",
+    "other_main": "called in another main session, in a named workstream",
+    "handover": "the same, with `handover = true`",
+    "unnamed": "called in another main session, without a named workstream",
+    "after_tell": "called in an agent, after `tell`",
+    "tell_after_call": "`tell`, after a call in an agent",
+}
+"""Where a role works a second time."""
+
+FRESH: Final = {
+    "briefing": "from a briefing",
+    "replay": "is sent what was said",
+    "nothing": "from nothing",
+}
+"""How a role begins whose session does not continue."""
+
+
+def continues_table() -> str:
+    """Return in which agents a role continues: always, when the model follows, or not."""
+    seen = json.loads(CONTINUES.read_text())
+    rows = []
+    for case, words in WHERE.items():
+        by_way = {way: _joined(seen, case, way) for way in ("always", "followed", *FRESH)}
+        not_told = [f"{by_way[way]}: {FRESH[way]}" for way in FRESH if by_way[way]]
+        rows.append((words, by_way["always"], by_way["followed"], "; ".join(not_told)))
+    head = ("a role", "always", "when the model follows the instruction", "not")
+    return table(head, rows)
+
+
+def _joined(seen: Mapping[str, Mapping[str, str]], case: str, way: str) -> str:
+    # `followed/briefing` also says how a model begins that does not follow.
+    ways = {agent: each.get(case, "").partition("/")[0] for agent, each in seen.items()}
+    return ", ".join(f"`{agent}`" for agent in seen if ways[agent] == way)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "adrs": adr_index,
     "agents": agents_table,
+    "continues": continues_table,
     "decisions": decisions_table,
     "states": states_table,
     "rules": rules_table,

@@ -21,8 +21,6 @@ from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import find_repository, git_facts
 
-SHORT_S = 1.0
-
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

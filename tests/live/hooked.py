@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,6 +51,8 @@ class SetUp:
     """A repository, and the environment that both the agent and upthread run in there."""
 
     agent: ClassVar[RealAgent]
+    last = ""
+    """The main session that ran last."""
 
     def __init__(
         self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable
@@ -84,8 +88,8 @@ class SetUp:
         raise NotImplementedError
 
     def continue_main(self, step: str) -> Ran:
-        """Prompt again, where needed in the main session that ran last."""
-        return self.run(f"Go on.\n\n{step}")
+        """Prompt the main session that ran last again, in a new process of the agent."""
+        raise NotImplementedError
 
     def reading(self, path: Path) -> str:
         """Return the step that reads a file."""
@@ -174,6 +178,23 @@ class SetUp:
     def planner(self, workstream: str, *, turns: int) -> Any:
         """Wait until the planner of a workstream has so many turns; returns its status."""
         return self.conversation(f"{workstream}/planner", turns=turns)
+
+
+def waiting_for(played: SetUp, word: str) -> Callable[[], None]:
+    """Return what waits until a model is asked something with a word, for the first time now."""
+    before = len(played.model.model_requests)
+
+    def wait() -> None:
+        until_s = time.monotonic() + TIMEOUT_S
+        while not any(
+            word in json.dumps(each.body) and each.status is None
+            for each in list(played.model.model_requests)[before:]
+        ):
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        time.sleep(1.0)
+
+    return wait
 
 
 def stop_when(
@@ -275,20 +296,25 @@ class HookedCodex(SetUp):
         self.hooks = self.home / ".codex" / "hooks.json"
         self.hooks.write_text(self.HOOKS)
 
-    def command(self, prompt: str, *, is_trusted: bool = True) -> list[str]:
+    def command(self, prompt: str, *more: str, is_trusted: bool = True) -> list[str]:
         trusted = [self.TRUSTED] if is_trusted else []
-        return [str(self.binary), "exec", "--json", "--skip-git-repo-check", *trusted, prompt]
+        options = ["--json", "--skip-git-repo-check", *trusted]
+        return [str(self.binary), "exec", *options, *more, prompt]
 
-    def run(self, prompt: str, *, is_trusted: bool = True) -> Ran:
+    def run(self, prompt: str, *more: str, is_trusted: bool = True) -> Ran:
         before = len(self.model.model_requests)
-        written = self.output_of(self.command(prompt, is_trusted=is_trusted))
+        written = self.output_of(self.command(prompt, *more, is_trusted=is_trusted))
         events = [json.loads(line) for line in written.splitlines()]
         (session,) = (each["thread_id"] for each in events if each["type"] == "thread.started")
+        self.last = session
         requests = self.model.model_requests[before:]
         bodies: dict[bool, list[str]] = {True: [], False: []}
         for each in requests:
             bodies[session_of(each) != session].append(json.dumps(each.body["input"]))
         return Ran(session, (), tuple(requests), bodies[True], bodies[False], written)
+
+    def continue_main(self, step: str) -> Ran:
+        return self.run(f"Go on.\n\n{step}", "resume", self.last)
 
     def delegate(self, prompt: str, role: str = "planner") -> str:
         """Spawn, and wait for the sub-agent: the end of its main session would end it."""
@@ -339,16 +365,21 @@ class PluggedOpenCode(SetUp):
         roles["planner"]["tools"] = {"webfetch": False, "task": True}
         return opencode.opencode_environment(self.home, self.model, more_config={"agent": roles})
 
-    def run(self, prompt: str) -> Ran:
+    def run(self, prompt: str, session: str = "") -> Ran:
         before = len(self.model.model_requests)
         with self.acp() as agent:
-            session = self.main_session(agent)
+            if session:
+                agent.call("session/load", sessionId=session, cwd=str(self.project), mcpServers=[])
+            session = self.last = session or self.main_session(agent)
             agent.prompt(session, prompt)
         requests = self.model.model_requests[before:]
         bodies: dict[bool, list[str]] = {True: [], False: []}
         for each in requests:
             bodies[each.session_id != session].append(json.dumps(each.body["messages"]))
         return Ran(session, (), tuple(requests), bodies[True], bodies[False], "")
+
+    def continue_main(self, step: str) -> Ran:
+        return self.run(f"Go on.\n\n{step}", self.last)
 
     def play(self, prompt: str, directory: Path) -> None:
         with self.acp(directory) as agent:
@@ -425,6 +456,23 @@ def _post(url: str, body: Any) -> Any:
     sent = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
     with urlopen(sent, timeout=TIMEOUT_S) as answer:
         return json.load(answer)
+
+
+TITLES = {
+    "codex": ("state_*.sqlite", "SELECT coalesce(nullif(name, ''), title) FROM threads"),
+    "opencode": ("opencode.db", "SELECT title FROM session"),
+}
+
+
+def titles(played: SetUp) -> list[str]:
+    """Return the titles of all sessions in the agent's own store."""
+    if played.agent is CLAUDE_CODE:
+        kept = "".join(each.read_text() for each in played.home.rglob("*.json*"))
+        return re.findall(r'"(?:customTitle|aiTitle|summary|description)":"([^"]+)', kept)
+    name, statement = TITLES[played.agent.name]
+    (file,) = played.home.rglob(name)
+    with closing(sqlite3.connect(file)) as database:
+        return [title for (title,) in database.execute(statement)]
 
 
 SET_UPS: dict[str, type[SetUp]] = {

@@ -11,11 +11,10 @@ from tests.live.asked import tokens_in
 from tests.live.claude_code import call, command
 from tests.live.hooked import HookedClaude
 from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
-from tests.support import trusting
 from tests.support.decisions_told import decisions_told
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED
 
-from upthread.core.decision.words import FIRST, START_FRESH
+from upthread.core.decision.words import FIRST, RESUME, START_FRESH
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -72,93 +71,63 @@ def test_a_file_that_a_sub_agent_read_with_commands_is_stale_once_it_has_changed
     assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 
-@pytest.fixture(params=[pytest.param("waited for", marks=SOAK), "in the background"])
-def either_way(hooked, request, monkeypatch):
-    """Claude Code lets its sub-agents work in the background unless it is told not to."""
-    if request.param == "in the background":
-        monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
-    workstream = "spec-2" if request.param == "waited for" else "spec-5"
-    hooked.use(workstream)
-    return hooked, workstream
-
-
 @EXTENDED
-def test_the_same_main_session_continues_with_the_same_sub_agent(either_way):
-    hooked, workstream = either_way
+def test_the_same_main_session_continues_a_sub_agent_of_the_background(hooked, monkeypatch):
+    """Claude Code lets its sub-agents work in the background unless it is told not to."""
+    monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
+    hooked.use("spec-5")
     first = hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-2.')}")
-    child = hooked.planner(workstream, turns=1)["upstream_session_id"]
+    child = hooked.planner("spec-5", turns=1)["upstream_session_id"]
     second = hooked.run(
         f"Go on.\n\n{hooked.continue_(child, 'What was it?')}", "--resume", first.session
     )
     told = json.dumps(second.requests[0].body["messages"])
-    assert f"{workstream}/planner: SendMessage with to: '{child}'" in told
+    assert f"spec-5/planner: SendMessage with to: '{child}'" in told
     assert any("RESUMED" in line for line in second.lines)
     assert "KIWI-2" in second.by_children[-1]
     assert "What was it?" in second.by_children[-1]
-    view = hooked.planner(workstream, turns=2)
+    view = hooked.planner("spec-5", turns=2)
     assert len(view["chain"]) == 1
     assert view["last_turn"]["outcome"] == "ok"
-    audit = json.dumps(hooked.upthread("audit", workstream))
+    audit = json.dumps(hooked.upthread("audit", "spec-5"))
     assert "HIST n_user=2" in audit, "its reply was recorded"
-    saved = hooked.upthread("savings", workstream)["delegations"]
+    saved = hooked.upthread("savings", "spec-5")["delegations"]
     charged = [tokens_in(each) for each in hooked.model.requests]
     read = [each["tokens_first_read"] for each in saved]
     # Its transcript may lack the last answer when its hook is heard: then it is not told.
     assert set(read) <= {None, *charged}, (read, charged)
 
 
-@pytest.fixture
-def handover(hooked) -> Iterator[None]:
-    trusting.configure(hooked.project, hooked.own, "handover = true\n")
-    yield
-    (hooked.project / "upthread.toml").unlink()
+class Newcomer(HookedClaude):
+    """Claude Code as it comes, on `main`, with one role file and no configuration."""
 
+    def make_environment(self) -> dict[str, str]:
+        return self.agent.environment(self.home, self.model)
 
-def load() -> str:
-    """What a model does that reads of a tool which is deferred."""
-    return call("ToolSearch", query="select:SendMessage")
-
-
-@pytest.fixture
-def deferring(hooked, monkeypatch):
-    """As Claude Code comes: SendMessage is not among the tools until it is searched for."""
-    monkeypatch.delitem(hooked.environment, "ENABLE_TOOL_SEARCH")
-    return hooked
+    def write_role(self) -> None:
+        role = self.project / ".claude" / "agents" / "reviewer.md"
+        role.parent.mkdir(parents=True)
+        role.write_text("---\nname: reviewer\ndescription: reviews\n---\nYou review.\n")
 
 
 @EXTENDED
-def test_with_handover_another_main_session_continues_with_the_whole_history(deferring, handover):
-    hooked = deferring
-    hooked.use("spec-3")
-    hooked.run(f"Go.\n\n{hooked.delegate('Remember KIWI-3.')}")
-    child = hooked.planner("spec-3", turns=1)["upstream_session_id"]
-    looking = hooked.run(f"Go.\n\n{load()}")
-    tools = [each.get("name") for each in looking.requests[0].body["tools"]]
-    assert "SendMessage" not in tools, "it is deferred"
-    told = json.dumps(looking.requests[0].body["messages"])
-    assert f"spec-3/planner: SendMessage with to: '{child}'" in told, "before anything is called"
-    assert "ToolSearch with query 'select:SendMessage'" in told
-    writing = hooked.continue_(child, "What was it?")
-    second = hooked.run(f"Go on.\n\n{writing}", "--resume", looking.session)
-    (asked,) = second.by_children
-    assert "# Briefing" not in asked
-    assert "KIWI-3" in asked
-    assert any("spec-3/planner" in line and "RESUMED" in line for line in second.lines)
-    for ran in (looking, second):
-        assert '"is_error":true' not in ran.written, "nothing was denied"
-        assert "hook error" not in ran.written
-    assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
-
-
-@EXTENDED
-def test_without_a_workstream_a_session_is_shown_the_last_workstream(hooked):
-    hooked.use("--clear")
-    ran = hooked.run(f"Go.\n\n{hooked.delegate('Plan.')}")
-    assert any(line.startswith("upthread: no workstream; last: spec-") for line in ran.lines)
-    again = hooked.run(f"Go.\n\n{hooked.delegate('And?')}", "--resume", ran.session)
-    (started,) = (line for line in ran.lines if "STARTED" in line)
-    assert f"session-{ran.session[-8:]}/planner" in started
-    assert any(f"session-{ran.session[-8:]}/planner" in line for line in again.lines)
+def test_a_newcomer_sets_up_and_delegates_twice_and_the_role_is_resumed(claude_binary, tmp_path):
+    with RehearsalModel() as model:
+        new = Newcomer(claude_binary, model, tmp_path)  # `upthread setup claude` and no more
+        first = new.run(f"Go.\n\n{new.delegate('Remember KIWI.', 'reviewer')}")
+        address = f"session-{first.session[-8:]}/reviewer"
+        child = new.conversation(address, turns=1)["upstream_session_id"]
+        load = call("ToolSearch", query="select:SendMessage")
+        again = new.continue_main(f"{new.delegate('And?', 'reviewer')} {load}")
+        tools = [each.get("name") for each in again.requests[0].body["tools"]]
+        assert "SendMessage" not in tools, "it is deferred"
+        told = f"continue it, and start no new one: SendMessage with to: '{child}'"
+        assert told in again.by_main[-1]
+        last = new.continue_main(new.continue_(child, "And?"))
+        (started, resumed) = (*first.lines, *again.lines, *last.lines)
+        assert decisions_told(started) + decisions_told(resumed) == [FIRST, RESUME]
+        assert "Remember KIWI." in last.by_children[0]
+        assert new.conversation(address, turns=2)["upstream_session_id"] == child
 
 
 def test_removal_restores_the_settings_byte_for_byte(hooked):

@@ -44,21 +44,6 @@ def test_another_main_session_is_told_which_session_to_open_and_finds_the_whole_
 
 
 @EXTENDED
-def test_a_main_session_that_spawns_again_all_the_same_gets_the_briefing(hooked):
-    hooked.use("spec-2")
-    prompt = f"Remember KIWI-2. {command('cat a.txt')} [[SAY noted PLUM]]"
-    hooked.run(f"Go. {hooked.delegate(prompt)}")
-    hooked.planner("spec-2", turns=1)
-    second = hooked.run(f"Go. {hooked.delegate('What was it?')}")
-    asked = second.by_children[0]
-    for words in ("# Briefing", "KIWI-2", "noted PLUM", "a.txt"):
-        assert words in asked
-    view = hooked.planner("spec-2", turns=2)
-    assert view["last_turn"]["decision"] == "start_fresh_with_briefing"
-    assert len(view["chain"]) == 2
-
-
-@EXTENDED
 def test_a_sub_agent_that_ends_with_its_main_session_is_known_as_interrupted(hooked):
     hooked.use("spec-3")
     working = hooked.spawn(f"Remember KIWI-3. {command('touch begun; sleep 600')}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when
+from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when, waiting_for
 from tests.support.postgres_server import as_owner, migrated_database_at
 from tests.support.sets import EXTENDED, spread
 
@@ -107,6 +107,7 @@ def plain_leaf(value: Any, name: str) -> Any:
         # what Claude Code writes beside a sub-agent's reply.
         said = re.sub(r"^<role name=.*?</role>\s*", "", said, flags=re.DOTALL)
         said = said.replace(f"; {NO_ARGUMENT}", "")
+        said = said.replace("\n\n## My request for Codex:", "")
         said = re.sub(r"\nagentId: .*?</usage>", "", said, flags=re.DOTALL)
         return said.split("seen=")[0] if said.startswith("HIST ") else said
     return value
@@ -174,23 +175,6 @@ class Told:
         self, workstream: str, prompt: str, wait: Callable[[], None], number: signal.Signals
     ) -> None:
         stop_when(self.start(workstream, prompt), wait, number)
-
-
-def waiting_for(played: SetUp, word: str) -> Callable[[], None]:
-    """Return what waits until a model is asked something with a word, for the first time now."""
-    before = len(played.model.model_requests)
-
-    def wait() -> None:
-        until_s = time.monotonic() + TIMEOUT_S
-        while not any(
-            word in json.dumps(each.body) and each.status is None
-            for each in list(played.model.model_requests)[before:]
-        ):
-            assert time.monotonic() < until_s
-            time.sleep(0.05)
-        time.sleep(1.0)
-
-    return wait
 
 
 def once(prompt: str) -> Callable[[SetUp], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.asked import tokens_in
-from tests.live.hooked import PluggedOpenCode
+from tests.live.hooked import IN_BACKGROUND, PluggedOpenCode, waiting_for
 from tests.live.opencode import WINDOW_TOKENS, database_of
 from tests.live.shell import wait_until
 from tests.support.sets import EXTENDED, SOAK
@@ -143,31 +144,13 @@ def test_a_child_that_failed_continues_in_its_session(desk, prompts):
 
 @EXTENDED
 def test_a_child_that_was_aborted_continues_in_its_session(desk):
-    start_and_cancel(desk, [desk.main()])
+    plugged = desk.plugged
+    hanging = plugged.delegate("Part 0.\n\n[[HANG]]")
+    plugged.stop_when(hanging, waiting_for(plugged, "Part 0."), signal.SIGINT)
     desk.ask("What was it?")
     child = desk.planner(turns=2)
     assert len(child["chain"]) == 1
     assert "Part 0." in desk.last_told(child["upstream_session_id"])
-
-
-def start_and_cancel(desk: Desk, sessions: list[str]) -> None:
-    """Delegate in each session; cancel all once every child waits for its model."""
-    seen = len(desk.plugged.model.model_requests)
-    delegate = desk.plugged.delegate
-    running = [
-        desk.agent.start_prompt(session, delegate(f"Part {number}.\n\n[[HANG]]"))
-        for number, session in enumerate(sessions)
-    ]
-
-    def hanging() -> bool:
-        requests = desk.plugged.model.model_requests[seen:]
-        return sum(each.status is None for each in requests) == len(sessions)
-
-    desk.agent.wait_for(hanging)
-    for session in sessions:
-        desk.agent.notify("session/cancel", sessionId=session)
-    for request in running:
-        desk.agent.answer_to(request)
 
 
 UNKNOWN = "ses_00000000000000000000000000"
@@ -202,9 +185,6 @@ def test_a_session_that_the_model_names_itself_is_continued_on_record(desk):
     assert again["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
     line = desk.tasks()[-1]["metadata"]["upthread"]
     assert f"the call named {UNKNOWN}, which the agent does not have" in line
-
-
-IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
 
 
 @SOAK

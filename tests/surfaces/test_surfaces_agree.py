@@ -39,9 +39,6 @@ from upthread.surfaces.mcp_server.current_project import current_project
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations, _Delegation, _stands
 from upthread.surfaces.mcp_server.tools import server_of
 
-DETAIL = "as it is"
-"""What somebody else said of each case that has not ended well."""
-
 
 class InOneProject(Call, frozen=True, kw_only=True):
     """A call of a verb on a project that stays open for the next one."""

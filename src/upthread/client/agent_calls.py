@@ -21,6 +21,7 @@ from upthread.client.parts import ProjectParts
 from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
+from upthread.core.decision.handshake import REFUSE
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
     NO_ROLES,
@@ -102,6 +103,8 @@ class AgentCalls:
         self._environment = parts.environment
         self._root = parts.settings.working_directory
         self._redactor = parts.redactor
+        self.hands_over = parts.settings.handover
+        """Whether a person wants sub-agents of other main sessions to be handed over."""
         folder = Path(parts.settings.home) / "worktrees" / parts.project_id
         worktrees = Worktrees(Path(self._root), folder)
         self._preparing = Preparing(parts, worktrees=worktrees, host="")
@@ -285,12 +288,12 @@ class AgentCalls:
         if call.named:
             line += f"; the call named {visible_line(call.named)}, which the agent does not have"
         text = without_fresh(call.prompt)
-        refusal = f"{line}. {begun.hint}" if begun.refusal and begun.hint else line
+        refusal = begun.told or (f"{line}. {begun.hint}" if begun.hint else line)
         return Answer(
-            line=line,
+            line="" if begun.told else line,  # the model continues the sub-agent, with its own line
             prompt=f"{begun.context}\n\n{text}" if begun.context else text,
             session=begun.session,
-            refusal=begun.refusal and (begun.told or refusal),
+            refusal=refusal if begun.decision == REFUSE else "",
             is_role=True,
         )
 
@@ -425,11 +428,6 @@ class AgentCalls:
     def standing(self, workstream: str) -> WorkstreamView | None:
         """Return how a workstream stands."""
         return Overview(self._store, self._system.is_dead).workstream(self._project_id, workstream)
-
-    @property
-    def hands_over(self) -> bool:
-        """Whether a person wants sub-agents of other main sessions to be handed over."""
-        return self._settings.handover
 
     def to_continue(
         self, agent: str, session: str, workstream: str

@@ -73,17 +73,17 @@ class Agent(Struct, frozen=True, kw_only=True):
     and nothing is known. `marks` are variables it gives to what it starts, `passed_on` those it
     needs of ours beside the general ones.
 
-    `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
+    `setup_name` is what `upthread setup` calls it, empty without hooks of ours. A session is titled
+    by the text after `request_heading`, where its first prompt has that line. Its own tool for
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
     `resumed_by` and a session's id its own interface opens that session, if the whole id matches
     `opened_ids`, a regular expression; one that was archived is fetched by `unarchived_by` first,
     where that is needed. `provider` is who its models are from, in OpenTelemetry's
-    word; empty where that may be anybody. `from_another_main` says what becomes of a role that
-    another main session calls, where hooks are set up. `project_settings` are the names of files
-    with which a project can make the agent run a program. In a directory that the person has not
-    trusted, the agent is started without them and without its `project_instructions`, of which the
-    first that exists is quoted. An agent with `heeds_trust` does this itself. One that
+    word; empty where that may be anybody. `project_settings` are the names of files with which a
+    project can make the agent run a program. In a directory that the person has not trusted, the
+    agent is started without them and without its `project_instructions`, of which the first that
+    exists is quoted. An agent with `heeds_trust` does this itself. One that
     `goes_by_settings_below` reads those of a subdirectory when it works there. `other_majors` are
     the major versions that something is known of beside the tested one.
     """
@@ -98,9 +98,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
     setup_name: str = ""
+    request_heading: str = ""
     takes_sessions: bool = False
     reached_from_main: str = ""
-    from_another_main: str = ""
     project_settings: tuple[str, ...] = ()
     project_instructions: tuple[str, ...] = ()
     heeds_trust: bool = False
@@ -169,7 +169,6 @@ _CLAUDE_CODE: Final = Agent(
     ),
     setup_name="claude",
     reached_from_main="ask it to go on with {session} by SendMessage",
-    from_another_main="starts from a briefing, or with `handover = true` from its own transcript",
     project_settings=(".claude", ".mcp.json"),
     goes_by_settings_below=True,
     project_instructions=("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
@@ -195,7 +194,6 @@ _OPENCODE: Final = Agent(
     ),
     setup_name="opencode",
     takes_sessions=True,
-    from_another_main="goes on in its session",
     project_settings=(
         *(".opencode", "opencode.json", "opencode.jsonc"),
         *(".claude/skills", ".agents/skills"),
@@ -229,7 +227,7 @@ _CODEX: Final = Agent(
     marks=("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"),
     passed_on=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"),
     setup_name="codex",
-    from_another_main="goes on with its whole history",
+    request_heading="## My request for Codex:",
     project_settings=(".codex",),
     heeds_trust=True,
     # Without the word its shared server keeps the session to itself when the person has left.

@@ -26,7 +26,7 @@ def event(kind, **more):
     return ("event_msg", {"type": kind, **more})
 
 
-ASKED = event("user_message", message="Plan the export")
+ASKED = event("user_message", message="Told.\n\n## My request for Codex:\n\nPlan the export")
 WEIGHED = event("token_count", info={"last_token_usage": {"total_tokens": 4_100}})
 WHOLE = lines(
     ("turn_context", {"model": "gpt-x"}), ASKED, event("task_started"), WEIGHED,

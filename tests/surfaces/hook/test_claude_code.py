@@ -6,10 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.decisions_told import decisions_told
 from tests.support.sets import spread
-
-from upthread.core.decision.words import FIRST, RESUME, done_in_words
 
 TOKENS_MAX = 300
 CHARACTERS_OF_A_TOKEN = 4
@@ -56,25 +53,6 @@ def test_a_session_without_a_workstream_is_told_the_last_one_and_when(place, cla
     place.upthread("use", "--clear")
     told = claude("SessionStart", source="startup")
     assert told == {"systemMessage": "upthread: no workstream; last: spec-42, today"}
-
-
-@pytest.mark.extended
-def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(place, claude):
-    line = claude("PreToolUse", **delegation("Plan it."))["systemMessage"]
-    assert decisions_told(line) == [FIRST]
-    done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
-    assert claude("PostToolUse", **delegation("Plan it.", tool_response=done)) == {}
-    told = context(claude("UserPromptSubmit", prompt="Go on."))
-    assert "- spec-42/planner: SendMessage with to: 'a1'" in told
-    assert context(claude("UserPromptSubmit", prompt="Go on.", session_id="main-2")) == ""
-    written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
-    written["tool_input"] = {"to": "a1", "message": "What was it?"}
-    resumed = f"{done_in_words(RESUME, 'a1')} · 2nd turn"
-    assert resumed in claude("PreToolUse", **written)["systemMessage"]
-    claude("PostToolUse", **written, tool_response={"content": "It was a plan."})
-    (conversation,) = place.upthread("audit", "spec-42")["conversations"]
-    said = json.dumps(conversation["turns"])
-    assert all(word in said for word in ("Plan it.", "Planned.", "What was it?", "It was a plan."))
 
 
 def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_to(place, claude):

@@ -148,16 +148,19 @@ def outline_of(
     except OSError as error:
         look.pass_over(AGENT, str(error.strerror))
         return None
-    role = _role(directory, name.removesuffix(_LINES) + _META) if parent else ""
-    return structs.replace(outline, role=role or outline.role)
+    meta: JsonObject = _meta(directory, name.removesuffix(_LINES) + _META) if parent else {}
+    return structs.replace(
+        outline,
+        role=text_of(meta.get("agentType")) or outline.role,
+        unredacted_title=title_of(text_of(meta.get("description"))) or outline.unredacted_title,
+    )
 
 
-def _role(directory: Directory, meta: str) -> str:
+def _meta(directory: Directory, name: str) -> JsonObject:
     try:
-        ends = directory.ends(meta, head_bytes=HEAD_BYTES, tail_bytes=0)
+        return decoded(directory.ends(name, head_bytes=HEAD_BYTES, tail_bytes=0).head)
     except OSError:
-        return ""
-    return text_of(decoded(ends.head).get("agentType"))
+        return {}
 
 
 def _outline(ends: FileEnds, place: str, name: str, *, parent: str) -> SessionOutline:

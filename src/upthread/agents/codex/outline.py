@@ -19,6 +19,7 @@ from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded_e
 from upthread.agent_stores.lines import damage_of, decoded, lines_backward, lines_forward
 from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
 from upthread.boundary.directories import Directory, FileEnds, open_directory
+from upthread.core.agents import AGENTS
 from upthread.core.history.rules import JsonObject, object_of, text_of
 
 AGENT: Final = "codex"
@@ -180,6 +181,7 @@ def _of_head(ends: FileEnds) -> tuple[JsonObject, str, str]:
             model = text_of(object_of(decoded(line).get("payload")).get("model"))
         elif not prompt and b'"user' in heading:
             prompt = _prompt(object_of(decoded(line).get("payload")))
+            prompt = prompt.rpartition(AGENTS[AGENT].request_heading)[2].lstrip()
         if meta and prompt and model:
             break
     return meta, prompt, model

@@ -66,23 +66,22 @@ class ExternalCalls:
 
     def open_turn(self, turn_id: TurnId) -> LiveTurn | None:
         """Return a call's turn under its lease; None for one that is over, or not its any more."""
-        owner = self.store.turn_owner(turn_id)
-        conversation = self.store.conversation(owner) if owner else None
-        if conversation is None:
+        live = self.turn(turn_id)
+        lease = self.store.lease(lease_name_of(live.conversation)) if live else None
+        if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
             return None
-        lease = self.store.lease(lease_name_of(conversation))
-        if lease is None or lease.holder is None or lease.holder.call != turn_id:
-            return None
-        return self.turn(turn_id, (Fence(name=lease.name, token=lease.token),))
+        live.log.fences = (Fence(name=lease.name, token=lease.token),)
+        return live
 
-    def turn(self, turn_id: TurnId, fences: tuple[Fence, ...]) -> LiveTurn | None:
+    def turn(self, turn_id: TurnId) -> LiveTurn | None:
+        """Return a call's turn that is not over, without a lease."""
         owner = self.store.turn_owner(turn_id)
         conversation = self.store.conversation(owner) if owner else None
         if conversation is None:
             return None
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
-        claim = self.conversations.claim_of(conversation, link, fences)
+        claim = self.conversations.claim_of(conversation, link, ())
         if claim.last is None or claim.last[0] != turn_id or claim.last[1].is_over:
             return None
         call = claim.last[1].intended.call if claim.last[1].intended else None

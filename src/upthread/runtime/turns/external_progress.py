@@ -285,7 +285,7 @@ class ExternalProgress:
 
         What cannot be read, or is not there yet, is looked for again by whoever comes next.
         """
-        live = self._calls.turn(TurnId(dead.call or ""), ())
+        live = self._calls.turn(TurnId(dead.call or ""))
         if live is None:
             return
         now_ms = self._system.now_ms()

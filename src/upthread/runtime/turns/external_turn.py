@@ -12,11 +12,12 @@ commit of its own for the lease where an earlier turn has to be ended or read ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.core.agents import AGENTS
 from upthread.core.commands import OpenConversation, RecordDecision
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
@@ -71,16 +72,15 @@ _TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}"
 class Begun(Struct, frozen=True, kw_only=True):
     """What was decided on a call. `session` is the one to resume, empty for a new session.
 
-    `started` is what a person is told; `context` is what goes before the prompt, and `refusal` why
-    the call must not be made, empty where it may; then the model is `told` what to do instead.
-    `in_use` names who works in the role's main conversation, where the call got another one.
+    `started` is for the person; `context` goes before the prompt. A refused call has a `hint`, or
+    `told`: the instruction to the model for another call. `in_use` names who works in the role's
+    main conversation, where the call got another conversation.
     """
 
     decision: str
     session: str
     started: TurnStarted
     context: str = ""
-    refusal: str = ""
     told: str = ""
     hint: str = ""
     in_use: str = ""
@@ -98,9 +98,6 @@ class AskedOf(Struct, frozen=True, kw_only=True):
     further: tuple[str, ...] = ()
 
 
-NOTHING_ASKED: Final = AskedOf()
-
-
 class ExternalTurns:
     """Begins the turns that an agent drives, in one project."""
 
@@ -113,9 +110,7 @@ class ExternalTurns:
 
     # --- before a call ---------------------------------------------------------------------------
 
-    def begin(
-        self, request: TellRequest, holder: Holder, asked: AskedOf = NOTHING_ASKED
-    ) -> Begun | None:
+    def begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun | None:
         """Decide on a call, take its conversation for the agent's process, commit the intent.
 
         A call that is known is decided again, where the agent has lost the session it was to
@@ -156,51 +151,44 @@ class ExternalTurns:
         stamp = prompt.upstream_session_id
         parts = live.messages.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
         live.log.commit_here(writes=(parts,) if context else ())
-        started = structs.replace(_started(live, decision), turn_number=live.turn_number)
-        return Begun(decision=decision.decision, session="", started=started, context=context)
+        return _begun(live, decision, context=context)
 
     def _begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun:
         in_use = ""
-        for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
-            address = structs.replace(request.claim.address, slot=slot)
-            key = key_of(self._calls.project_id, address)
-            lease = self._store.lease(conversation_lease(key.project_id, key.address))
-            claim = self._conversations.standing(key, ())
+        for mine, claim, lease in self._siblings(request):
             session = claim.link.upstream_session_id if claim.link else ""
             who = request.claim.agent if session in asked.busy else self._calls.holder_of(lease)
             if who:
-                in_use = in_use or f"{key.address} is in use by {who}"
+                in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
-            taken = structs.replace(request.claim, address=address)
-            mine = structs.replace(request, claim=taken)
             begun = self._begin_in(self._claimed(mine, holder, claim, lease), asked)
             return structs.replace(begun, in_use=in_use)
-        raise LeaseHeldError(f"{request.claim.address}: too many calls at once", holder=in_use)
+        raise LeaseHeldError(f"{request.claim.address.role}: too many calls at once", holder=in_use)
 
-    def _begin_in(self, claimed: tuple[LiveTurn, tuple[LeaseClaim, ...]], asked: AskedOf) -> Begun:
-        live, take = claimed
+    def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
+        """Yield the role's main conversation and its siblings: the request for each, its lease."""
+        for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
+            taken = structs.replace(
+                request.claim, address=structs.replace(request.claim.address, slot=slot)
+            )
+            key = key_of(self._calls.project_id, taken.address)
+            lease = self._store.lease(conversation_lease(key.project_id, key.address))
+            claim = self._conversations.standing(key, ())
+            yield structs.replace(request, claim=taken), claim, lease
+
+    def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
         found = self._beginning.lacked(live)
         if found.turns:
-            live, take = self._read_back(live, take, found)
+            live = self._read_back(live, found)
         decision = self._beginning.decided(live, found)
         decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
-            said = _started(live, decision)
-            return Begun(
-                decision=REFUSE, session="", started=said, refusal=said.line, hint=decision.hint
-            )
+            return structs.replace(_begun(live, decision), hint=decision.hint)
         if asked.reach is not None and (sent := self._sent_back(live, decision, asked.reach)):
             return sent
-        live.log.take = take
-        context = self._intend(live, decision)
-        return Begun(
-            decision=decision.decision,
-            session=session or "",
-            started=_started(live, decision, session or ""),
-            context=context,
-        )
+        return _begun(live, decision, session or "", context=self._intend(live, decision))
 
     def _sent_back(
         self, live: LiveTurn, decision: Decision, reach: Callable[[str], str]
@@ -226,8 +214,7 @@ class ExternalTurns:
         back = structs.replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
         self._refuse(live, back)
         told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
-        started = _started(live, back, link.upstream_session_id)
-        return Begun(decision=REFUSE, session="", started=started, refusal=told, told=told)
+        return structs.replace(_begun(live, back), told=told)
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
@@ -238,46 +225,44 @@ class ExternalTurns:
 
     def _claimed(
         self, request: TellRequest, holder: Holder, claim: Claim, lease: Lease | None
-    ) -> tuple[LiveTurn, tuple[LeaseClaim, ...]]:
-        """Return the turn that is to begin, after the one before it was ended where it was open.
+    ) -> LiveTurn:
+        """Return the turn that is to begin, after the turn before it was ended if it was open.
 
-        With it what its first commit has to take: nothing where the lease is held already.
+        Its first commit takes the lease, unless the lease is held already.
         """
-        name = lease_name_of(claim.conversation)
+        live = self._calls.live(request, claim)
         seen = lease if lease is not None and lease.holder is not None else None
-        last = claim.last[1] if claim.last else None
-        if last is None or last.ended is not None:
-            return self._calls.live(request, claim), (
-                LeaseClaim(name=name, holder=holder, seen=seen),
-            )
-        # Ended in a commit of its own: what it did is to be read before anything is decided.
-        held = self._store.acquire_lease(name, holder, seen=seen)
-        if held is None:
-            raise ConflictError(f"{name} was taken meanwhile", hint="read it again", name=name)
-        fences = (Fence(name=name, token=held.token),)
-        live = self._calls.live(request, structs.replace(claim, fences=fences))
-        assert claim.last is not None
+        name = lease_name_of(claim.conversation)
+        live.log.take = (LeaseClaim(name=name, holder=holder, seen=seen),)
+        if claim.last is None or claim.last[1].ended is not None:
+            return live
+        # Ended in a commit of its own, because its actions are read before anything is decided.
+        live = self._leased(live)
         live.log.take_up(*claim.last)
         find_child(self._store, live, now_ms=self._system.now_ms())
         self._beginning.end_open_turn(live)
-        again = self._conversations.standing(claim.conversation.key, fences)
-        return self._calls.live(request, again), ()
+        return self._afresh(live)
 
-    def _read_back(
-        self, live: LiveTurn, take: tuple[LeaseClaim, ...], found: Lacked
-    ) -> tuple[LiveTurn, tuple[LeaseClaim, ...]]:
-        """Record what only the agent's session has, under the lease."""
+    def _leased(self, live: LiveTurn) -> LiveTurn:
+        """Return a turn whose lease is held, and no longer taken with its first commit."""
         fences = live.log.fences
-        for each in take:
+        for each in live.log.take:
             held = self._store.acquire_lease(each.name, each.holder, seen=each.seen)
             if held is None:
                 raise ConflictError(f"{each.name} was taken meanwhile", hint="read it again")
             fences = (*fences, Fence(name=each.name, token=held.token))
-        claim = structs.replace(live.claim, fences=fences)
-        mine = self._calls.live(live.request, claim)
-        self._beginning.read_back(mine, claim, found)
-        again = self._conversations.standing(claim.conversation.key, fences)
-        return self._calls.live(live.request, again), ()
+        return self._calls.live(live.request, structs.replace(live.claim, fences=fences))
+
+    def _afresh(self, live: LiveTurn) -> LiveTurn:
+        """Return a turn with its conversation read again, under the same lease."""
+        claim = self._conversations.standing(live.conversation.key, live.log.fences)
+        return self._calls.live(live.request, claim)
+
+    def _read_back(self, live: LiveTurn, found: Lacked) -> LiveTurn:
+        """Record what only the agent's session has, under the lease."""
+        live = self._leased(live)
+        self._beginning.read_back(live, live.claim, found)
+        return self._afresh(live)
 
     def _refuse(self, live: LiveTurn, decision: Decision) -> None:
         """Keep a decision that leads to no turn, where its conversation is known.
@@ -295,13 +280,7 @@ class ExternalTurns:
         )
         self._store.commit((write,), fences=live.log.fences, give=live.log.fences)
 
-    def _intend(
-        self,
-        live: LiveTurn,
-        decision: Decision,
-        *,
-        is_told: bool = True,
-    ) -> str:
+    def _intend(self, live: LiveTurn, decision: Decision, *, is_told: bool = True) -> str:
         """Commit a turn's intent; returns what goes before its prompt."""
         turn_id = turn_id_of(call_of(live.request))
         intended, prompt, writes = self._beginning.intent(live, decision, turn_id)
@@ -319,9 +298,13 @@ class ExternalTurns:
         past = past_of(
             self._store, live, prior_of(self._store, live), is_prior_injected=live.must_inject
         )
-        return context_for(
+        context = context_for(
             role=live.role_told, task=live.request.task, decision=live.telling, past=past
         )
+        agent = AGENTS.get(live.request.claim.agent)
+        # Otherwise our text becomes the title of the sub-agent's session.
+        pieces = (context, agent.request_heading if agent and context else "")
+        return "\n\n".join(filter(None, pieces))
 
     # --- a call that names its session -----------------------------------------------------------
 
@@ -353,19 +336,14 @@ class ExternalTurns:
         is_current = claim.link is not None and claim.link.upstream_session_id == session
         if not is_current or self._calls.holder_of(lease):
             return None
-        live, take = self._claimed(request, holder, claim, lease)
+        live = self._claimed(request, holder, claim, lease)
         decision = self._beginning.decided(live, self._beginning.lacked(live))
         if decision.decision not in RESUMING:
             why = (NAMED, *decision.reasons)
             decision = structs.replace(decision, decision=RESUME, reasons=why)
         decision = structs.replace(decision, reasons=reasons or decision.reasons)
-        live.log.take = take
         self._intend(live, decision, is_told=False)
-        return Begun(
-            decision=decision.decision,
-            session=session,
-            started=_started(live, decision, session),
-        )
+        return _begun(live, decision, session)
 
     # --- a call that is kept and not continued ---------------------------------------------------
 
@@ -411,32 +389,27 @@ class ExternalTurns:
         again(lambda: self._begin_unseen(request, mine, session))
 
     def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
-        for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
-            address = structs.replace(request.claim.address, slot=slot)
-            key = key_of(self._calls.project_id, address)
-            lease = self._store.lease(conversation_lease(key.project_id, key.address))
-            claim = self._conversations.standing(key, ())
+        for mine, claim, lease in self._siblings(request):
             is_same = claim.link is not None and claim.link.upstream_session_id == session
             if self._calls.holder_of(lease) or (claim.link is not None and not is_same):
                 continue
-            mine = structs.replace(request, claim=structs.replace(request.claim, address=address))
-            live, take = self._claimed(mine, holder, claim, lease)
-            live.log.take = take
+            live = self._claimed(mine, holder, claim, lease)
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
             self._intend(live, decision, is_told=False)
             return
 
 
-def _started(live: LiveTurn, decision: Decision, session: str = "") -> TurnStarted:
+def _begun(live: LiveTurn, decision: Decision, session: str = "", context: str = "") -> Begun:
     assert live.inputs is not None, "it was decided"
-    return TurnStarted(
+    started = TurnStarted(
         conversation=live.conversation,
         turn_id=live.log.turn_id,
         decision=decision.decision,
         reasons=decision.reasons,
         agent=live.request.claim.agent,
         upstream_session_id=UpstreamSessionId(session),
-        turn_number=live.claim.turns + 1,
+        turn_number=live.turn_number,
         price=live.inputs.price,
         freshness=live.inputs.freshness,
     )
+    return Begun(decision=decision.decision, session=session, started=started, context=context)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from itertools import product
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -30,9 +30,6 @@ from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.handover import hand_over
 
 AGENT: Final = "claude-code"
-DELEGATING: Final = frozenset({"Agent", "Task"})
-"""One tool by two names: 2.1.197 and 2.1.329 fire both names' matchers for it."""
-
 WRITING: Final = "SendMessage"
 NOTIFICATION: Final = "<task-notification>"
 """How a prompt begins that no person wrote: it tells that a sub-agent in the background is over."""
@@ -114,14 +111,29 @@ class Event(Struct, frozen=True):
 def understand(request: Mapping[str, Any]) -> Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
-    if event.hook_event_name == "PreToolUse" and event.tool_name not in {*DELEGATING, WRITING}:
-        return lambda calls: _guarded(calls, event)
-    steps = _OF_TOOLS if event.tool_name else _OF_SESSIONS
-    name = (event.hook_event_name, event.tool_name) if event.tool_name else event.hook_event_name
-    # A sub-agent's start and stop alone are told with its id and are about it.
-    is_childs = bool(event.agent_id) and event.hook_event_name in _OF_MAIN
-    step = None if is_childs else steps.get(name)
-    return (lambda calls: step(calls, event)) if step else None
+    session, is_main = event.session_id, not event.agent_id
+    step: Step | None = None
+    match (event.hook_event_name, event.tool_name):
+        # One tool by two names: 2.1.197 and 2.1.329 fire both names' matchers for it.
+        case ("PreToolUse", "Agent" | "Task"):
+            given = event.tool_input
+            step = partial(main_session.delegating, call=_call(event), given=given, field="prompt")
+        case ("PreToolUse", "SendMessage"):
+            step = partial(main_session.writing, call=_call(event), session=event.given.to)
+        case ("PreToolUse", _):
+            step = partial(_guarded, event=event)
+        case ("PostToolUse" | "PostToolUseFailure", "Agent" | "Task" | "SendMessage"):
+            step = partial(_ended, event=event)
+        case ("SubagentStart" | "SubagentStop", _):
+            step = partial(_started_or_stopped, event=event)
+        case ("SessionStart", _) if is_main:
+            continuing = _continuing(event.transcript_path)
+            step = partial(main_session.session_started, session=session, continuing=continuing)
+        case ("UserPromptSubmit", _) if is_main:
+            step = partial(_prompted, event=event)
+        case ("SessionEnd", _) if is_main:
+            step = partial(main_session.session_ended, session=session)
+    return step
 
 
 def _call(event: Event) -> SubAgentCall:
@@ -234,26 +246,3 @@ def _notified(calls: AgentCalls, event: Event) -> None:
 def _between(told: str, tag: str) -> str:
     """Return what stands in a tag; what a sub-agent said comes last, and may hold any of them."""
     return told.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
-
-
-_OF_MAIN: Final = frozenset({"SessionStart", "UserPromptSubmit", "SessionEnd"})
-_OF_SESSIONS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
-    "SessionStart": lambda calls, event: main_session.session_started(
-        calls, event.session_id, _continuing(event.transcript_path)
-    ),
-    "UserPromptSubmit": _prompted,
-    **dict.fromkeys(("SubagentStart", "SubagentStop"), _started_or_stopped),
-    "SessionEnd": lambda calls, event: main_session.session_ended(calls, event.session_id),
-}
-_OF_TOOLS: Final[Mapping[Any, Callable[[AgentCalls, Event], Mapping[str, Any]]]] = {
-    **dict.fromkeys(
-        (("PreToolUse", tool) for tool in DELEGATING),
-        lambda calls, event: main_session.delegating(
-            calls, _call(event), event.tool_input, "prompt"
-        ),
-    ),
-    ("PreToolUse", WRITING): lambda calls, event: main_session.writing(
-        calls, _call(event), event.given.to
-    ),
-    **dict.fromkeys(product(("PostToolUse", "PostToolUseFailure"), (*DELEGATING, WRITING)), _ended),
-}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -83,38 +84,30 @@ class Event(Struct, frozen=True):
 def understand(request: Mapping[str, Any]) -> Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
-    match event.hook_event_name:
-        case "SessionStart" if not event.agent_id:
-            return lambda calls: main_session.session_started(calls, event.session_id, CONTINUING)
-        # A sub-agent's prompt fires this too. As a person's it would free its main session's calls.
-        case "UserPromptSubmit" if not event.agent_id:
-            return lambda calls: main_session.prompted(
-                calls, event.session_id, event.prompt, CONTINUING
-            )
-        case "SessionEnd" if not event.agent_id:
-            return lambda calls: main_session.session_ended(calls, event.session_id)
-        case "SubagentStop":
-            return lambda calls: _stopped(calls, event)
-        case _:
-            return _of_tool(event)
-
-
-def _of_tool(event: Event) -> Step | None:
+    session = event.session_id
+    step: Step | None = None
     match (event.hook_event_name, event.tool):
+        case ("SessionStart", _) if not event.agent_id:
+            step = partial(main_session.session_started, session=session, continuing=CONTINUING)
+        # A sub-agent's prompt fires this too. As a person's it would free its main session's calls.
+        case ("UserPromptSubmit", _) if not event.agent_id:
+            prompted = partial(main_session.prompted, prompt=event.prompt)
+            step = partial(prompted, session=session, continuing=CONTINUING)
+        case ("SessionEnd", _) if not event.agent_id:
+            step = partial(main_session.session_ended, session=session)
+        case ("SubagentStop", _):
+            step = partial(_stopped, event=event)
         case ("PreToolUse", "spawn_agent"):
-            call = _call(event)
-            return lambda calls: main_session.delegating(
-                calls, call, event.tool_input, "message", "allow"
-            )
+            delegating = partial(main_session.delegating, field="message", decision="allow")
+            step = partial(delegating, call=_call(event), given=event.tool_input)
         case ("PreToolUse", "send_input"):
-            session = event.given.target or event.given.id
-            return lambda calls: main_session.writing(calls, _call(event), session)
+            child = event.given.target or event.given.id
+            step = partial(main_session.writing, call=_call(event), session=child)
         case ("PostToolUse", "spawn_agent"):
-            return lambda calls: _spawned(calls, event)
+            step = partial(_spawned, event=event)
         case ("PreToolUse", _):
-            return lambda calls: _guarded(calls, event)
-        case _:
-            return None
+            step = partial(_guarded, event=event)
+    return step
 
 
 def _call(event: Event) -> SubAgentCall:

@@ -5,8 +5,9 @@
 // The hook program decides and this file carries it out. `task_id` is set in place, because OpenCode
 // ignores a new `args` object. The running part of a call names the child, also of a call that fails.
 // A toast is gone in seconds, so the decision also stands in the task's description and whole in the
-// result's metadata. A child in the background has ended when its main session is told so. Whatever
-// goes wrong here, OpenCode goes on.
+// result's metadata. OpenCode names a new child by the description, so the child gets its own title
+// back. A child in the background has ended when its main session is told so. Whatever goes wrong
+// here, OpenCode goes on.
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 
@@ -17,6 +18,8 @@ const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
 // Tools that reach nothing beyond the working tree: the guard is not asked about them.
 const QUIET = new Set(["read", "edit", "multiedit", "write", "patch", "apply_patch", "glob", "grep", "list", "lsp", "todowrite", "todoread", "skill", "question", "task", "subagent"])
+const guard = async (tell, session, call_id, tool, args) =>
+  QUIET.has(tool) ? {} : tell({ event: "guard", session, call_id, tool, arguments: args ?? {} })
 const TRACE_CHARACTERS_MAX = 100
 const TRACE = " · upthread: "
 const note = (name) => `\n\nThe earlier session of a role is continued by itself; leave ${name} out.`
@@ -61,12 +64,15 @@ const traced = (description, line) => {
   return `${String(description ?? "").split(TRACE)[0]}${TRACE}${short}`
 }
 
-// Asked again, without the session, for as long as OpenCode cannot use the one that was named.
-const decide = async (request, tell, unusable, busy = []) => {
+// A session that the model has `named` itself is used, if OpenCode has it. Otherwise upthread decides,
+// and is asked again for as long as OpenCode cannot use the session that it returns.
+const decide = async (request, named, tell, unusable, busy = []) => {
+  const wrong = named ? await unusable(named, request.session) : "missing"
+  if (wrong === null || wrong === "busy") return { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
   const known = Object.fromEntries(busy.map((id) => [id, "busy"]))
   await Promise.allSettled(ending)
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-    const told = await tell({ ...request, event: "before", unusable: known })
+    const told = await tell({ ...request, event: "before", named: String(named ?? ""), unusable: known })
     const fault = told.task_id ? await unusable(told.task_id, request.session) : null
     if (!fault) return told
     known[told.task_id] = fault
@@ -74,28 +80,36 @@ const decide = async (request, tell, unusable, busy = []) => {
   return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
 }
 
-// --- OpenCode 1.18 ---------------------------------------------------------------------------------
-
-const server = async ({ client, directory }) => {
-  const calls = new Map()      // call id -> { request, child, taskId }
-  const models = new Map()     // child session -> the newest message of its model
-  const windows = new Map()    // "provider/model" -> tokens
-  const toldGone = new Set()   // main sessions that know that upthread is gone
-
-  const tell = async (request) => {
-    const told = await ask({ cwd: directory, ...request })
+// Returns how upthread is asked; the first time in a main session that upthread is gone, `say` says so.
+const teller = (directoryOf, say, isChilds = () => false) => {
+  const toldGone = new Set()
+  return async (request) => {
+    const told = await ask({ cwd: await directoryOf(request.session), ...request })
     if (!told.gone) return told
-    const isChilds = request.event === "prompt" && calls.size > 0
-    if (!isChilds && !toldGone.has(request.session)) {
+    if (!isChilds(request) && !toldGone.has(request.session)) {
       toldGone.add(request.session)
-      show(told.gone, "warning")
-      client.app.log({ body: { service: "upthread", level: "warn", message: told.gone } }).catch(() => {})
+      say(told.gone)
     }
     return {}
   }
+}
+
+// --- OpenCode 1.18 ---------------------------------------------------------------------------------
+
+const server = async ({ client, directory }) => {
+  const calls = new Map()      // call id -> { request, title, child, taskId }
+  const models = new Map()     // child session -> the newest message of its model
+  const windows = new Map()    // "provider/model" -> tokens
+
   const show = (line, variant = "info") => {
     if (line) client.tui.showToast({ body: { message: line, variant, duration: 8000 } }).catch(() => {})
   }
+  const sayGone = (gone) => {
+    show(gone, "warning")
+    client.app.log({ body: { service: "upthread", level: "warn", message: gone } }).catch(() => {})
+  }
+  const tell = teller(() => directory, sayGone, (request) => request.event === "prompt" && calls.size > 0)
+  const record = async (request, variant = "warning") => show((await tell(request)).line, variant)
 
   // OpenCode begins a new session, silently, for an id that it does not know. So it is asked first.
   const unusable = async (id) => {
@@ -125,8 +139,7 @@ const server = async ({ client, directory }) => {
     await lasting(async () => {
       const window = await windowOf(models.get(call.child))
       models.delete(call.child)
-      const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, window })
-      show(told.line, "warning")
+      await record({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, window })
     })
   }
 
@@ -135,8 +148,7 @@ const server = async ({ client, directory }) => {
     const [, child, state] = (part.synthetic && TASK.exec(part.text)) || []
     if (!child || state === "running") return
     for (const [callID, call] of calls) {
-      if (call.child !== child || !call.isInBackground) continue
-      await end(callID, state === "completed" ? "ok" : "unknown", reply(part.text))
+      if (call.child === child && call.isInBackground) await end(callID, state === "completed" ? "ok" : "unknown", reply(part.text))
     }
   }
 
@@ -148,8 +160,8 @@ const server = async ({ client, directory }) => {
     if (child && !call.child) {
       call.child = child
       models.set(child, undefined)
-      const told = await tell({ ...call.request, event: "started", child })
-      show(told.line, "warning")
+      if (!call.taskId) client.session.update({ path: { id: child }, body: { title: call.title } }).catch(() => {})
+      await record({ ...call.request, event: "started", child })
     }
     if (part.state.status === "error") {
       await end(part.callID, /abort|interrupt|cancel/i.test(part.state.error) ? "cancelled" : "unknown", part.state.error)
@@ -161,26 +173,21 @@ const server = async ({ client, directory }) => {
       if (calls.size && [...calls.values()].some((call) => call.child === input.sessionID)) return
       if (output.parts.length && output.parts.every((part) => part.synthetic)) return   // nobody has asked
       const text = output.parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
-      const told = await tell({ event: "prompt", session: input.sessionID, prompt: text })
-      show(told.line, "warning")
+      await record({ event: "prompt", session: input.sessionID, prompt: text })
     },
     "tool.execute.before": async (input, output) => {
-      if (!QUIET.has(input.tool)) {
-        const told = await tell({ event: "guard", session: input.sessionID, call_id: input.callID, tool: input.tool, arguments: output.args ?? {} })
-        show(told.line, "error")
-        if (told.held) throw new Error(told.held)
-      }
+      const { held, line } = await guard(tell, input.sessionID, input.callID, input.tool, output.args)
+      show(line, "error")
+      if (held) throw new Error(held)
       if (input.tool !== "task" || !output.args) return
       const { subagent_type: role, prompt, task_id: named, background } = output.args
       const request = { session: input.sessionID, call_id: input.callID, role, prompt, is_background: background === true }
-      const isThere = named && (await unusable(named)) !== "missing"
-      if (named && !isThere) delete output.args.task_id
-      const told = isThere
-        ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
-        : await decide({ ...request, named: String(named ?? "") }, tell, unusable, await busy())
+      const told = await decide(request, named, tell, unusable, await busy())
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
-      calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
+      const title = `${String(output.args.description ?? "").split(TRACE)[0]} (@${role} subagent)`
+      calls.set(input.callID, { request, title, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
+      else delete output.args.task_id
       if (told.prompt) output.args.prompt = told.prompt
       if (told.line && told.is_traced !== false) output.args.description = traced(output.args.description, told.line)
       show(told.line)
@@ -189,15 +196,11 @@ const server = async ({ client, directory }) => {
       const call = input.tool === "task" ? calls.get(input.callID) : undefined
       if (!call) return
       const child = output?.metadata?.sessionId
-      if (call.taskId && child !== call.taskId) {
-        const told = await tell({ event: "replaced", session: input.sessionID })
-        show(told.line, "error")
-      }
+      if (call.taskId && child !== call.taskId) await record({ event: "replaced", session: input.sessionID }, "error")
       if (call.line && output) output.metadata = { ...output.metadata, upthread: call.line }
       call.child = child ?? call.child
       call.isInBackground = TASK.exec(output?.output ?? "")?.[2] === "running"
-      if (call.isInBackground) return
-      await end(input.callID, "ok", reply(output?.output ?? ""))
+      if (!call.isInBackground) await end(input.callID, "ok", reply(output?.output ?? ""))
     },
     event: async ({ event }) => {
       if (event.type === "message.part.updated") await watch(event.properties.part)
@@ -223,19 +226,11 @@ const SAID_CHILD = /\(sessionID: (ses_\w+)\)/   // in what a call that failed, o
 const setup = async (ctx) => {
   const calls = new Map()      // call id -> { request, child, taskId, line, isInBackground }
   const children = new Map()   // child session -> { said }
-  const toldGone = new Set()
   let isOver = false
 
   const sessionOf = (id) => ctx.session.get({ sessionID: id }).catch(() => undefined)
-
-  const tell = async (request) => {
-    const session = await sessionOf(request.session)
-    const told = await ask({ cwd: session?.location?.directory ?? process.cwd(), ...request })
-    if (!told.gone) return told
-    if (!toldGone.has(request.session)) console.error(told.gone)
-    toldGone.add(request.session)
-    return {}
-  }
+  const directoryOf = async (id) => (await sessionOf(id))?.location?.directory ?? process.cwd()
+  const tell = teller(directoryOf, console.error)
 
   const unusable = async (id, main) => {
     const found = await sessionOf(id)
@@ -260,19 +255,14 @@ const setup = async (ctx) => {
   }
 
   const before = async (event) => {
-    if (!QUIET.has(event.tool)) {
-      const told = await tell({ event: "guard", session: event.sessionID, call_id: event.id, tool: event.tool, arguments: event.input ?? {} })
-      if (told.held) throw new Error(told.held)
-    }
+    const { held } = await guard(tell, event.sessionID, event.id, event.tool, event.input)
+    if (held) throw new Error(held)
     if (event.tool !== "subagent" || !event.input) return
     const { agent: role, prompt, sessionID: named, background, description } = event.input
     const request = {
       session: event.sessionID, call_id: event.id, role, prompt, is_background: background === true, only_own: true,
     }
-    const fault = named ? await unusable(named, event.sessionID) : "missing"
-    const told = fault === null || fault === "busy"
-      ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
-      : await decide({ ...request, named: String(named ?? "") }, tell, unusable)
+    const told = await decide(request, named, tell, unusable)
     if (told.refused) throw new Error(told.refused)
     const isTraced = told.line && told.is_traced !== false
     calls.set(event.id, { request, taskId: told.task_id, line: isTraced ? told.line : "" })

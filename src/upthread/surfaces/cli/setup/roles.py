@@ -72,7 +72,7 @@ def changes(
     whole = {**{name: str(table.continuity) for name, table in earlier.items()}, **told}
     lines = [line for name, how in sorted(whole.items()) for line in _table(name, how)]
     after = with_block(path, before, tuple(lines))
-    what = f"how {', '.join(sorted(told))} go on"
+    what = f"the continuity of {', '.join(sorted(told))}"
     return (Change(path=path, before=before, after=after, what=what),)
 
 
