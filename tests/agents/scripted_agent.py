@@ -15,13 +15,14 @@ import time
 WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
 REFUSING = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 """A file with what is refused, by method, in which words, or with code and words. Without words the
-agent dies, and with a number it says so many MiB first. It has no history to load, so that with a
-file it announces a load only to refuse it."""
+agent dies, with a number it says so many MiB first, and with `hangs` it reads no more. It has no
+history to load, so that with a file it announces a load only to refuse it, and then it serves one
+session in each process. `old session/prompt` is refused by an opened session only."""
 SESSION = os.environ.get("SCRIPTED_SESSION", "ses_scripted")
 LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
 NAME = os.environ.get("SCRIPTED_NAME", "scripted")
 GATE = threading.Event()
-COUNTER = {"asked": 1000, "new": 0}
+COUNTER = {"asked": 1000, "opened": 0, "new": 0}
 ANSWERS = {}
 ANNOUNCED = {}
 
@@ -241,10 +242,12 @@ PROMPTS = {
 
 
 def new(request):
+    if REFUSING is not None and COUNTER["opened"]:
+        return refuse(request, -32603, "this process has had its session")
     COUNTER["new"] += 1
     session = SESSION if REFUSING is None else f"{SESSION}_{os.getpid()}"
     session = json.loads(REFUSING.read_text()).get("id", session) if REFUSING else session
-    answer(request, {} if WORD == "no_id" else {"sessionId": session})
+    return answer(request, {} if WORD == "no_id" else {"sessionId": session})
 
 
 METHODS = {
@@ -260,7 +263,11 @@ METHODS = {
 def handle(message):
     if f"hangs_in_{message.get('method')}" == WORD:
         return
-    words = json.loads(REFUSING.read_text()).get(message.get("method")) if REFUSING else None
+    refused, method = json.loads(REFUSING.read_text()) if REFUSING else {}, message.get("method")
+    COUNTER["opened"] += method in ("session/load", "session/resume")
+    words = refused.get(method, None if COUNTER["new"] else refused.get(f"old {method}"))
+    if words == "hangs":
+        time.sleep(600)
     if words == "":
         os._exit(3)
     for _ in range(words if isinstance(words, int) else 0):

@@ -187,7 +187,7 @@ def test_a_session_that_its_agent_refuses_twice_is_replaced_and_its_history_repl
     (said,) = (line for line in lines if line.get("kind") == "refused_again")
     assert "refused thread/resume" in said["text"]
     started = only(lines, "turn_started")
-    assert (started["decision"], started["reasons"]) == ("resume_with_replay", ["corrupted"])
+    assert (started["decision"], started["reasons"]) == ("resume_with_replay", ["refused"])
     assert "KIWI-42" in last_request(model)
     assert shell.tell("And now?")["decision"] == "resume"
 

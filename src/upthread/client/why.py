@@ -12,15 +12,18 @@ from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.decision.read_coverage import Reading
+from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnIntended
 from upthread.core.roles.role import Role
+from upthread.core.runs.stops import NEW_REFUSED
 from upthread.core.states import Standing, State
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.stored_session import CutOffTurn
-from upthread.core.types import Decision, JsonValue
-from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in
+from upthread.core.types import Decision, JsonValue, Outcome
+from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in, refusals_in_row
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
+from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
 
@@ -77,12 +80,28 @@ class Whys:
             address=view.conversation.key.address,
             standing=view.standing,
             last=_decision(intended) if intended else None,
-            now=decide(inputs),
+            now=await self._system.in_thread(lambda: self._decided_now(view, inputs)),
             inside_agent=inside.agent if inside else "",
             inside=decide(inside) if inside else None,
             cut_off=view.cut_off,
             reading=await self._system.in_thread(lambda: self._reading(view)),
         )
+
+    def _decided_now(self, view: RoleView, inputs: HandshakeInputs) -> Decision:
+        """Return what is decided now, and what follows if the agent refuses again. Blocking."""
+        decision, turn = decide(inputs), view.last_turn
+        if turn is None or decision.hint or decision.decision not in RESUMING:
+            return decision
+        conversation_id, refused = view.conversation.conversation_id, "the agent refuses again"
+        row = refusals_in_row(self._store, conversation_id)
+        if not row and turn.parked is not None:
+            refused = "--continue is refused"
+            row = refusals_in_row(self._store, conversation_id, turn_id=view.last_turn_id)
+        words = row[0].partition(NEW_REFUSED)[0] if row else ""
+        if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
+            return decision
+        hint = f"if {refused} in the same words, upthread asks the agent for a new session"
+        return structs.replace(decision, hint=hint)
 
     def _reading(self, view: RoleView) -> Reading | None:
         return reading_in(self._store, view.link) if view.link else None

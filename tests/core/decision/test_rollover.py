@@ -95,7 +95,7 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
         ("EACCES, read-only file system",) * 2 + (False,),
         ("session is already open in another process",) * 2 + (False,),
         ("please sign in first",) * 2 + (False,),
-        ("database is locked",) * 2 + (False,),
+        ("ENOSPC: no space left on device",) * 2 + (False,),
         ("failed to read the block of an entry",) * 2 + (True,),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_session_that_is_not_opened_in_time_is_given_up_at_the_third_time():
 
 
 @pytest.mark.parametrize(
-    "words", ["the author record is malformed", "tool 'busybox' does not exist", "no lockfile"]
+    "words", ["the author record is malformed", "a 'busybox'", "no lockfile", "workspace 1"]
 )
 def test_a_part_of_a_name_is_no_passing_fault(words):
     assert is_refused_for_good([words], words)

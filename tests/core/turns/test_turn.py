@@ -25,6 +25,7 @@ from upthread.core.turns.turn import (
     TurnState,
     TurnView,
     apply,
+    attempts,
     fold,
 )
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -45,6 +46,8 @@ EVENTS: dict[type, TurnEvent] = {
 
 
 DIED = TurnEnded(outcome=Outcome.PROCESS_DIED)
+UNKNOWN = TurnParked(reason=Outcome.UNKNOWN, detail="no such model")
+RESUMED = structs.replace(INTENDED, decision="resume")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +167,19 @@ def test_a_turn_is_refused_when_it_stops_and_no_session_took_its_prompt():
     assert fold([INTENDED, FAILED, INTENDED, PARKED]).was_refused
     assert fold([INTENDED, ATTACHED, SENT, again, PARKED]).was_refused
     assert not fold([INTENDED, ATTACHED, SENT, PARKED]).was_refused
+
+
+def test_a_turn_has_an_attempt_for_each_time_that_a_person_asked():
+    sent, again = [RESUMED, ATTACHED, SENT, UNKNOWN], [RECOVERY, UNKNOWN, RECOVERY, ABSENT, SENT]
+    for events, found in (
+        ([], [(0, False, False)]),
+        ([INTENDED, DIED], [(0, True, True)]),
+        ([RESUMED, FAILED, INTENDED], [(0, True, False)]),
+        ([*sent[:-1], DIED], [(1, False, False)]),
+        ([*sent, DIED], [(1, False, True)]),
+        ([*sent, *again], [(1, False, False), (0, False, True), (1, False, True)]),
+    ):
+        assert [(a.sends, a.asked_new, a.is_refused) for a in attempts(events)] == found
 
 
 def test_a_turn_that_was_read_back_is_not_known_to_its_role():

@@ -90,10 +90,11 @@ class HandshakeInputs(Struct, frozen=True, kw_only=True):
     `tree_holder` say who has the conversation, and the working tree that the role would write to,
     None where nobody is in the way. `was_unheard` is whether the last turn stopped
     before its session got the prompt. `session_lost` is the outcome for which this turn gave its
-    session up, None while it has not. `condition_before` and `condition_now` are digests for
-    `resume_if`, None where the role has no such condition or has not run yet. `opens_only_within`
-    is whether the session is a sub-agent's, which its agent opens only inside of the main session
-    that it was started in; `attaches_none` whether the agent said that it can open none again.
+    session up, None while it has not. `is_refused` is whether the turn gave its session up because
+    the agent refused it. `condition_before` and `condition_now` are digests for `resume_if`, None
+    where the role has no such condition or has not run yet. `opens_only_within` is whether the
+    session is a sub-agent's, which its agent opens only inside of the main session that it was
+    started in; `attaches_none` whether the agent said that it can open none again.
     `relays` counts the links at the chain's end that were opened because the one before was nearly
     full. `spending` is None where nothing limits it. `surroundings` are those the session would go
     on in, None where none is open. `agent_limit` is None where none is known to last.
@@ -118,6 +119,7 @@ class HandshakeInputs(Struct, frozen=True, kw_only=True):
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
     session_lost: Outcome | None = None
+    is_refused: bool = False
     takes_no_session: bool = False
     opens_only_within: bool = False
     attaches_none: bool = False

@@ -208,8 +208,9 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
 _MAY_PASS: Final = regex(
     r"\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
     r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network|connect|socket"
-    r"|econn|enotfound|eai_|fetch|gateway|server error|memory|space|certificate|balance|spend"
-    r"|too many|emfile|eacces|permission|read-only|shutting down|maintenance|loading",
+    r"|econn|enotfound|eai_|fetch|gateway|server error|memory|certificate|balance|spend"
+    r"|\b(?:no|disk|free|enough|insufficient|out of|storage) space\b|\bspace (?:left|available)\b"
+    r"|enospc|too many|emfile|eacces|permission|read-only|shutting down|maintenance|loading",
     re.IGNORECASE,
 )
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""

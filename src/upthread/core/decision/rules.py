@@ -151,6 +151,12 @@ RULES: Final[tuple[Rule, ...]] = (
     # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
     *map(_lost_for, sorted(LOST)),
     Rule(
+        reason="refused",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.is_refused,
+        says="the agent refused the session again and again",
+    ),
+    Rule(
         # Replayed and not briefed, here and below: the conversation goes on (ADR 13).
         reason="other_agent",
         decision=RESUME_WITH_REPLAY,

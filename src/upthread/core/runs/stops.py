@@ -69,6 +69,9 @@ OURS: Final = Source()
 STDERR_END: Final = "its stderr ends with: "
 """What comes before the last words of an agent, which are long and come from anywhere."""
 
+NEW_REFUSED: Final = "; a new session was refused, too: "
+"""What stands between an agent's words of its session and of the new one that was asked for."""
+
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {

@@ -33,6 +33,7 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.types import Outcome
 
 SENDS_MAX: Final = 10
@@ -55,6 +56,10 @@ _AGENTS_OWN_ENDS: Final = frozenset(
     {Outcome.OK, Outcome.AUTH, Outcome.BUSY, Outcome.CREDIT_EXHAUSTED, Outcome.RATE_LIMITED}
 )
 """The outcomes that an agent reports itself, and after which its session knows all that it did."""
+
+
+REFUSES_TO_OPEN: Final = frozenset({Outcome.UNKNOWN, Outcome.PROCESS_DIED, Outcome.TIMED_OUT})
+"""How an agent refuses to open a session, for a reason that nobody knows."""
 
 
 class TurnState(StrEnum):
@@ -219,6 +224,52 @@ class TurnView(Struct, frozen=True, kw_only=True):
         if not self.sends:
             return self.was_cut_off or self.was_refused
         return self.was_cut_off and self.recognised is Recognition.ABSENT
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One attempt at a turn's prompt, from a person's prompt or `--continue` until it stops.
+
+    `before` and `after` are the turn's views. An attempt under way is not over `after`.
+    """
+
+    before: TurnView
+    after: TurnView
+
+    @property
+    def sends(self) -> int:
+        """How often a prompt left in this attempt."""
+        return self.after.sends - min(self.before.sends, 1)
+
+    @property
+    def asked_new(self) -> bool:
+        """Whether the attempt decided for a new session."""
+        was, now = self.before, self.after
+        decided = now.intended if now.intended is not was.intended else None
+        is_new = decided is not None and decided.decision in NEW_SESSION_DECISIONS
+        return is_new or now.attach_failed is not was.attach_failed
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it stopped because the agent refused the session or the prompt."""
+        reason = self.after.stopped_by[0]
+        # A prompt that ends its agent may have been carried out.
+        return reason == Outcome.UNKNOWN or (not self.sends and reason in REFUSES_TO_OPEN)
+
+
+def attempts(events: Iterable[TurnEvent]) -> tuple[Attempt, ...]:
+    """Return the attempts at a turn, the newest first, with the one under way."""
+    found: list[Attempt] = []
+    before = view = TurnView()
+    for event in events:
+        was_parked = view.state is TurnState.PARKED
+        view = apply(view, event)
+        # A parked turn that a new prompt ends had stopped before.
+        if view.is_over and not was_parked:
+            found.append(Attempt(before=before, after=view))
+            before = view
+    if not view.is_over:
+        found.append(Attempt(before=before, after=view))
+    return tuple(reversed(found))
 
 
 def fold(events: Iterable[TurnEvent]) -> TurnView:

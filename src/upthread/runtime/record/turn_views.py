@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading, reading_of
+from upthread.core.decision.rollover import REFUSALS_MAX
 from upthread.core.events import AgentsCall, StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
@@ -36,7 +37,7 @@ from upthread.core.types import (
     ToolCallPart,
     TurnId,
 )
-from upthread.store.base import Store
+from upthread.store.base import Store, Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""
@@ -83,6 +84,41 @@ def _read_newest_first(
 ) -> Iterator[tuple[TurnId, TurnView]]:
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
         yield turn_id, turns.fold(store.turn_events(turn_id))
+
+
+def refusals_in_row(
+    store: Store, conversation_id: ConversationId, *, turn_id: TurnId | None = None, sends: int = 0
+) -> tuple[str, ...]:
+    """Return the words of the newest refusals in a row, the newest first. Blocking.
+
+    `turn_id` is the turn that is sent or continued now. The row is empty if that attempt asked for
+    a new session already, or if its prompt left more than `sends` times. A row ends at an attempt
+    that asked for a new session; only an attempt that continues the same turn counts that one.
+    """
+    row: list[str] = []
+    for turn in reversed(store.turns(conversation_id, newest=REFUSALS_MAX)):
+        is_own = turn.turn_id == turn_id
+        for attempt in turns.attempts(store.turn_events(turn.turn_id)):
+            if is_own and not attempt.after.is_over:
+                if attempt.asked_new or attempt.sends > sends:
+                    return ()
+                continue
+            is_counted = not attempt.asked_new or (is_own and not row)
+            if not (is_counted and attempt.is_refused) or _was_worked_at(store, turn, attempt):
+                return tuple(row)
+            row.append(attempt.after.stopped_by[1])
+            if attempt.asked_new:
+                return tuple(row)
+    return tuple(row)
+
+
+def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
+    """Whether the agent said or did something for a prompt that it then failed at. Blocking."""
+    sent = attempt.after.sent if attempt.sends else None
+    since = store.messages(turn.conversation_id, after_seq=sent.prompt_seq) if sent else ()
+    own = (m for m in since if m.turn_id == turn.turn_id and m.speaker is not Speaker.USER)
+    # An agent may name a session whose prompt it refuses: that is no work.
+    return any(getattr(part, "kind", "") != "title" for message in own for part in message.parts)
 
 
 def session_host(store: Store, link: Link | None) -> str | None:

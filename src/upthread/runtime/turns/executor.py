@@ -17,7 +17,6 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.decision.rollover import (
     LOST,
-    REFUSALS_MAX,
     ROLLOVER,
     SENDS_AGAIN,
     SPOILT,
@@ -28,10 +27,10 @@ from upthread.core.decision.rollover import (
     recovery_of,
 )
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
-from upthread.core.runs.stops import STDERR_END
+from upthread.core.runs.stops import NEW_REFUSED, STDERR_END
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand, fold
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError
 from upthread.runtime.system import System
@@ -117,7 +116,8 @@ class Driver:
                 was_killed = True
                 text = f"{error.message}; it is started once more"
                 live.notice("started_again", text, agent=live.request.claim.agent)
-            if not live.log.view.is_over:
+            # A new session is asked of another process, and not of a moment later.
+            if (was_killed or not live.is_given_up) and not live.log.view.is_over:
                 await anyio.sleep(RETRY_AFTER_S)
 
     async def _drive_agent(self, live: LiveTurn) -> None:
@@ -158,7 +158,7 @@ class Driver:
             detail = _both_refused(live, detail)
         if is_kept:
             assert live.inputs is not None
-            live.inputs = structs.replace(live.inputs, session_lost=None)
+            live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
             await live.log.commit(decided_again(live))
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
@@ -220,16 +220,16 @@ class Driver:
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> bool:
         """A session that is gone for certain is given up with its cause; all else is raised.
 
-        Returns whether the agent has ended.
+        Returns that another process is needed: the agent may still be opening the old session, or
+        serve one session in each process.
         """
         outcome = Outcome(error.outcome)
         # A quota is ours, so that its word "limit" means none that passes.
         has_ended = outcome is Outcome.PROCESS_DIED or isinstance(error, QuotaExceededError)
         stderr = error.hint if has_ended else ""
-        earlier = await live.read(lambda store: _refused_earlier(store, live))
-        if live.is_refused_again(outcome, error.message, stderr=stderr, earlier=earlier):
+        if await live.is_refused_again(outcome, error.message, stderr=stderr, sends=0):
             await self._replace_refused(live, str(error))
-            return has_ended
+            return True
         # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
         # also say of what they may not read that it is gone, or damaged.
         is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
@@ -238,7 +238,7 @@ class Driver:
         if not is_old or await live.read(lambda _: bool(closed_in_words(live))):
             raise error
         await self._roll_over(live, outcome, str(error))
-        return False
+        return True
 
     async def _replace_refused(
         self, live: LiveTurn, words: str, *, writes: Sequence[Write] = ()
@@ -265,7 +265,8 @@ class Driver:
         """
         assert live.inputs is not None
         link = live.require_link()
-        live.inputs = structs.replace(live.inputs, session_lost=outcome)
+        lost = None if is_refused else outcome
+        live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)
         ends: tuple[Write, ...] = ()
         if is_refused:
             live.refused_link = link
@@ -319,10 +320,11 @@ class Driver:
         if because := live.gate.parked or stopped:
             await live.log.commit(parked_event(live, because), writes=answer.writes)
             return False
-        if not result.has_spoken and live.is_refused_again(result.outcome, result.detail):
-            await self._replace_refused(live, result.detail, writes=answer.writes)
-            return False
         recovery = recovery_of(result.outcome, may_send=not live.log.view.was_sent_again)
+        # A prompt that ends its agent, or is not answered in time, may have been carried out.
+        is_refused = result.outcome is Outcome.UNKNOWN and not result.has_spoken
+        if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
+            recovery = Recovery.ROLL_OVER
         if recovery in SENDS_AGAIN and await live.read(
             lambda store: self._parks_in_doubt(store, live, result, answer)
         ):
@@ -332,6 +334,8 @@ class Driver:
                 # A caller that is cancelled before the commit begins has its answer all the same.
                 live.answer = answer if result.outcome is Outcome.OK else None
                 await live.read(lambda _: self._end_answered(live, result, answer))
+            case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
+                await self._replace_refused(live, result.detail, writes=answer.writes)
             case Recovery.ROLL_OVER | Recovery.RELAY:
                 await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)
             case Recovery.RETRY_ONCE:
@@ -346,7 +350,7 @@ class Driver:
                 await live.log.commit(*again, parked, writes=(*answer.writes, *writes))
             case _:
                 assert_never(recovery)
-        return recovery is Recovery.RETRY_ONCE
+        return recovery in SENDS_AGAIN
 
     def _parks_in_doubt(
         self, store: Store, live: LiveTurn, result: PromptResult, answer: Answer
@@ -432,20 +436,9 @@ def _with_session(live: LiveTurn, words: str) -> str:
     return words if session is None or session in words else f"{words}; its session is {session}"
 
 
-def _refused_earlier(store: Store, live: LiveTurn) -> tuple[str, ...]:
-    """Return the words of the refusal before the newest one, nothing for none. Blocking."""
-    own = {live.log.turn_id, live.claim.last_id}
-    if len(own) == 1:
-        return ()  # a person says to continue: other words than before are for them to judge
-    turns = store.turns(live.conversation.conversation_id, newest=REFUSALS_MAX)
-    views = [fold(store.turn_events(each.turn_id)) for each in turns if each.turn_id not in own]
-    refused = (each for each in views[-1:] if each.was_refused and not each.attach_failed)
-    return tuple(each.stopped_by[1] for each in refused)
-
-
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.log.view.attach_failed
     assert failed is not None
     first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
     # Without the end of its stderr: the line is cut, and the second refusal is to be seen.
-    return f"{first.partition(f' ({STDERR_END}')[0]}; a new session was refused, too: {words}"
+    return f"{first.partition(f' ({STDERR_END}')[0]}{NEW_REFUSED}{words}"

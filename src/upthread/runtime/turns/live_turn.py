@@ -47,7 +47,7 @@ from upthread.core.types import (
 from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.runtime.cost import Account
 from upthread.runtime.permissions.gate import Gate
-from upthread.runtime.record.turn_views import totals_of
+from upthread.runtime.record.turn_views import refusals_in_row, totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
@@ -201,38 +201,20 @@ class LiveTurn:
         """Whether another turn before this one was cut off. One that is taken on is no other."""
         return not self.has_last_turn_ended and self.claim.last_id != self.log.turn_id
 
-    def is_refused_again(
-        self, outcome: Outcome, words: str, *, stderr: str = "", earlier: Sequence[str] = ()
+    async def is_refused_again(
+        self, outcome: Outcome, words: str, *, sends: int, stderr: str = ""
     ) -> bool:
         """Whether the agent refuses the session as before, and no more is tried (ADR 67).
 
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
-        Before is in the last turn, or in this one when it was parked and a person says to go on;
-        `earlier` are the words of the refusals before that one.
+        `sends` is how often the prompt may have left in this attempt.
         """
-        last, now = self.claim.last[1] if self.claim.last else None, self.log.view
-        if self.link is None or last is None or last.intended is None:
+        if self.link is None or self.has_output or outcome not in turns.REFUSES_TO_OPEN:
             return False
-        if bool(last.sends) != bool(now.sends):
-            return False
-        if last.parked is not None and self.log.turn_id == self.claim.last_id:
-            # Each time that a person says to go on, one new session is asked for; a prompt that has
-            # left by that word is not sent again.
-            was_new = now.attach_failed is not last.attach_failed or self.recorder is not None
-        else:
-            # In a new session it was refused, too: another one would be one for each prompt.
-            is_new = last.intended.decision in NEW_SESSION_DECISIONS
-            was_new = is_new or bool(now.attach_failed or last.attach_failed)
-        if was_new or self.has_output or not now.may_send:
-            return False
-        # A prompt that ends its agent may have been carried out.
-        is_refusal = outcome is Outcome.UNKNOWN or (
-            outcome in {Outcome.PROCESS_DIED, Outcome.TIMED_OUT} and not now.sends
-        )
-        before = (last.stopped_by[1], *earlier)
-        return is_refusal and is_refused_for_good(
-            before, words, stderr=stderr, is_slow=outcome is Outcome.TIMED_OUT
-        )
+        own, turn_id = self.conversation.conversation_id, self.log.turn_id
+        before = await self.read(lambda s: refusals_in_row(s, own, turn_id=turn_id, sends=sends))
+        is_slow = outcome is Outcome.TIMED_OUT
+        return is_refused_for_good(before, words, stderr=stderr, is_slow=is_slow)
 
     @property
     def is_given_up(self) -> bool:
