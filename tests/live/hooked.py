@@ -51,8 +51,7 @@ class SetUp:
     """A repository, and the environment that both the agent and upthread run in there."""
 
     agent: ClassVar[RealAgent]
-    last = ""
-    """The main session that ran last."""
+    last = ""  # the main session that ran last
 
     def __init__(
         self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable

@@ -93,10 +93,9 @@ def test_messages_far_from_the_end_are_still_found(tmp_path):
 def test_a_sub_agent_lies_beneath_its_session_with_its_role_beside_it(tmp_path):
     path = written(tmp_path, user("Look", isSidechain=True), assistant(SAID, isSidechain=True),
                    name="agent-a1.jsonl", folder="-work/s1/subagents")  # fmt: skip
-    meta = '{"agentType": "planner", "description": "a look"}'
-    path.with_name("agent-a1.meta.json").write_text(meta)
+    path.with_name("agent-a1.meta.json").write_text('{"agentType": "planner", "description": "d"}')
     found = only(tmp_path)
-    assert found.unredacted_title == "a look"
+    assert found.unredacted_title == "d"
     assert (found.session_id, found.parent_session_id, found.role) == ("agent-a1", "s1", "planner")
     older = tmp_path / "older"  # an older version keeps it beside its session
     written(older, user("Look", isSidechain=True), name="agent-a1.jsonl")
