@@ -60,6 +60,9 @@ STARTED_TWICE = "; it was started twice"
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
 
+_PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
+"""How opening a session may fail although the next attempt of a durable step may open it."""
+
 RETRY_AFTER_S = 1.0
 """How long an agent that failed for the moment is left alone before it is asked once more."""
 
@@ -103,7 +106,7 @@ class Driver:
         What happens to one that has its prompt is no error but the prompt's outcome.
         """
         was_killed = False
-        while not live.log.view.is_over:
+        while not live.is_over:
             try:
                 await self._drive_agent(live)
             except UpstreamError as error:
@@ -117,7 +120,7 @@ class Driver:
                 was_killed = True
                 text = f"{error.message}; it is started once more"
                 live.notice("started_again", text, agent=live.request.claim.agent)
-            if not live.log.view.is_over:
+            if not live.is_over:
                 await anyio.sleep(RETRY_AFTER_S)
 
     async def _drive_agent(self, live: LiveTurn) -> None:
@@ -129,7 +132,7 @@ class Driver:
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()
-            while not (live.log.view.is_over or needs_another):
+            while not (live.is_over or needs_another):
                 needs_another = await self._carry_out(live, connection)
 
     async def _carry_out(self, live: LiveTurn, connection: AgentConnection) -> bool:
@@ -162,6 +165,10 @@ class Driver:
             await live.log.commit(decided_again(live))
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
+        is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
+        if is_in_doubt and outcome in _PASSING and live.may_be_left_open:
+            live.interrupted_by = outcome, detail
+            return
         is_asked = view.is_person_asked and command is TurnCommand.ATTACH
         if command is TurnCommand.RECOGNISE or is_asked or is_kept:
             parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
@@ -327,6 +334,10 @@ class Driver:
             lambda store: self._parks_in_doubt(store, live, result, answer)
         ):
             return False
+        # After the retry within this attempt, which needs no engine.
+        if recovery not in SENDS_AGAIN and _is_interruption(live, result):
+            await live.read(lambda _: self._leave_open(live, result, answer))
+            return False
         match recovery:
             case Recovery.NONE:
                 # A caller that is cancelled before the commit begins has its answer all the same.
@@ -352,20 +363,32 @@ class Driver:
         self, store: Store, live: LiveTurn, result: PromptResult, answer: Answer
     ) -> bool:
         """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
-        live.log.commit_here(writes=answer.writes)
-        live.messages.advance_past(answer.writes)
-        answer.writes = ()
+        self._record_answer(live, answer)
         # Loads what judges commands, which most turns that fail have loaded anyway.
         from upthread.core.turns.effects import held  # noqa: PLC0415
 
         effect = next(iter(held(effects_of_turn(store, live))), None)
         if effect is None:
             return False
+        # The next attempt holds the calls that may repeat the action, as after a kill.
+        if _is_interruption(live, result):
+            live.interrupted_by = result.outcome, result.detail
+            return True
         why = ROLLOVER[result.outcome].says
         detail = f"{why}, and sending again may repeat `{effect.title_in_words}`"
         because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
         live.log.commit_here(parked_event(live, because))
         return True
+
+    def _record_answer(self, live: LiveTurn, answer: Answer) -> None:
+        live.log.commit_here(writes=answer.writes)
+        live.messages.advance_past(answer.writes)
+        answer.writes = ()
+
+    def _leave_open(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
+        """Record an interrupted prompt, whose turn the next attempt continues. Blocking."""
+        self._record_answer(live, answer)
+        live.interrupted_by = result.outcome, result.detail
 
     def _end_answered(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
         """Commit the end of a turn that has its answer. Blocking."""
@@ -424,6 +447,17 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
     return (
         structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
     )
+
+
+def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
+    """Return whether the next attempt of a durable step continues a prompt that ended like this.
+
+    A deploy signals the agent too. The agent dies then, or fails, or answers that it was cancelled,
+    also before this process knows of the deploy. A person's cancel stays an end.
+    """
+    is_cancelled = result.outcome is Outcome.CANCELLED and not live.gate.was_dismissed
+    has_failed = result.outcome in {Outcome.PROCESS_DIED, Outcome.UNKNOWN}
+    return (is_cancelled or has_failed) and live.may_be_left_open
 
 
 def _with_session(live: LiveTurn, words: str) -> str:
