@@ -29,9 +29,7 @@ async def task_group() -> AsyncGenerator[TaskGroup]:
         raise error from error.__cause__
 
 
-async def _unlisted(
-    work: Callable[..., Awaitable[object]], *given: object, **named: object
-) -> None:
+async def _unlisted(work: Callable[..., Awaitable[object]], *given: Any, **named: Any) -> None:
     """Take this task from asyncio's list, so that its group alone cancels it, and do its work.
 
     asyncio documents the call for libraries with tasks of their own.

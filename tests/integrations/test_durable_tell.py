@@ -445,7 +445,7 @@ def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(
     last = refused()
     assert last.non_retryable
     assert "none of 10 attempts reached the agent" in str(last)
-    assert "mend that, then begin the step again" in str(last)
+    assert "mend that; this activity returns no reply any more" in str(last)
 
 
 def test_a_program_that_is_not_there_is_for_a_person(home):
@@ -513,3 +513,5 @@ def test_a_limit_without_an_end_is_for_a_person(home):
     with pytest.raises(ApplicationError, match="waits for a person") as error:
         asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
     assert error.value.non_retryable
+    # Temporal cannot begin an activity again.
+    assert "--continue; this activity returns no reply any more" in str(error.value)

@@ -30,16 +30,11 @@ from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Sp
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import now_ms
-from upthread.runtime.turns.executor import NOT_KEPT
+from upthread.runtime.turns.executor import NOT_KEPT, PASSING
 from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
 from upthread.runtime.turns.progress import TurnResult
 
-RETRIED: Final = frozenset(
-    {
-        *{Outcome.BUSY, Outcome.RATE_LIMITED, Outcome.TRANSIENT, Outcome.TIMED_OUT},
-        *{Outcome.PROCESS_DIED, Outcome.UNKNOWN},
-    }
-)
+RETRIED: Final = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}
 """The outcomes that another attempt may mend. All others need a person, or another program."""
 
 BEGIN_AGAIN: Final = ", then begin the step again"
@@ -228,14 +223,8 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
         return _receipt(address, text, ids, result, result.reply)
     stopped_by = result.parked.reason if result.parked else str(result.outcome)
     role = result.conversation.key
-    error = _not_told(
-        role,
-        stopped_by,
-        result.detail,
-        result.parked,
-        result.source,
-        is_open=result.is_interrupted,
-    )
+    how = stopped_by, result.detail, result.parked, result.source
+    error = _not_told(role, *how, is_open=result.is_interrupted)
     if error.is_retried and result.parked is None:
         sends = [each.view.sends for each in await _attempts(up, address, key)]
         # An attempt sends once more by itself. What fails as often as a prompt may leave is for a

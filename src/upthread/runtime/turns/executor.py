@@ -60,8 +60,8 @@ STARTED_TWICE = "; it was started twice"
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
 
-_PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
-"""How opening a session may fail although the next attempt of a durable step may open it."""
+PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
+"""The failures that another attempt may mend, for example those of an agent that is killed."""
 
 RETRY_AFTER_S = 1.0
 """How long an agent that failed for the moment is left alone before it is asked once more."""
@@ -166,7 +166,7 @@ class Driver:
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
         is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
-        if is_in_doubt and outcome in _PASSING and live.may_be_left_open:
+        if is_in_doubt and outcome in PASSING and live.may_be_left_open:
             live.interrupted_by = outcome, detail
             return
         is_asked = view.is_person_asked and command is TurnCommand.ATTACH
@@ -336,7 +336,8 @@ class Driver:
             return False
         # After the retry within this attempt, which needs no engine.
         if recovery not in SENDS_AGAIN and _is_interruption(live, result):
-            await live.read(lambda _: self._leave_open(live, result, answer))
+            await live.log.commit(writes=answer.writes)
+            live.interrupted_by = result.outcome, result.detail
             return False
         match recovery:
             case Recovery.NONE:
@@ -363,7 +364,9 @@ class Driver:
         self, store: Store, live: LiveTurn, result: PromptResult, answer: Answer
     ) -> bool:
         """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
-        self._record_answer(live, answer)
+        live.log.commit_here(writes=answer.writes)
+        live.messages.advance_past(answer.writes)
+        answer.writes = ()
         # Loads what judges commands, which most turns that fail have loaded anyway.
         from upthread.core.turns.effects import held  # noqa: PLC0415
 
@@ -379,16 +382,6 @@ class Driver:
         because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
         live.log.commit_here(parked_event(live, because))
         return True
-
-    def _record_answer(self, live: LiveTurn, answer: Answer) -> None:
-        live.log.commit_here(writes=answer.writes)
-        live.messages.advance_past(answer.writes)
-        answer.writes = ()
-
-    def _leave_open(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
-        """Record an interrupted prompt, whose turn the next attempt continues. Blocking."""
-        self._record_answer(live, answer)
-        live.interrupted_by = result.outcome, result.detail
 
     def _end_answered(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
         """Commit the end of a turn that has its answer. Blocking."""
