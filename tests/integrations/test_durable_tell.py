@@ -333,7 +333,7 @@ def test_another_text_or_address_under_a_key_is_an_error(home):
 
 
 def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
-    text = "[[rehearse: fail nobody knows why]]"
+    text = "[[rehearse: auth]]"
 
     async def parked(up):
         await up.tell("spec/planner", text, TellOptions(agent="rehearsal", key="key"))
@@ -383,6 +383,26 @@ def test_an_agent_that_acts_and_is_overloaded_each_time_goes_on_and_is_asked_ten
         assert own[2].startswith("An earlier turn of yours was interrupted")
 
 
+@pytest.mark.parametrize("end", ["crash", "fail nobody knows why", "stop cancelled"])
+def test_an_agent_that_is_stopped_each_time_is_continued_until_ten_prompts_left(
+    home, monkeypatch, end
+):
+    allow_all(home, monkeypatch)
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", f"[[rehearse: {end}]]")
+    tell = tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]")
+    errors = []
+    while not any(each.non_retryable for each in errors):
+        with pytest.raises(ApplicationError) as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        errors.append(error.value)
+    assert "interrupted, and the next attempt continues it" in str(errors[0])
+    log = (home.directory / "agents.jsonl").read_text().splitlines()
+    sent = [each for each in map(json.loads, log) if each["event"] == "prompt"]
+    assert [is_continuation(each["text"]) for each in sent] == [False] + [True] * (SENDS_MAX - 1)
+    assert len({each["session_id"] for each in sent}) == turns(home) == 1
+    assert (home.repository / "acts").read_text() == "x\n"
+
+
 def test_the_error_of_a_step_that_is_held_back_names_what_settles_it(home, monkeypatch):
     allow_all(home, monkeypatch)
     for _ in range(2):
@@ -425,7 +445,7 @@ def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(
     last = refused()
     assert last.non_retryable
     assert "none of 10 attempts reached the agent" in str(last)
-    assert "mend that, then begin the step again" in str(last)
+    assert "mend that; this activity returns no reply any more" in str(last)
 
 
 def test_a_program_that_is_not_there_is_for_a_person(home):
@@ -493,3 +513,5 @@ def test_a_limit_without_an_end_is_for_a_person(home):
     with pytest.raises(ApplicationError, match="waits for a person") as error:
         asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
     assert error.value.non_retryable
+    # Temporal cannot begin an activity again.
+    assert "--continue; this activity returns no reply any more" in str(error.value)

@@ -188,6 +188,20 @@ async def test_a_worker_that_goes_away_in_a_turn_fails_no_workflow(server, worke
         assert "finished" in home.upthread("audit", "spec")
 
 
+@pytest.mark.parametrize("end", ["crash", "stop cancelled", "fail terminated by SIGTERM"])
+async def test_an_agent_that_is_stopped_with_its_worker_again_and_again_fails_no_workflow(
+    server, workers, home, end
+):
+    handle = await server.start_workflow("TellOne", **tell(home, "[[rehearse: say begun]]"))
+    result = asyncio.ensure_future(handle.result())
+    victim = workers(f"[[rehearse: {end}]]")
+    at_work = asyncio.ensure_future(happened(home, times=4))
+    await asyncio.wait({result, at_work}, return_when=asyncio.FIRST_COMPLETED)
+    victim.send_signal(signal.SIGTERM)
+    workers()
+    assert_continued(home, await asyncio.wait_for(result, PATIENCE_S))
+
+
 async def test_a_worker_that_is_killed_again_and_again_fails_no_workflow(server, workers, home):
     handle = await server.start_workflow("TellOne", **tell(home, "[[rehearse: say begun]]"))
     result = asyncio.ensure_future(handle.result())

@@ -223,6 +223,20 @@ async def test_cancelled_before_its_end_is_committed_a_turn_has_its_reply(world,
     assert (view.last_turn.ended.outcome, spent.count) == (Outcome.OK, 12)
 
 
+def test_an_agent_is_asked_to_stop_by_a_program_that_ends_with_all_its_tasks(world) -> None:
+    async def told() -> None:
+        async with world.open() as project:
+            await project.tell(ADDRESS, "[[rehearse: hang]]", REHEARSAL)
+
+    async def program() -> list[asyncio.Future[None]]:
+        tasks = [asyncio.ensure_future(told())]
+        await anyio.to_thread.run_sync(eventually, world.prompts)
+        return tasks  # `asyncio.run` cancels all that is left, as at Ctrl-C
+
+    asyncio.run(program())
+    assert [each["stop_reason"] for each in world.log("reply")] == ["cancelled"]
+
+
 async def test_a_second_cancel_ends_an_agent_that_does_not_hear_the_first_at_once() -> None:
     async def is_deaf() -> None:
         await asyncio.sleep(0)

@@ -2,10 +2,11 @@
 
 A step that tells a role is not done twice: the first attempt's reply is its receipt. Its turn holds
 the step's key. The next attempt finds the turn by that, however the one before was stopped, and
-continues it in the same session. A turn that ended without a reply is continued in a new turn, with
-the list of what was done. An attempt that still works is waited for. So is a limit of the agent
-that has an end: by the engine, which is told when to try again. What a person has to decide is an
-error that is not tried again.
+continues it in the same session. It also continues a turn whose agent was killed, failed, or
+answered that it was cancelled though nobody cancelled it: a deploy stops worker and agent at once.
+A turn that ended without a reply is continued in a new turn, with the list of what was done. An
+attempt that still works is waited for. So is a limit of the agent that has an end: by the engine,
+which is told when to try again. What a person has to decide is an error that is not tried again.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Sp
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import now_ms
-from upthread.runtime.turns.executor import NOT_KEPT
+from upthread.runtime.turns.executor import NOT_KEPT, PASSING
 from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
 from upthread.runtime.turns.progress import TurnResult
 
-RETRIED: Final = frozenset(
-    {Outcome.BUSY, Outcome.RATE_LIMITED, Outcome.TRANSIENT, Outcome.TIMED_OUT, Outcome.PROCESS_DIED}
-)
-"""What another attempt may mend. All else is for a person, or for another program."""
+RETRIED: Final = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}
+"""The outcomes that another attempt may mend. All others need a person, or another program."""
+
+BEGIN_AGAIN: Final = ", then begin the step again"
+"""How a hint ends after a person acted. An engine that cannot do that has other words."""
 
 
 class Told(TypedDict):
@@ -221,7 +223,8 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
         return _receipt(address, text, ids, result, result.reply)
     stopped_by = result.parked.reason if result.parked else str(result.outcome)
     role = result.conversation.key
-    error = _not_told(role, stopped_by, result.detail, result.parked, result.source)
+    how = stopped_by, result.detail, result.parked, result.source
+    error = _not_told(role, *how, is_open=result.is_interrupted)
     if error.is_retried and result.parked is None:
         sends = [each.view.sends for each in await _attempts(up, address, key)]
         # An attempt sends once more by itself. What fails as often as a prompt may leave is for a
@@ -230,7 +233,7 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
         if made >= SENDS_MAX:
             came_to = "got a reply" if any(sends) else "reached the agent"
             error.message += f"; none of {made} attempts {came_to}"
-            error.hint = f"mend that, then begin the step again; {error.hint}"
+            error.hint = f"mend that{BEGIN_AGAIN}; {error.hint}"
             error.is_retried = False
     raise error
 
@@ -266,21 +269,25 @@ def _not_told(
     detail: str,
     parked: TurnParked | None,
     source: Source = OURS,
+    *,
+    is_open: bool = False,
 ) -> NotToldError:
     address, stop = key.address, stop_in_words(outcome, detail, source=source)
     until_ms = parked.reset_at_ms if parked else None
-    stands, ways = f"ended as {outcome}", ""
+    stands, ways, cure = f"ended as {outcome}", "", stop.cure
+    if is_open:
+        stands, cure = "was interrupted, and the next attempt continues it", ""
     if until_ms is not None:
         at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(until_ms / 1000))
         stands = f"is limited until {at}, and goes on at the next attempt after it"
     elif parked:
-        stands, ways = "waits for a person", f"{go_on_command(address)}, then begin the step again"
+        stands, ways = "waits for a person", f"{go_on_command(address)}{BEGIN_AGAIN}"
     if outcome == HELD_BACK:
         ways = f"{effects_command(key.workstream)}, then {ways}"
     return NotToldError(
         ": ".join(filter(None, (f"{address} {stands}", stop.said, stop.detail))),
-        hint="; ".join(filter(None, (stop.cure, ways, f"look: upthread show {address}"))),
-        is_retried=until_ms is not None if parked else outcome in RETRIED,
+        hint="; ".join(filter(None, (cure, ways, f"look: upthread show {address}"))),
+        is_retried=until_ms is not None if parked else is_open or outcome in RETRIED,
         retry_at_ms=until_ms,
         outcome=outcome,
     )

@@ -20,13 +20,19 @@ from upthread.client.project import Project
 from upthread.client.project_opener import open_project
 from upthread.core.types import Lease
 from upthread.errors import UpthreadError
-from upthread.integrations.durable_tell import Told, digest, is_final, tell_once
+from upthread.integrations.durable_tell import BEGIN_AGAIN, Told, digest, is_final, tell_once
 from upthread.runtime.options import TellOptions
 from upthread.runtime.turns.progress import Listener
 from upthread.tasks import task_group
 
 HEARTBEATS: Final = 4
 """How many are sent within the activity's heartbeat timeout."""
+
+NEVER_AGAIN: Final = (
+    "; this activity returns no reply any more: a reset of its workflow is another run, and sends "
+    "the whole text as a new step"
+)
+"""How a hint ends instead, because Temporal runs no activity again that failed for good."""
 
 HEARTBEAT_S: Final = 5.0
 """How often an activity without such a timeout sends one."""
@@ -58,6 +64,7 @@ async def upthread_tell(tell: Tell) -> Told:
                 told = await tell_once(up, key, tell.address, tell.text, options)
             tasks.cancel_scope.cancel()
     except UpthreadError as error:
+        error.hint = error.hint.replace(BEGIN_AGAIN, NEVER_AGAIN)
         wait_s = getattr(error, "retry_in_s", None)
         raise ApplicationError(
             str(error),

@@ -113,7 +113,9 @@ def test_an_event_out_of_place_is_a_bug_of_ours(events: list[TurnEvent]):
 def test_a_turn_that_is_interrupted_again_and_again_is_continued_and_not_for_ever():
     again = [RECOVERY, ATTACHED, ABSENT, SENT]
     often = [INTENDED, ATTACHED, SENT, *again * (SENDS_MAX - 1)]
-    assert [fold(each).may_send for each in (often[:-1], often)] == [True, False]
+    views = [fold(each) for each in (often[:-4], often[:-1], often)]
+    assert [each.may_send for each in views] == [True, True, False]
+    assert [each.may_be_continued for each in views] == [True, False, False]
     with pytest.raises(AssertionError, match=f"left {SENDS_MAX} times"):
         fold([*often, *again])
 

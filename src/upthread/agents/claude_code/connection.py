@@ -38,6 +38,7 @@ from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.tasks import task_group
 
 OPENING_WORDS: Final = "This session was opened by upthread; its next task follows."
 """What a new session holds before its first prompt: without a message it cannot be resumed.
@@ -221,7 +222,7 @@ class ClaudeCodeConnection(Connection):
         return self._process
 
     async def _result_or_end(self, process: ClaudeProcess) -> None:
-        async with anyio.create_task_group() as tasks:
+        async with task_group() as tasks:
 
             async def wait_for(event: anyio.Event) -> None:
                 await event.wait()

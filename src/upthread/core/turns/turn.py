@@ -151,14 +151,15 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
     `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
-    whether a person told the parked turn to go on and no prompt has left since. `was_interrupted`
-    is whether it was taken on after it had stopped without an end: what it did until then stays
-    what an interrupted turn did.
+    whether a person told the parked turn to go on and no prompt has left since. `recoveries` counts
+    how often it was continued since a person did. `was_interrupted` is whether it was taken on
+    after it had stopped without an end: what it did until then stays what an interrupted turn did.
     """
 
     state: TurnState = TurnState.NEW
     events: int = 0
     sends: int = 0
+    recoveries: int = 0
     is_prompted: bool = False
     is_person_asked: bool = False
     was_interrupted: bool = False
@@ -175,6 +176,12 @@ class TurnView(Struct, frozen=True, kw_only=True):
         """Whether the prompt or a continuation may leave after an interruption."""
         # Bounded, because a prompt may end the process that sends it, for example out of memory.
         return self.sends < SENDS_MAX
+
+    @property
+    def may_be_continued(self) -> bool:
+        """Whether another attempt of its durable step may continue it."""
+        # Recoveries count too, because an attempt may fail before its prompt leaves.
+        return self.may_send and self.recoveries < SENDS_MAX - 1
 
     @property
     def was_sent_again(self) -> bool:
@@ -313,10 +320,12 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             # A prompt that never left is in no history.
             state = following if view.sent else TurnState.INTENDED
             return structs.replace(
-                view, state=state, parked=None, sends=sends, is_person_asked=True
+                view, state=state, parked=None, sends=sends, recoveries=0, is_person_asked=True
             )
         case RecoveryStarted():
-            return structs.replace(view, was_interrupted=view.was_interrupted or view.sends > 0)
+            was_interrupted = view.was_interrupted or view.sends > 0
+            recoveries = view.recoveries + 1
+            return structs.replace(view, was_interrupted=was_interrupted, recoveries=recoveries)
         case _:
             kept = _KEPT.get(type(event))
             changes: dict[str, Any] = {kept: event} if kept else {}

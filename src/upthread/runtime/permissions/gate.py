@@ -54,6 +54,8 @@ class Gate:
         redactor: Redactor | None = None,
     ) -> None:
         self.parked: TurnParked | None = None
+        self.was_dismissed = False
+        """Whether a person ended the turn instead of answering."""
         self._policy = policy
         self._patterns = tuple(outward_patterns)
         self._redactor = redactor
@@ -65,6 +67,7 @@ class Gate:
     def expect(self, *, known: tuple[Effect, ...], keep: Keep) -> None:
         """Before a prompt leaves: what must not be done again, and how an intent is kept."""
         self.parked = None
+        self.was_dismissed = False
         self._known = known
         self._keep = keep
         # A person's word was for one call of one prompt.
@@ -103,6 +106,7 @@ class Gate:
             self._allowed[request.call_id or ""] = given
             return CallAnswer(answered_by=given.answered_by, runs=True)
         is_no = given.option_id == _REJECT
+        self.was_dismissed |= not is_no
         return CallAnswer(answered_by=given.answered_by, why=_SAID_NO, ends_turn=not is_no)
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
@@ -120,6 +124,7 @@ class Gate:
             self._park_unallowed(request)
         elif counts:
             await self._keep_once(request)
+        self.was_dismissed |= answer.option_id is None
         return answer
 
     def _policy_for(self, request: PermissionRequest) -> PermissionPolicy:

@@ -59,6 +59,9 @@ STARTED_TWICE = "; it was started twice"
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
 
+PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
+"""The failures that another attempt may mend, for example those of an agent that is killed."""
+
 RETRY_AFTER_S = 1.0
 """How long an agent that failed for the moment is left alone before it is asked once more."""
 
@@ -102,7 +105,7 @@ class Driver:
         What happens to one that has its prompt is no error but the prompt's outcome.
         """
         was_killed = False
-        while not live.log.view.is_over:
+        while not live.is_over:
             try:
                 await self._drive_agent(live)
             except UpstreamError as error:
@@ -117,7 +120,7 @@ class Driver:
                 text = f"{error.message}; it is started once more"
                 live.notice("started_again", text, agent=live.request.claim.agent)
             # A new session is asked of another process, and not of a moment later.
-            if (was_killed or not live.is_given_up) and not live.log.view.is_over:
+            if (was_killed or not live.is_given_up) and not live.is_over:
                 await anyio.sleep(RETRY_AFTER_S)
 
     async def _drive_agent(self, live: LiveTurn) -> None:
@@ -129,7 +132,7 @@ class Driver:
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()
-            while not (live.log.view.is_over or needs_another):
+            while not (live.is_over or needs_another):
                 needs_another = await self._carry_out(live, connection)
 
     async def _carry_out(self, live: LiveTurn, connection: AgentConnection) -> bool:
@@ -162,6 +165,10 @@ class Driver:
             await live.log.commit(decided_again(live))
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
+        is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
+        if is_in_doubt and outcome in PASSING and live.may_be_left_open:
+            live.interrupted_by = outcome, detail
+            return
         is_asked = view.is_person_asked and command is TurnCommand.ATTACH
         if command is TurnCommand.RECOGNISE or is_asked or is_kept:
             parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
@@ -329,6 +336,11 @@ class Driver:
             lambda store: self._parks_in_doubt(store, live, result, answer)
         ):
             return False
+        # After the retry within this attempt, which needs no engine.
+        if recovery not in SENDS_AGAIN and _is_interruption(live, result):
+            await live.log.commit(writes=answer.writes)
+            live.interrupted_by = result.outcome, result.detail
+            return False
         match recovery:
             case Recovery.NONE:
                 # A caller that is cancelled before the commit begins has its answer all the same.
@@ -365,6 +377,10 @@ class Driver:
         effect = next(iter(held(effects_of_turn(store, live))), None)
         if effect is None:
             return False
+        # The next attempt holds the calls that may repeat the action, as after a kill.
+        if _is_interruption(live, result):
+            live.interrupted_by = result.outcome, result.detail
+            return True
         why = ROLLOVER[result.outcome].says
         detail = f"{why}, and sending again may repeat `{effect.title_in_words}`"
         because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
@@ -428,6 +444,17 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
     return (
         structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
     )
+
+
+def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
+    """Return whether the next attempt of a durable step continues a prompt that ended like this.
+
+    A deploy signals the agent too. The agent dies then, or fails, or answers that it was cancelled,
+    also before this process knows of the deploy. A person's cancel stays an end.
+    """
+    is_cancelled = result.outcome is Outcome.CANCELLED and not live.gate.was_dismissed
+    has_failed = result.outcome in {Outcome.PROCESS_DIED, Outcome.UNKNOWN}
+    return (is_cancelled or has_failed) and live.may_be_left_open
 
 
 def _with_session(live: LiveTurn, words: str) -> str:

@@ -90,6 +90,8 @@ class LiveTurn:
         self.adopted_reply = ""
         self.answer: Answer | None = None
         """The end that the agent came to by itself while its caller gave the turn up."""
+        self.interrupted_by: tuple[Outcome, str] | None = None
+        """Outcome and detail of an interrupted prompt, whose turn another attempt continues."""
         self._store = store
         self._system = system
 
@@ -114,6 +116,16 @@ class LiveTurn:
         return self.log.view.was_sent_again or (
             self.recorder is not None and self.recorder.has_worked
         )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this process has nothing left to do for the turn."""
+        return self.log.view.is_over or self.interrupted_by is not None
+
+    @property
+    def may_be_left_open(self) -> bool:
+        """Whether the turn is of a durable step that has an attempt left to continue it."""
+        return bool(self.log.intended.key) and self.log.view.may_be_continued
 
     # --- its session ----------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ class Notice(Struct, frozen=True, kw_only=True):
 class TurnResult(Struct, frozen=True, kw_only=True):
     """What became of a turn, also on failure. `report` is None when none could be read.
 
-    `spent` is what this process spent on it, `source` where its agent's last words are.
+    `spent` is what this process spent on it, `source` where its agent's last words are. With
+    `is_interrupted` the turn is still open, and the next attempt of its durable step continues it.
     """
 
     conversation: Conversation
@@ -89,6 +90,7 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     detail: str
     reset_at_ms: int | None
     turn_number: int
+    is_interrupted: bool = False
     spent: Tokens = NOTHING_SPENT
     source: Source = OURS
 

@@ -89,7 +89,9 @@ def result_of(live: LiveTurn) -> TurnResult:
     """Return what became of the turn, for its caller."""
     intended, log = live.log.intended, live.log
     ended, parked = log.view.ended, log.view.parked
-    detail = ended.detail if ended else parked.detail if parked else ""
+    outcome, detail = live.interrupted_by or (log.outcome_of_park, parked.detail if parked else "")
+    if ended:
+        outcome, detail = ended.outcome, ended.detail
     # As it is on record: an agent's words about its failure may quote a secret (ADR 61).
     if live.request.redactor is not None:
         detail = live.request.redactor.redact(detail)
@@ -99,11 +101,12 @@ def result_of(live: LiveTurn) -> TurnResult:
         decision=intended.decision,
         reasons=intended.reasons,
         upstream_session_id=live.current_session,
-        outcome=ended.outcome if ended else log.outcome_of_park,
+        outcome=outcome,
         reply=live.reply,
         report=_report(live),
         parked=parked if ended is None else None,
         detail=detail,
+        is_interrupted=live.interrupted_by is not None,
         reset_at_ms=live.reset_at_ms,
         turn_number=live.turn_number,
         spent=live.account.spent or NOTHING_SPENT,
