@@ -67,10 +67,14 @@ def main(command: list[str]) -> int:
         if reason := _reason_against(tmp):
             print(f"--- NOT ENCLOSED, this machine does not allow it: {reason}", flush=True)
             return subprocess.run(command, env=_at_home(tmp / HOME), check=False).returncode
-        watch = Watch(tmp / HOME)
+        watch, outside = Watch(tmp / HOME), Watch(Path(directory), is_deep=False)
         words = _entering(tmp, command)
         done = subprocess.run(words, env=_at_home(TMP / HOME), check=False)
         opened, left = watch.seen(), sorted(_left_in(tmp))
+        if "." in outside.seen():
+            # The command cannot see this directory: somebody else on the machine walked through it.
+            opened = [name for name in opened if not (tmp / HOME / name).is_dir()]
+            print("--- HOME: opened from outside too, so its directories are not counted")
         print("--- network: loopback only")
         print(f"--- HOME, {len(DECOYS)} decoys: opened {', '.join(opened) or 'nothing'}")
         print(f"--- /tmp: left {', '.join(left) or 'nothing'}", flush=True)
@@ -95,16 +99,19 @@ def _make_decoy(home: Path) -> None:
 
 
 class Watch:
-    """Sees every opening, making, changing and removing below a directory, through inotify."""
+    """Sees every opening, making, changing and removing below a directory, through inotify.
 
-    def __init__(self, top: Path) -> None:
+    Without `is_deep` only openings of the directory itself and of what is directly in it.
+    """
+
+    def __init__(self, top: Path, *, is_deep: bool = True) -> None:
         self._top = top
         self._inotify = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._paths = {
             _checked(
                 _libc.inotify_add_watch(self._inotify, os.fsencode(path), _IN_OPEN | _IN_CHANGED)
             ): path
-            for path in (top, *(path for path in top.rglob("*") if path.is_dir()))
+            for path in (top, *(path for path in top.rglob("*") if is_deep and path.is_dir()))
         }
 
     def seen(self) -> list[str]:

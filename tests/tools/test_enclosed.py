@@ -72,6 +72,22 @@ def test_whatever_is_opened_in_its_home_is_told_and_fails(name):
     assert done.returncode == 1
 
 
+def test_a_walk_through_it_from_outside_is_told_and_is_not_the_commands_doing():
+    before = set(Path("/tmp").glob("enclosed-*"))
+    running = subprocess.Popen(
+        [sys.executable, str(TOOL), sys.executable, "-c", "print(1, flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdout
+    running.stdout.readline()
+    for directory in set(Path("/tmp").glob("enclosed-*")) - before:
+        list(directory.rglob("*"))
+    told, _ = running.communicate(b"\n", timeout=60)
+    assert b"opened from outside too" in told
+    assert (running.returncode, b"opened nothing" in told) == (0, True)
+
+
 def test_what_it_leaves_in_tmp_is_told_and_goes_away():
     name = "left-by-an-enclosed-test"
     done = in_python(f"open('/tmp/{name}', 'w').close()")
