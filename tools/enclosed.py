@@ -107,11 +107,12 @@ class Watch:
     def __init__(self, top: Path, *, is_deep: bool = True) -> None:
         self._top = top
         self._inotify = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        below = [path for path in top.rglob("*") if path.is_dir()] if is_deep else []
         self._paths = {
             _checked(
                 _libc.inotify_add_watch(self._inotify, os.fsencode(path), _IN_OPEN | _IN_CHANGED)
             ): path
-            for path in (top, *(path for path in top.rglob("*") if is_deep and path.is_dir()))
+            for path in (top, *below)
         }
 
     def seen(self) -> list[str]:
