@@ -133,6 +133,8 @@ def understand(request: Mapping[str, Any]) -> Step | None:
             step = partial(_prompted, event=event)
         case ("SessionEnd", _) if is_main:
             step = partial(main_session.session_ended, session=session)
+        case _:
+            pass
     return step
 
 

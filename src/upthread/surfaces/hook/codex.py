@@ -107,6 +107,8 @@ def understand(request: Mapping[str, Any]) -> Step | None:
             step = partial(_spawned, event=event)
         case ("PreToolUse", _):
             step = partial(_guarded, event=event)
+        case _:
+            pass
     return step
 
 
