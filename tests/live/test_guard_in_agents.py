@@ -65,3 +65,10 @@ def test_what_may_have_been_done_is_held_in_a_new_main_session(played, tmp_path:
     )
     effects = played.upthread("show", "as-own", "--effects")["effects"]
     assert command in json.dumps(effects)
+    # What was held is no action: only the killed one is in doubt, and a person settles it.
+    in_doubt = {each["effect_id"] for each in effects if each["state"] in {"intent", "unknown"}}
+    assert len(in_doubt) <= 1, json.dumps(effects, indent=1)
+    if in_doubt and reached:
+        played.upthread("effects", "as-own", "again", *in_doubt)
+        played.run(f"Once more.\n\n{played.delegate(f'Bring it out now.{GAP}{push}')}")
+        assert deeds.read_text() == "done\ndone\n"

@@ -69,8 +69,12 @@ _KINDS: Final[Mapping[str, str]] = {
 
 _PATCHED: Final = regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _ACTIONS: Final = {"read": "read", "list_files": "listFiles", "search": "search"}
-_REFUSED: Final = "unsupported call"
-"""How the output of a call begins that Codex never made."""
+_REFUSED: Final = (
+    "unsupported call",
+    "Command blocked by PreToolUse hook: ",
+    "Tool call blocked by PreToolUse hook: ",
+)
+"""How the output of a call begins that Codex never made. That of a command begins otherwise."""
 
 _SHELL: Final = ("-lc", "-c")
 

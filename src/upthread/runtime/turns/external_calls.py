@@ -91,7 +91,9 @@ class ExternalCalls:
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
         live = self.live(self._request_of(address, Task(text=""), call), claim)
         live.log.take_up(*claim.last)
-        live.agent_version = link.agent_version if link else ""
+        # The session of this call may be the first with its agent.
+        is_same = link is not None and link.agent == call.agent
+        live.agent_version = link.agent_version if link and is_same else ""
         return live
 
     def live(self, request: TellRequest, claim: Claim) -> LiveTurn:
