@@ -105,6 +105,8 @@ def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
     assert why["inside"]["reasons"][0] == "cut_off_elsewhere"
     text = cut_off.place.run("why", "spec-42/planner").out
     cut_off.before("Go on.", "c2")  # denied once: its sub-agent can be written to
+    (conversation,) = cut_off.place.upthread("audit", "spec-42")["conversations"]
+    assert conversation["turns"][-1]["outcome"] is None, "a call that is denied ends no turn"
     line = cut_off.before("Go on.", "c3")["systemMessage"]
     assert why["inside"]["words"] in line
     assert why["inside"]["words"] in text

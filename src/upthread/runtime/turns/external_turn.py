@@ -161,7 +161,7 @@ class ExternalTurns:
             if who:
                 in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
-            begun = self._begin_in(self._claimed(mine, holder, claim, lease), asked)
+            begun = self._begin_after(mine, holder, claim, lease, asked)
             return structs.replace(begun, in_use=in_use)
         raise LeaseHeldError(f"{request.claim.address.role}: too many calls at once", holder=in_use)
 
@@ -175,6 +175,33 @@ class ExternalTurns:
             lease = self._store.lease(conversation_lease(key.project_id, key.address))
             claim = self._conversations.standing(key, ())
             yield structs.replace(request, claim=taken), claim, lease
+
+    def _begin_after(
+        self,
+        request: TellRequest,
+        holder: Holder,
+        claim: Claim,
+        lease: Lease | None,
+        asked: AskedOf,
+    ) -> Begun:
+        """Begin after the conversation's last turn, which stays open if the call is sent back."""
+        live = self._calls.live(request, claim)
+        is_open = claim.last is not None and claim.last[1].ended is None
+        if asked.reach is not None and is_open:
+            decision = self._beginning.decided(live, NOTHING_LACKED)
+            if sent := self._sent_back(live, decision, asked.reach):
+                return sent
+            if self._was_sent_back(live):
+                asked = structs.replace(asked, reach=None)
+        return self._begin_in(self._claimed(request, holder, claim, lease), asked)
+
+    def _was_sent_back(self, live: LiveTurn) -> bool:
+        """Whether a call was sent back since the last turn moved."""
+        moved_at_ms = self._store.turn_moved_at_ms(live.claim.last_id) if live.claim.last_id else 0
+        return any(
+            each.reasons[:1] == (SENT_BACK,) and each.decided_at_ms >= (moved_at_ms or 0)
+            for each in self._store.refusals(live.conversation.conversation_id)
+        )
 
     def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
         found = self._beginning.lacked(live)
@@ -203,13 +230,7 @@ class ExternalTurns:
         if not is_wanted or link is None or main_session_of(self._store, link) != call.main_session:
             return None
         could = decide(structs.replace(inputs, takes_no_session=False))
-        refused = self._store.refusals(live.conversation.conversation_id)
-        moved_at_ms = self._store.turn_moved_at_ms(live.claim.last_id) if live.claim.last_id else 0
-        was_refused = any(
-            each.reasons[:1] == (SENT_BACK,) and each.decided_at_ms >= (moved_at_ms or 0)
-            for each in refused
-        )
-        if could.decision not in RESUMING or was_refused:
+        if could.decision not in RESUMING or self._was_sent_back(live):
             return None
         back = structs.replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
         self._refuse(live, back)
