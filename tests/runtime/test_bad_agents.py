@@ -161,8 +161,10 @@ async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_re
 UPDATES = {
     "agent_thought_chunk": ({"content": {"type": "text", "text": "hm"}}, False),
     "plan": ({"entries": [{"content": "c", "priority": "low", "status": "pending"}]}, False),
-    "current_mode_update": ({"currentModeId": "code"}, False),
-    "compaction_summary_chunk": ({}, False),
+    "current_mode_update": ({"currentModeId": "code"}, True),
+    "compaction_summary_chunk": ({}, True),
+    "user_message_chunk": ({"content": {"type": "text", "text": "hello"}}, True),
+    "agent_message_chunk": ({"content": {"type": "text", "text": "no such model"}}, True),
     "not_known_yet": ({}, False),
     "available_commands_update": ({"availableCommands": []}, True),
     "config_option_update": ({}, True),

@@ -367,7 +367,6 @@ class Connection(ABC):
             detail=failure.detail if isinstance(failure, Failure) else str(failure),
             reset_at_ms=failure.reset_at_ms,
             tokens_used=running.seen.tokens_used,
-            has_spoken=running.has_spoken,
         )
 
 

@@ -96,8 +96,6 @@ class RunningPrompt:
         self._last_text = ""
         self.has_system_error = False
         """Whether an update said that the turn failed."""
-        self.has_spoken = False
-        """Whether an update that is no event said that the agent does something."""
         self._told = ToldOfCalls()
         self._limits = Limits(prompt_timeout_s=0.0, cancel_timeout_s=0.0)
 

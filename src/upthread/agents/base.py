@@ -209,8 +209,6 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     tokens_used: int | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
-    has_spoken: bool = False
-    """Whether the agent said that it does something, beside what its events say."""
 
 
 class ListedSession(Struct, frozen=True, kw_only=True):

@@ -91,7 +91,11 @@ class Handler(BaseHTTPRequestHandler):
             "/global/health": {"version": "2.0.0" if WORD == "another_version" else "1.18.33"},
             "/config/providers": {"providers": []},
             "/session/status": {},
-            "/session": [{"id": SESSION, "title": "t"}, {"id": "listed", "directory": "/project"}],
+            "/session": [
+                {"id": SESSION, "title": "t"},
+                {"id": "listed", "directory": "/"},
+                {"id": "moved", "directory": "/gone"},
+            ],
             f"/session/{SESSION}": {"id": "other" if WORD == "exchanges" else SESSION},
             f"/session/{SESSION}/message": HISTORY,
         }

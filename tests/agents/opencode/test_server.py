@@ -169,9 +169,11 @@ async def test_an_unknown_session_is_missing_and_a_listed_one_that_cannot_be_rea
             with pytest.raises(UpstreamError) as refused:
                 await attach(unknown)
             assert refused.value.outcome == Outcome.MISSING
-    with pytest.raises(UpstreamError) as refused:
-        await connection.resume_session("listed")
-    assert refused.value.outcome == Outcome.UNKNOWN
+    listed = {"listed": Outcome.UNKNOWN, "moved": Outcome.WORKSPACE_CHANGED}
+    for session, outcome in listed.items():
+        with pytest.raises(UpstreamError) as refused:
+            await connection.resume_session(session)
+        assert refused.value.outcome == outcome
 
 
 async def test_another_session_than_the_one_asked_for_is_refused(scripted_opencode, request_for):

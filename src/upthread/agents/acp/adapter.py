@@ -41,7 +41,6 @@ from upthread.agents.acp.peer import AgentWords, Peer, RpcError
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.wire import (
-    SPEAKING_UPDATES,
     Initialized,
     Message,
     PermissionParams,
@@ -249,7 +248,6 @@ class AcpConnection(Connection):
             if self._running is not None:
                 update = member(params, "update")
                 self._running.has_system_error |= is_system_error(update)
-                self._running.has_spoken |= member(update, "sessionUpdate") in SPEAKING_UPDATES
             return self._translator.translate(params)
         said_by = member(params, "sessionId")
         session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None

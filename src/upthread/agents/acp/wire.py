@@ -19,10 +19,12 @@ from upthread.core import events
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.types import UpstreamSessionId
 
-SPEAKING_UPDATES: Final = frozenset({"current_mode_update", "compaction_summary_chunk"})
-"""Those of the silent updates that say what the agent does."""
-
-SILENT_UPDATES: Final = SPEAKING_UPDATES | {"available_commands_update", "config_option_update"}
+SILENT_UPDATES: Final = frozenset(
+    {
+        *("current_mode_update", "compaction_summary_chunk"),
+        *("available_commands_update", "config_option_update"),
+    }
+)
 """Updates about the agent's interface, and a summary that it writes for itself: no event."""
 
 KINDS_OF_CONTENT: Final = {"diff": "edit", "terminal": "execute"}

@@ -11,6 +11,7 @@ some arguments only, our gate refuses.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -27,6 +28,9 @@ from upthread.errors import UpstreamError
 
 LISTED_MAX: Final = 100_000
 """More than anybody was seen to have. A list of as many may go on."""
+
+EVERYWHERE: Final = {"scope": "project"}
+"""The query for a repository's sessions in all directories."""
 
 TOOLS: Final = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
 """OpenCode's tools and permissions, as seen in 1.18.33; `edit` stands for all that edit."""
@@ -64,22 +68,23 @@ class Sessions:
         returned = text_at(answer, "id")
         if returned != session:
             raise self._server.opened_another(repr(returned), session)
-        place = text_at(answer, "directory")
-        # There it takes a prompt, and fails without a word (1.18.33).
-        if place and not await anyio.Path(place).is_dir():
-            raise UpstreamError(
-                f"the session {session} works in {place}, which is gone",
-                outcome=Outcome.WORKSPACE_CHANGED,
-                hint="put the directory back, or let the session be replaced",
-            )
+        # Without it OpenCode takes a prompt, and fails without a word (1.18.33).
+        await _require_directory(session, text_at(answer, "directory"))
 
     async def _confirm(self, refused: RefusedByServerError, session: UpstreamSessionId) -> None:
         if refused.outcome == Outcome.MISSING:
             return
-        # Sub-agents' sessions too: those are gone on with by their ids as well.
-        listed = {one.upstream_session_id for one in await self.listed(roots_only=False)}
+        # Sub-agents' sessions too, and those of other directories: one whose directory was moved is
+        # looked for there (500 if a file has its place, 1.18.33).
+        listed = [
+            one for query in ({}, EVERYWHERE) for one in await self.listed(query, roots_only=False)
+        ]
+        for one in listed:
+            if one.upstream_session_id == session:
+                await _require_directory(session, one.working_directory)
+                return
         # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
-        if session in listed or len(listed) >= LISTED_MAX:
+        if len(listed) >= LISTED_MAX:
             return
         refused.message += "; it does not list this session"
         refused.outcome = Outcome.MISSING
@@ -96,10 +101,12 @@ class Sessions:
             raise
         return history(messages, session)
 
-    async def listed(self, *, roots_only: bool = True) -> tuple[ListedSession, ...]:
+    async def listed(
+        self, query: Mapping[str, str] = MappingProxyType({}), *, roots_only: bool = True
+    ) -> tuple[ListedSession, ...]:
         """Return the sessions of the project, children only where asked for."""
-        query = {"limit": str(LISTED_MAX), **({"roots": "true"} if roots_only else {})}
-        answer = await self._server.get("/session", query=query)
+        asked = {"limit": str(LISTED_MAX), **({"roots": "true"} if roots_only else {}), **query}
+        answer = await self._server.get("/session", query=asked)
         return tuple(_listed(one) for one in objects_at({"sessions": answer}, "sessions"))
 
     async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
@@ -107,6 +114,15 @@ class Sessions:
         await self.attach(session)
         answer = await self._server.post(path_of(session, "fork"), session=session)
         return self._server.fork_named(text_at(answer, "id"), session, "the fork")
+
+
+async def _require_directory(session: UpstreamSessionId, directory: str) -> None:
+    if directory and not await anyio.Path(directory).is_dir():
+        raise UpstreamError(
+            f"the session {session} works in {directory}, which is gone",
+            outcome=Outcome.WORKSPACE_CHANGED,
+            hint="put the directory back, or let the session be replaced",
+        )
 
 
 def _listed(session: Mapping[str, Any]) -> ListedSession:

@@ -49,6 +49,8 @@ from upthread.core.types import (
 # An agent that names sub-agents without end must not fill the record with conversations.
 CHILDREN_MAX = 256
 
+_IDLE = events.TextReceived | events.UsageReported | events.TitleChanged | events.UserTextReplayed
+
 
 class _KnownChild(NamedTuple):
     """A child that has a conversation already; `next_seq` is its next message."""
@@ -95,8 +97,8 @@ class Recorder:
         self.counted = NOTHING_COUNTED
         """What the requests of this prompt took so far."""
         self._goes_on = False
-        self.has_heard = False
-        """Whether the agent said or did anything, beside its tokens and the session's title."""
+        self.has_acted = False
+        """Whether the agent sent more than text, tokens, the session's title and its prompt."""
 
     def know_open_call(self, part: ToolCallPart) -> None:
         """Expect the result of a call that was recorded before."""
@@ -172,7 +174,7 @@ class Recorder:
     def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
-        self.has_heard |= not isinstance(event, events.UsageReported | events.TitleChanged)
+        self.has_acted |= not isinstance(event, _IDLE)
         stream = self._stream_of(event)
         if stream is None:
             is_named = event.upstream_session_id is not None

@@ -34,6 +34,7 @@ from upthread.core.types import (
     Message,
     RunId,
     Speaker,
+    TextPart,
     ToolCallPart,
     TurnId,
 )
@@ -117,8 +118,14 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     sent = attempt.after.sent if attempt.sends else None
     since = store.messages(turn.conversation_id, after_seq=sent.prompt_seq) if sent else ()
     own = (m for m in since if m.turn_id == turn.turn_id and m.speaker is not Speaker.USER)
-    # An agent may name a session whose prompt it refuses: that is no work.
-    return any(getattr(part, "kind", "") != "title" for message in own for part in message.parts)
+    # An agent may name a session whose prompt it refuses, and say its error as a reply.
+    return any(
+        part.text.strip() not in attempt.after.stopped_by[1]
+        if isinstance(part, TextPart)
+        else getattr(part, "kind", "") != "title"
+        for message in own
+        for part in message.parts
+    )
 
 
 def session_host(store: Store, link: Link | None) -> str | None:

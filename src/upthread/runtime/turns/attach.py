@@ -261,7 +261,7 @@ def _bank(
 
 
 def restore_refused(
-    live: LiveTurn, outcome: Outcome, now_ms: int
+    live: LiveTurn, outcome: Outcome, words: str, *, now_ms: int
 ) -> tuple[tuple[SessionAttached, ...], tuple[Write, ...]]:
     """Make a refused session current again when the new one is refused, too.
 
@@ -269,7 +269,7 @@ def restore_refused(
     name of a model.
     """
     link, refused, attached = live.link, live.refused_link, live.log.view.attached
-    if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output:
+    if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output(words):
         return (), ()
     assert attached is not None, "a prompt was answered"
     live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)

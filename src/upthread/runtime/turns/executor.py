@@ -329,7 +329,7 @@ class Driver:
             return False
         recovery = recovery_of(result.outcome, may_send=not live.log.view.was_sent_again)
         # A prompt that ends its agent, or is not answered in time, may have been carried out.
-        is_refused = result.outcome is Outcome.UNKNOWN and not result.has_spoken
+        is_refused = result.outcome is Outcome.UNKNOWN
         if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
             recovery = Recovery.ROLL_OVER
         if recovery in SENDS_AGAIN and await live.read(
@@ -353,7 +353,9 @@ class Driver:
             case Recovery.RETRY_ONCE:
                 await self._retry(live, answer)
             case Recovery.WAIT | Recovery.PARK:
-                again, writes = restore_refused(live, result.outcome, self._system.now_ms())
+                again, writes = restore_refused(
+                    live, result.outcome, result.detail, now_ms=self._system.now_ms()
+                )
                 detail = _both_refused(live, result.detail) if again else result.detail
                 because = TurnParked(
                     reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms

@@ -221,7 +221,7 @@ class LiveTurn:
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         `sends` is how often the prompt may have left in this attempt.
         """
-        if self.link is None or self.has_output or outcome not in turns.REFUSES_TO_OPEN:
+        if self.link is None or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
             return False
         own, turn_id = self.conversation.conversation_id, self.log.turn_id
         before = await self.read(lambda s: refusals_in_row(s, own, turn_id=turn_id, sends=sends))
@@ -237,10 +237,13 @@ class LiveTurn:
         has_other = self.current_session not in {None, view.attach_failed.upstream_session_id}
         return not has_other and self.log.intended.decision in NEW_SESSION_DECISIONS
 
-    @property
-    def has_output(self) -> bool:
-        """Whether the agent has said or done something since the prompt was sent last."""
-        return self.recorder is not None and self.recorder.has_heard
+    def has_output(self, error: str) -> bool:
+        """Whether the agent has said or done something since the prompt was sent last.
+
+        `error` is how the prompt failed: an agent may say that as its reply, too.
+        """
+        own = self.recorder
+        return own is not None and (own.has_acted or own.reply.strip() not in error)
 
     @property
     def must_inject(self) -> bool:
