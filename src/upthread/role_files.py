@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,8 +41,8 @@ ROLE_FOLDERS: Final[Mapping[str, str]] = {
     ".codex/agents": CODEX,
 }
 """Where role files are, and whose. An agent gets its own file, else the last of these."""
-PERSONAL_FILES: Final = {CLAUDE_CODE: ".md", CODEX: ".toml"}
-"""What a person's own role files end with, below the home of an agent."""
+PERSONAL_FILES: Final = {CLAUDE_CODE: ".md", CODEX: ".toml", OPENCODE: ".md"}
+"""What an agent's own role files end with."""
 
 _ROLE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 FILE_BYTES_MAX = 1024 * 1024
@@ -213,30 +214,69 @@ def _read_role(path: Path, text: str) -> Role:
 def personal_role(agent: str, name: str, environment: Mapping[str, str]) -> Role | None:
     """Return a role of the person's own that an agent finds by its name, None without one.
 
-    A file that cannot be read counts with its name alone: the agent loads it itself.
+    A file that cannot be read counts with its file's name alone: the agent loads it itself.
     """
     if not _ROLE_NAME.fullmatch(name):
         return None
-    for path in _personal_paths(agent, name, environment):
+    unread: Role | None = None
+    for path, found in roles_of_agent(agent, None, environment, name):
+        if isinstance(found, Role) and found.name == name:
+            return found
+        if isinstance(found, ConfigError) and not found.ids and path.stem.lower() == name:
+            unread = Role(name=name, source=str(path))
+    return unread
+
+
+def unusable_role(
+    agent: str, name: str, tree: Path, environment: Mapping[str, str]
+) -> ConfigError | None:
+    """Return why no address can have the name of an agent's role, None for any other name."""
+    if not name or _ROLE_NAME.fullmatch(name):
+        return None
+    named = (found for _, found in roles_of_agent(agent, tree, environment, name))
+    faults = (found for found in named if isinstance(found, ConfigError))
+    return next((each for each in faults if each.ids.get("role", "").lower() == name), None)
+
+
+def roles_of_agent(
+    agent: str, tree: Path | None, environment: Mapping[str, str], name: str = ""
+) -> Iterator[tuple[Path, Role | ConfigError]]:
+    """Yield the files in which an agent finds its roles: a project's, then the person's own.
+
+    A ConfigError names a `role` if only its name is at fault. With a `name` the files are left out
+    that cannot have it, because a person may have hundreds.
+    """
+    for path, within in _role_files(agent, tree, environment):
         try:
-            return _read_role(path, read_text_file(path))
-        except ConfigError:
-            if os.path.lexists(path):
-                return Role(name=name, source=str(path))
-    return None
+            text = read_text_file(path, tree=within)
+            # A name may be written with escapes, for example "r\u00e9viseur".
+            if name and name not in f"{path.stem}\n{text}".lower() and "\\" not in text:
+                continue
+            yield path, _read_role(path, text)
+        except ConfigError as error:
+            yield path, error
 
 
-def _personal_paths(agent: str, name: str, environment: Mapping[str, str]) -> list[Path]:
+def _role_files(
+    agent: str, tree: Path | None, environment: Mapping[str, str]
+) -> Iterator[tuple[Path, Path | None]]:
+    """Yield each role file of an agent, with the tree that a repository's file must be in."""
+    ending = PERSONAL_FILES.get(agent, "")
+    for folder in (each for each, whose in ROLE_FOLDERS.items() if tree and whose == agent):
+        with suppress(ConfigError):  # upthread uses none of these roles, and says so elsewhere
+            paths = role_file_paths(tree, folder) if tree else []
+            yield from ((path, tree) for path in paths if path.suffix == ending)
+    for place in _personal_folders(agent, environment):
+        yield from ((path, None) for path in sorted(place.glob(f"*{ending}"))[:FOLDER_NAMES_MAX])
+
+
+def _personal_folders(agent: str, environment: Mapping[str, str]) -> list[Path]:
     home = Path(environment.get("HOME") or Path.home())
     if agent == OPENCODE:
         folder = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
-        return [folder / each / f"{name}.md" for each in ("agent", "agents")]
-    if agent not in PERSONAL_FILES or AGENTS[agent].home is None:
-        return []
-    own = AGENTS[agent].home
-    assert own is not None
-    folder = Path(environment.get(own.variable) or home / own.below)
-    return [folder / "agents" / f"{name}{PERSONAL_FILES[agent]}"]
+        return [folder / "agent", folder / "agents"]
+    own = AGENTS[agent].home if agent in PERSONAL_FILES else None
+    return [Path(environment.get(own.variable) or home / own.below) / "agents"] if own else []
 
 
 def instructions_in(place: str, agent: str) -> tuple[str, str]:

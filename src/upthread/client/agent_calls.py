@@ -49,7 +49,7 @@ from upthread.core.workstreams import (
     session_workstream,
 )
 from upthread.errors import ConflictError, FencedError, StoreError
-from upthread.role_files import personal_role
+from upthread.role_files import personal_role, unusable_role
 from upthread.runtime.lease import Leases
 from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.permissions.policy import PermissionPolicy
@@ -268,7 +268,9 @@ class AgentCalls:
         misnamed = (UNKNOWN_SESSION,) if call.named else ()
         if role is None:
             self._begin_beside(call, *misnamed)
-            return Answer(prompt=call.prompt)
+            why = unusable_role(call.agent, call.role, Path(self._root), self._environment)
+            line = f"upthread: not continued, only recorded: {why}" if why else ""
+            return Answer(line=visible_line(line), prompt=call.prompt)
         workstream, because = self.workstream_of(call.agent, call.main_session)
         begun = self._turns.begin(
             self._request(call, role, workstream, because),

@@ -168,7 +168,11 @@ def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tupl
 
 
 def _is_there(settings: Settings) -> bool:
-    return is_postgres(settings.database) or file_path(settings.database).exists()
+    if is_postgres(settings.database):
+        return True
+    # A key without its database tells of one that was lost: opening it says so, with the cure.
+    beside = key_path(settings.database, Path(settings.home))
+    return file_path(settings.database).exists() or os.path.lexists(beside)
 
 
 def _unknown(directory: Path) -> NotFoundError:

@@ -199,7 +199,7 @@ def test_a_person_is_asked_of_each_role_that_is_found(with_roles):
     assert "statusLine" in json.loads(settings_of(up).read_text())
     again = up("setup", "opencode", "--yes", "--role", "scout=fresh")
     assert "scout" in again.out
-    assert "continued here: reviewer\n  within one session of opencode" in again.out
+    assert "continued here: no role yet\n  within one session of opencode" in again.out
     assert continuities(up) == {"reviewer": "auto", "scout": "fresh"}
     up("setup", "claude", "--remove", "--yes")
     assert (up.directory / "upthread.toml").read_text() == own
@@ -212,6 +212,20 @@ def test_what_is_offered_holds_with_yes_and_an_agents_own_role_is_turned_on(with
     up("use", "spec-42")
     said = up("setup", "claude", "--yes").out
     assert "continued here: general-purpose, reviewer, scout\n  in spec-42: `upthread use`" in said
+
+
+def test_roles_are_named_as_the_agent_calls_them_and_those_without_an_address_too(with_roles):
+    up = with_roles
+    for file, name in ((".claude/agents/scout.md", "Code Scout"), (".opencode/agent/odd.md", "")):
+        (up.directory / file).parent.mkdir(parents=True, exist_ok=True)
+        (up.directory / file).write_text(f"---\nname: {name}\n---\nScout.\n")
+    own = up.home / ".claude/agents/file.md"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("---\nname: mine\n---\n")
+    said = up("setup", "claude", "--yes").out
+    assert "continued here: mine, reviewer\nnot continued: " in said
+    assert "scout.md: 'Code Scout' is not a role name (lower-case letters" in said
+    assert "continued here: odd\n  within" in up("setup", "opencode", "--yes").out
 
 
 def test_a_role_nobody_knows_and_a_word_that_is_none_are_refused(with_roles):

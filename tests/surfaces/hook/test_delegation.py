@@ -225,6 +225,30 @@ def test_a_persons_own_role_counts_in_every_project(place):
         place.hook(place.request("ended", call_id, prompt="Survey.", **end))
 
 
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_a_role_is_known_by_its_name_and_one_without_an_address_is_told(place, agent):
+    folder, tool, wanted, prompt = {
+        "claude-code": (".claude", "Agent", "subagent_type", "prompt"),
+        "codex": (".codex", "spawn_agent", "agent_type", "message"),
+    }[agent]
+
+    def line(role: str) -> str:
+        event = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": tool}
+        event |= {"cwd": str(place.project), "tool_use_id": role}
+        said = place.hook({**event, "tool_input": {wanted: role, prompt: "Go."}}, agent=agent)
+        return said.answer.get("systemMessage", "")
+
+    for base in (place.home.parent, place.project):
+        own = base / folder / "agents"
+        own.mkdir(parents=True)
+        for file, name in (("odd", f"{base.name} odd"), ("filename", f"of-{base.name}")):
+            text = {".claude": f'---\nname: "{name}"\n---\n', ".codex": f'name = "{name}"\n'}
+            (own / f"{file}.{'md' if agent == 'claude-code' else 'toml'}").write_text(text[folder])
+        assert f"spec-42/of-{base.name} " in line(f"of-{base.name}")
+        assert f"only recorded: {own}/odd" in line(f"{base.name.upper()} odd")
+    assert line("filename") == line("odd") == line("some:other") == ""
+
+
 def test_a_hook_is_one_commit_and_writes_nothing_but_the_database(place):
     before = {path for path in place.home.rglob("*") if path.is_file()}
     place.call("c1", "ses_1")

@@ -57,6 +57,14 @@ def test_a_damaged_record_is_told_and_the_agent_goes_on(seen, content):
     assert "task_id" not in said.answer or not said.answer["task_id"]
 
 
+def test_a_record_that_is_gone_from_beside_its_key_is_told(seen):
+    (seen.home / "upthread.db").rename(seen.home / "kept")
+    assert "is not there" in line_of(seen.hook(seen.request("before", "c1", prompt="Go on.")))
+    asked = seen.request("guard", "c2", tool="bash", arguments={"command": "./deploy.sh"})
+    assert line_of(seen.hook(asked, event="Guard")).startswith(UNDECIDED)
+    assert not (seen.home / "upthread.db").exists()
+
+
 def test_a_record_that_is_in_use_is_waited_for_and_not_for_long(seen):
     with locked(seen):
         told = line_of(seen.hook(seen.request("before", "c1", prompt="Go on.")))

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from upthread.core.lazy_regex import regex
-from upthread.core.names import parse_role
+from upthread.core.names import parse_role, shown
 from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 from upthread.core.types import Continuity, RecordMode
@@ -140,7 +140,8 @@ def _role(
     try:
         checked = parse_role(str(name).lower())
     except UsageError as error:
-        raise ConfigError(f"{source}: {error.message}", hint=error.hint) from error
+        message = f"{source}: {shown(str(name))} is not a role name"
+        raise ConfigError(message, hint=error.hint, role=str(name)) from error
     return Role(
         name=checked,
         description=str(description),

@@ -47,7 +47,7 @@ def is_clear(home: str, request: bytes, environment: Mapping[str, str]) -> bool:
     if "://" in database:
         return False
     if not os.path.exists(database):
-        return True  # nothing was ever recorded
+        return not os.path.lexists(f"{database}.key")  # without its key nothing was ever recorded
     import apsw
 
     try:

@@ -12,8 +12,9 @@ from typing import Final, get_args
 from upthread.config import PROJECT_FILE, Settings, read_config
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import did_you_mean
-from upthread.core.roles.role import BUILT_IN_ROLES
-from upthread.errors import UsageError
+from upthread.core.roles.role import BUILT_IN_ROLES, Role
+from upthread.errors import ConfigError, UsageError
+from upthread.role_files import roles_of_agent
 from upthread.surfaces.cli.setup.changes import Change, block_of, read_file, with_block
 
 CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
@@ -33,10 +34,22 @@ def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
     )
 
 
-def continued(settings: Settings) -> tuple[str, ...]:
-    """Return the roles with a file, or turned on by a person, that calls continue here."""
-    own = ((n, r) for n, r in sorted(settings.continued_roles.items()) if r.continuity != "fresh")
-    return tuple(n for n, role in own if n in BUILT_IN_ROLES or Path(role.source).is_file())
+def continued(
+    settings: Settings, agent: str, environment: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the roles that an agent's calls continue here, and why its other roles are not.
+
+    They are the roles in its own files, and those that a person turned on.
+    """
+    tree = Path(settings.working_directory)
+    found = [role for _, role in roles_of_agent(agent, tree, environment)]
+    named = {role.name for role in found if isinstance(role, Role)} - BUILT_IN_ROLES
+    kept = settings.continued_roles
+    named |= BUILT_IN_ROLES & kept.keys()
+    is_on = (name for name in named if name not in settings.native_roles or name in kept)
+    names = (n for n in is_on if n not in kept or kept[n].continuity != "fresh")
+    unusable = (str(e) for e in found if isinstance(e, ConfigError) and "role" in e.ids)
+    return tuple(sorted(names)), tuple(unusable)
 
 
 def parsed(said: tuple[str, ...]) -> Mapping[str, str]:

@@ -105,8 +105,11 @@ def _show_what_happens(output: Output, agent: str, found: InUse) -> None:
         output.note(TARGETS[agent].then, "yellow")
     if output.is_json:
         return
-    names = roles.continued(load_trusting(Path(), environment=os.environ))
+    settings = load_trusting(Path(), environment=os.environ)
+    names, unusable = roles.continued(settings, name_of(agent), os.environ)
     output.line(f"continued here: {', '.join(names) or 'no role yet'}")
+    for why in unusable:
+        output.line(f"not continued: {why}", "yellow")
     where = f"in {found.workstream}: {BECAUSE[found.because]}"
     if found.workstream is None:
         where = f"within one session of {agent}; across sessions: upthread use NAME"
