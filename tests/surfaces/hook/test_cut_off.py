@@ -197,6 +197,18 @@ def test_what_a_killed_sub_agent_did_is_held_back_where_its_role_is_only_recorde
     assert "nothing of spec-42 is held back" in killed.place.run("effects", "spec-42").out
 
 
+def test_a_call_that_is_only_recorded_is_told_as_what_it_was(killed):
+    """No briefing of ours went with it: the agent started the sub-agent, and went on with it."""
+    killed.role = "general-purpose"
+    ended_well(killed, is_behind=False)
+    killed.write_to_child("Go on.")
+    killed.event("PostToolUse", "c2", "SendMessage", tool_input={"to": CHILD, "message": "Go on."})
+    told = killed.place.run("show", "spec-42", "--tree").out
+    assert "  1 STARTED · " in told
+    assert "  1 RESUMED · " in told
+    assert "briefing" not in told
+
+
 def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(cut_off):
     for words in (("show", "spec-42"), ("show", "spec-42/planner")):
         told = cut_off.place.run(*words).out
