@@ -22,6 +22,7 @@ class Killed:
 
     def __init__(self, place) -> None:
         self.place = place
+        self.role = "planner"
         self.home = place.home.parent
         self.main = self.home / ".claude/projects/-work/main-1.jsonl"
         self.transcript = self.main.with_suffix("") / "subagents" / f"agent-{CHILD}.jsonl"
@@ -44,7 +45,7 @@ class Killed:
         return self.place.hook({**asked, **fields}, agent="claude-code").answer
 
     def before(self, prompt: str, call_id: str) -> dict:
-        given = {"subagent_type": "planner", "prompt": prompt}
+        given = {"subagent_type": self.role, "prompt": prompt}
         return self.event("PreToolUse", call_id, "Agent", tool_input=given)
 
     def write_to_child(self, message: str) -> None:
@@ -52,7 +53,7 @@ class Killed:
         self.event("PreToolUse", "c2", "SendMessage", tool_input=given)
 
     def answered(self, answer: dict, prompt: str, call_id: str) -> None:
-        given = {"subagent_type": "planner", "prompt": prompt}
+        given = {"subagent_type": self.role, "prompt": prompt}
         more = {"tool_response": answer, "transcript_path": str(self.main)}
         self.event("PostToolUse", call_id, "Agent", tool_input=given, **more)
 
@@ -175,6 +176,37 @@ def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubl
     cut_off.die()
     effects = cut_off.place.upthread("show", "spec-42", "--effects")["effects"]
     assert len(effects) == 2, "those of the first call alone"
+
+
+def test_what_a_killed_sub_agent_did_is_held_back_where_its_role_is_only_recorded_too(killed):
+    killed.role = "general-purpose"
+    killed.begin()
+    killed.leave_transcript()
+    push = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "session_id": "main-2"}
+    push |= {"tool_input": {"command": "git push origin main"}, "cwd": str(killed.place.project)}
+    held = killed.place.hook(push, agent="claude-code", event="Guard").answer
+    assert held["hookSpecificOutput"]["permissionDecision"] == "ask"
+    assert "git push origin main" in killed.place.run("effects", "spec-42").out
+    assert killed.place.upthread("ls")["workstreams"][0]["state"] == "unsettled"
+    (push_id,) = (
+        each["effect_id"]
+        for each in killed.place.upthread("show", "spec-42", "--effects")["effects"]
+        if each["state"] == "unknown"
+    )
+    killed.place.upthread("effects", "spec-42", "done", push_id)
+    assert "nothing of spec-42 is held back" in killed.place.run("effects", "spec-42").out
+
+
+def test_a_call_that_is_only_recorded_is_told_as_what_it_was(killed):
+    """No briefing of ours went with it: the agent started the sub-agent, and went on with it."""
+    killed.role = "general-purpose"
+    ended_well(killed, is_behind=False)
+    killed.write_to_child("Go on.")
+    killed.event("PostToolUse", "c2", "SendMessage", tool_input={"to": CHILD, "message": "Go on."})
+    told = killed.place.run("show", "spec-42", "--tree").out
+    assert "  1 STARTED · " in told
+    assert "  1 RESUMED · " in told
+    assert "briefing" not in told
 
 
 def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(cut_off):

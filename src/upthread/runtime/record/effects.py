@@ -87,8 +87,8 @@ def effects_in_doubt(
         return is_over and _was_cut_off(done, view)
 
     for conversation in store.conversations(project_id, workstream):
-        # A sub-agent's turns have the ids of its parent's, which are read from there, once.
-        if not {*totals_in(_owner(conversation)).failed} - {apart_from}:
+        # A sub-agent's turns are read where they are, once.
+        if not {*totals_in(_owner(store, conversation)).failed} - {apart_from}:
             continue
         done = recorded_effects(
             store,
@@ -138,9 +138,11 @@ def left_open(
     open_in = cache(partial(_left_open_in, store))
     found: list[RecordedEffect] = []
     for conversation in store.conversations(project_id, workstream):
-        left = open_in(_owner(conversation))
+        left = open_in(_owner(store, conversation))
         asked = left.keys() - {apart_from}
-        is_own = apart_from is not None and store.turn_owner(apart_from) == _owner(conversation)
+        is_own = apart_from is not None and store.turn_owner(apart_from) == _owner(
+            store, conversation
+        )
         if asked and (is_own or not _is_at_work(store, conversation)):
             done = recorded_effects(
                 store,
@@ -180,7 +182,7 @@ def _is_at_work(store: Store, conversation: Conversation) -> bool:
 
     After a reset the lease is the next generation's: nobody works at the one before.
     """
-    owner = store.conversation(_owner(conversation)) or conversation
+    owner = store.conversation(_owner(store, conversation)) or conversation
     newest = store.resolve(owner.key)
     if newest is not None and newest.conversation.generation > owner.generation:
         return False
@@ -190,6 +192,15 @@ def _is_at_work(store: Store, conversation: Conversation) -> bool:
     return any(each and each.holder and not is_dead(each.holder) for each in leases)
 
 
-def _owner(conversation: Conversation) -> ConversationId:
-    """Return the conversation whose turns a conversation's messages are of: its parent's, or it."""
-    return conversation.parent_conversation_id or conversation.conversation_id
+def _owner(store: Store, conversation: Conversation) -> ConversationId:
+    """Return the conversation that has the turns of these messages: this one, or one above it.
+
+    A sub-agent's messages are of the turn that called it. A call that is only recorded has a turn.
+    """
+    owner = conversation
+    while owner.parent_conversation_id and not store.turns(owner.conversation_id, newest=1):
+        above = store.conversation(owner.parent_conversation_id)
+        if above is None:
+            return owner.parent_conversation_id
+        owner = above
+    return owner.conversation_id

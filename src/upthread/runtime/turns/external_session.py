@@ -81,7 +81,8 @@ def _linked(
     store: Store, live: LiveTurn, session: UpstreamSessionId, *, now_ms: int
 ) -> tuple[Write, ...]:
     intended = live.log.intended
-    if intended.decision in RESUMING and live.log.view.state is TurnState.INTENDED:
+    is_begun = live.log.view.state is not TurnState.INTENDED
+    if intended.decision in RESUMING and live.link is not None and not is_begun:
         # The agent began a session of its own in place of the one that it was told of.
         live.log.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
     because = live.log.intended.reasons[0]

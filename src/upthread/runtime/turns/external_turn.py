@@ -21,7 +21,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.commands import OpenConversation, RecordDecision
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
-from upthread.core.decision.words import FIRST, NAMED, RESUME, START_FRESH, UNSEEN
+from upthread.core.decision.words import FIRST, FOREIGN_SESSION, NAMED, RESUME, UNSEEN
 from upthread.core.events import AttachFailed
 from upthread.core.names import key_of
 from upthread.core.turns.prompt import context_for
@@ -369,11 +369,7 @@ class ExternalTurns:
     # --- a call that is kept and not continued ---------------------------------------------------
 
     def begin_beside(
-        self,
-        request: TellRequest,
-        holder: Holder,
-        *,
-        reasons: Sequence[str] = (),
+        self, request: TellRequest, holder: Holder, *, reasons: Sequence[str] = ()
     ) -> None:
         """Keep a call that is not continued, in a conversation under that of its main session."""
         call = call_of(request)
@@ -398,7 +394,8 @@ class ExternalTurns:
         live = self._calls.live(request, claim)
         mine = structs.replace(holder, call=turn_id)
         live.log.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
-        decision = Decision(decision=START_FRESH, reasons=(RECORDED_ONLY, *reasons))
+        was = RESUME if FOREIGN_SESSION in reasons else FIRST
+        decision = Decision(decision=was, reasons=(RECORDED_ONLY, *reasons))
         self._intend(live, decision, is_told=False)
 
     def begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
