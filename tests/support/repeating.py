@@ -1,4 +1,4 @@
-"""A failed test of the real agents is repeated once; a test that then passes is reported as flaky.
+"""A failed test of the real agents is repeated once; if it then passes or is skipped, it is flaky.
 
 The real agents are other people's programs on a shared machine. One flaky test in a run is a
 report, two fail the run, and a test that fails twice has failed. This happens in CI, or with
@@ -15,6 +15,7 @@ from _pytest.runner import runtestprotocol
 
 FLAKY_MAX: Final = 1
 PROPERTY: Final = "flaky test"
+IS_REPEATED: Final = pytest.StashKey[bool]()
 
 
 def is_on() -> bool:
@@ -22,18 +23,25 @@ def is_on() -> bool:
 
 
 def run_and_repeat(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test, and once more if it failed: for the hook `pytest_runtest_protocol`."""
+    """Run a test, and once more if it failed: for the hook `pytest_runtest_protocol`.
+
+    The repetition calls the whole hook again, so that pytest-timeout starts its timer anew.
+    """
     if not is_on():
         return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    is_first = not item.stash.get(IS_REPEATED, False)
+    if is_first:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     failed = [report for report in reports if report.failed]
-    if failed:
+    if failed and is_first:
         _forget_failed_fixtures(item)
         crash = getattr(failed[0].longrepr, "reprcrash", None)
         why = (crash.message if crash else failed[0].longreprtext).strip().splitlines()[0]
         item.user_properties.append((PROPERTY, f"{item.nodeid}: {failed[0].when}: {why}"))
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        item.stash[IS_REPEATED] = True
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        return True
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -50,7 +58,11 @@ def _forget_failed_fixtures(item: Any) -> None:
 
 
 def flaky_tests(config: pytest.Config) -> list[str]:
-    """Return the tests that failed and then passed, each with the reason of its failure."""
+    """Return the tests that failed and then did not, each with the reason of its failure.
+
+    A test that is skipped the second time counts too. Each test has one report of its teardown,
+    which pytest lists under "".
+    """
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # a worker of pytest-xdist: the main process reports
         return []
@@ -58,9 +70,9 @@ def flaky_tests(config: pytest.Config) -> list[str]:
     failed |= {report.nodeid for report in reporter.getreports("error")}
     return [
         value
-        for report in reporter.getreports("passed")
+        for report in reporter.getreports("")
         for name, value in report.user_properties
-        if name == PROPERTY and report.when == "call" and report.nodeid not in failed
+        if name == PROPERTY and report.when == "teardown" and report.nodeid not in failed
     ]
 
 

@@ -19,6 +19,7 @@ from tests.live.conftest import pytest_runtest_protocol
 """
 PLANTED = """
 import pytest
+import threading
 from pathlib import Path
 
 def fail_once(name):
@@ -42,6 +43,8 @@ TESTS = {
     "flaky fixture": "def test_place(place):\n    pass\n",
     "flaky teardown": "def test_left(left):\n    pass\n",
     "bad": "def test_bad():\n    assert False, 'always'\n",
+    "hanging": "@pytest.mark.timeout(1)\ndef test_hanging():\n    threading.Event().wait()\n",
+    "skipped": "def test_skipped():\n    fail_once('skipped') or pytest.skip('busy')\n",
 }
 
 
@@ -60,6 +63,7 @@ def run(
         capture_output=True,
         text=True,
         check=False,
+        timeout=100,
     )
     flaky = [line for line in done.stdout.splitlines() if line.startswith("flaky: ")]
     return done.returncode, flaky, done.stdout + done.stderr
@@ -89,3 +93,15 @@ def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
     code, flaky, text = run(tmp_path, ["good", "bad"], CI="1")
     assert (code, flaky) == (1, []), text
     assert "1 failed, 1 passed" in text
+
+
+def test_a_test_that_hangs_twice_is_ended_twice(tmp_path):
+    code, _, text = run(tmp_path, ["hanging"], CI="1")
+    assert code == 1, text
+    assert "Timeout (>1.0s)" in text
+
+
+def test_a_test_that_fails_and_is_then_skipped_is_flaky(tmp_path):
+    code, (line,), text = run(tmp_path, ["skipped"], CI="1")
+    assert code == 0, text
+    assert "test_planted.py::test_skipped: call: " in line
