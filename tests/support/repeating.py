@@ -8,6 +8,7 @@ UPTHREAD_REPEAT_FAILED=1.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,7 +16,10 @@ from _pytest.runner import runtestprotocol
 
 FLAKY_MAX: Final = 1
 PROPERTY: Final = "flaky test"
+FILE_VARIABLE: Final = "UPTHREAD_FLAKY_FILE"
+"""The variable that names the file with the flaky tests of a whole CI run, one a line."""
 IS_REPEATED: Final = pytest.StashKey[bool]()
+FLAKY_OF_RUN: Final = pytest.StashKey[list[str]]()
 
 
 def is_on() -> bool:
@@ -77,14 +81,24 @@ def flaky_tests(config: pytest.Config) -> list[str]:
 
 
 def fail_for_flaky(session: pytest.Session) -> None:
-    """Fail a run with too many flaky tests: for the hook `pytest_sessionfinish`."""
-    if len(flaky_tests(session.config)) > FLAKY_MAX and session.exitstatus == pytest.ExitCode.OK:
+    """Fail a run with too many flaky tests: for the hook `pytest_sessionfinish`.
+
+    A CI run has several sessions. Each appends its flaky tests to the same file.
+    """
+    flaky = flaky_tests(session.config)
+    if flaky and (file := os.environ.get(FILE_VARIABLE)):
+        with Path(file).open("a+", encoding="utf-8") as of_run:
+            of_run.writelines(f"{line}\n" for line in flaky)
+            of_run.seek(0)
+            flaky = of_run.read().splitlines()
+    session.config.stash[FLAKY_OF_RUN] = flaky
+    if len(flaky) > FLAKY_MAX and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def print_flaky(reporter: Any) -> None:
     """Print a line for each flaky test: for the hook `pytest_terminal_summary`."""
-    flaky = flaky_tests(reporter.config)
+    flaky = reporter.config.stash.get(FLAKY_OF_RUN, [])
     for line in flaky:
         reporter.write_line(f"flaky: {line}")
     if len(flaky) > FLAKY_MAX:

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.timeout(600)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SWITCHES = {"CI", "UPTHREAD_REPEAT_FAILED"}
+SWITCHES = {"CI", "UPTHREAD_REPEAT_FAILED", "UPTHREAD_FLAKY_FILE"}
 HOOKS = """
 from tests.conftest import pytest_sessionfinish, pytest_terminal_summary
 from tests.live.conftest import pytest_runtest_protocol
@@ -105,3 +105,12 @@ def test_a_test_that_fails_and_is_then_skipped_is_flaky(tmp_path):
     code, (line,), text = run(tmp_path, ["skipped"], CI="1")
     assert code == 0, text
     assert "test_planted.py::test_skipped: call: " in line
+
+
+def test_one_flaky_test_in_each_of_two_sessions_fails_the_ci_run(tmp_path):
+    of_run = {"CI": "1", "UPTHREAD_FLAKY_FILE": str(tmp_path / "flaky tests")}
+    assert run(tmp_path, ["flaky"], **of_run)[0] == 0
+    code, flaky, text = run(tmp_path, ["good", "skipped"], **of_run)
+    assert code == 1, text
+    assert flaky[-1] == "flaky: 2 tests; more than 1 fail the run"
+    assert run(tmp_path, ["good"], **of_run)[0] == 0, "a session without a flaky test passes"
