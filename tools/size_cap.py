@@ -38,7 +38,12 @@ class Cap(NamedTuple):
     for_each_code_line: float = 0.0
 
 
-SOURCES: Final = ("src", "packages")
+OTHER_PLACES: Final = (
+    *(".ci", "bench", "docs", "examples", "requirements", "tests", "tools", "typings"),
+    *(".gitignore", "LICENSE", "Makefile", "agents.json", "pyproject.toml"),
+)
+"""What of the root is no product. Every other file counts as code, so that a new folder does too."""
+SOURCES: Final = (*(f":(exclude){name}" for name in OTHER_PLACES), ":(exclude,glob)*.md")
 CAPS: Final = {
     "code_lines": Cap("code lines", SOURCES, 1.0),
     "ast_nodes": Cap("AST nodes", SOURCES, 9.0),
@@ -148,7 +153,7 @@ def measure(root: Path) -> dict[str, int]:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # An image or a font, not text.
-        if path.suffix == ".py":
+        if path.suffix in {".py", ".pyi"}:
             counted = measure_python(text)
             sizes["python_files"] += 1
             sizes["code_lines"] += counted.code_lines
@@ -164,17 +169,14 @@ def measure(root: Path) -> dict[str, int]:
 
 
 def _source_files(root: Path) -> Iterator[Path]:
-    for source in SOURCES:
-        for path in sorted((root / source).rglob("*")):
-            parts = path.relative_to(root).parts
-            if path.is_file() and not any(_is_made(part) for part in parts):
-                yield path
-
-
-def _is_made(name: str) -> bool:
-    """Return whether a tool makes files of this name, and git ignores them."""
-    made = name in {"__pycache__", "node_modules"} or name.endswith((".pyc", ".egg-info"))
-    return made or name.startswith(".")
+    """Yield each file of the product that git tracks, or would track."""
+    listed = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *SOURCES)
+    names = subprocess.run(
+        ["git", "-C", str(root), *listed], capture_output=True, text=True, check=True
+    ).stdout
+    for name in sorted(set(names.split("\0")) - {""}):
+        if (root / name).is_file():
+            yield root / name
 
 
 def documents(root: Path) -> list[Path]:
