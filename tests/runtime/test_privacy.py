@@ -184,6 +184,16 @@ async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world
     assert holding(world, "Constructorword") == ["upthread.db"]
 
 
+async def test_a_child_with_its_own_choice_is_recorded_no_more_fully_than_its_caller(world):
+    roles = '[roles.planner]\nrecord = "index"\n[roles.explore]\nrecord = "full"\n'
+    world.configure(f'record = "full"\n{roles}')
+    async with world.open() as project:
+        await project.tell(ADDRESS, "[[rehearse: child explore Childword]]", REHEARSAL)
+        await project.tell("spec-42/explore", "Ownword", REHEARSAL)
+    assert holding(world, "Childword") == []
+    assert holding(world, "Ownword") == ["upthread.db"]
+
+
 @pytest.mark.parametrize("rule", ['bad = "("', '"Not A Name" = "x"'])
 async def test_a_rule_that_is_none_is_refused_before_anything_is_written(world, rule):
     world.configure(f"[redaction.rules]\n{rule}\n")
