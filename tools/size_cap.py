@@ -42,7 +42,7 @@ OTHER_PLACES: Final = (
     *(".ci", "bench", "docs", "examples", "requirements", "tests", "tools", "typings"),
     *(".gitignore", "LICENSE", "Makefile", "agents.json", "pyproject.toml"),
 )
-"""What of the root is no product. Every other file counts as code, so that a new folder does too."""
+"""What of the root is no product. Every other file counts as code, so a new folder counts too."""
 SOURCES: Final = (*(f":(exclude){name}" for name in OTHER_PLACES), ":(exclude,glob)*.md")
 CAPS: Final = {
     "code_lines": Cap("code lines", SOURCES, 1.0),
