@@ -26,18 +26,23 @@ class Syntax(NamedTuple):
 
 
 _C_BLOCK: Final = ("/*", "*/")
-_MARKUP: Final = Syntax(block=("<!--", "-->"))
+_C_LIKE: Final = ".c .cjs .cts .go .h .java .js .jsx .kt .less .mjs .mts .rs .scss .swift .ts .tsx"
+_MARKUP: Final = ".html .md .svelte .svg .vue .xml"
+_WITH_HASH: Final = " .cfg .in .lock .rb .sh .toml .yaml .yml"
 SYNTAXES: Final = {
+    **dict.fromkeys(_C_LIKE.split(" "), Syntax(("//",), _C_BLOCK)),
+    **dict.fromkeys(_MARKUP.split(" "), Syntax(block=("<!--", "-->"))),
+    # The first suffix is "", for example of a Makefile.
+    **dict.fromkeys(_WITH_HASH.split(" "), Syntax(("#",))),
     ".css": Syntax(block=_C_BLOCK),
-    ".html": _MARKUP,
-    ".js": Syntax(("//",), _C_BLOCK),
-    ".md": _MARKUP,
     ".sql": Syntax(("--",), _C_BLOCK),
-    ".svg": _MARKUP,
-    ".ts": Syntax(("//",), _C_BLOCK),
 }
-OTHER_SYNTAX: Final = Syntax(("#",))
-"""For example a shell script or a TOML file."""
+"""How each language marks comments, by suffix. In a file of another language, all text is code."""
+
+_NO_CODE: Final = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
+    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+}
 
 
 class PythonSize(NamedTuple):
@@ -50,8 +55,8 @@ class PythonSize(NamedTuple):
 def measure_python(text: str) -> PythonSize:
     """Return the code lines and the syntax nodes of a Python source.
 
-    A string that stands alone is a docstring, below a field too. A line that begins with `#` inside
-    a longer string counts as a comment.
+    A string that stands alone is a docstring, below a field too. In a longer string every line
+    counts that is not blank, also one that begins with `#`.
     """
     nodes = 0
     documented: set[int] = set()
@@ -59,12 +64,13 @@ def measure_python(text: str) -> PythonSize:
         nodes += 1
         if isinstance(node, ast.Expr) and _is_string(node.value):
             documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    lines = enumerate(map(str.strip, text.splitlines()), start=1)
-    code = sum(
-        bool(line) and not line.startswith("#") and number not in documented
-        for number, line in lines
-    )
-    return PythonSize(code, nodes)
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and token.start[0] in documented
+        if token.type not in _NO_CODE and not is_docstring:
+            code.update(range(token.start[0], token.end[0] + 1))
+    lines = enumerate(io.StringIO(text), start=1)
+    return PythonSize(sum(bool(line.strip()) and number in code for number, line in lines), nodes)
 
 
 def _is_string(node: ast.expr) -> bool:
@@ -76,7 +82,7 @@ def count_code_lines(text: str, suffix: str) -> int:
 
     A block comment must begin its line: `/*` behind code, or in a string, hides no code.
     """
-    syntax = SYNTAXES.get(suffix, OTHER_SYNTAX)
+    syntax = SYNTAXES.get(suffix, Syntax())
     count, is_in_block = 0, False
     for line in map(str.strip, text.splitlines()):
         code = line

@@ -155,8 +155,13 @@ async def test_an_action_that_raises_has_failed_and_may_be_tried_again(world: Wo
 async def test_a_cancelled_action_and_one_that_was_taken_over_have_an_unknown_outcome(world):
     """Whoever can find out what became of it settles it."""
     async with world.open() as project:
-        with anyio.move_on_after(0.05):
-            await project.once("release", anyio.sleep_forever)
+        with anyio.CancelScope() as scope:
+
+            async def cancelled() -> None:
+                scope.cancel()
+                await anyio.sleep_forever()
+
+            await project.once("release", cancelled)
         with pytest.raises(FencedError):
             await project.once("deploy", Action(returns=FencedError("taken over")))
         for key in ("release", "deploy"):
@@ -167,6 +172,18 @@ async def test_a_cancelled_action_and_one_that_was_taken_over_have_an_unknown_ou
         with pytest.raises(ValueError, match="no server"):
             await project.once("failed", Action(returns=ValueError("no server")))
         assert await project.once("failed", Action(), recover=Action(returns="again")) == "again"
+
+
+async def test_an_action_that_returns_while_its_caller_is_cancelled_keeps_its_receipt(world):
+    async with world.open() as project:
+        with anyio.CancelScope() as scope:
+
+            async def action() -> str:
+                scope.cancel()
+                return "released"
+
+            await project.once("release", action)
+        assert await project.once("release", Action()) == "released"
 
 
 async def test_a_receipt_comes_back_as_json_the_first_time_too(world: World) -> None:

@@ -171,17 +171,18 @@ async def test_index_keeps_no_word_and_the_outline(world: World) -> None:
     assert logs(world.home) == ()
 
 
-@EXTENDED
-async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world: World) -> None:
-    world.configure('record = "full"\n[roles.planner]\nrecord = "index"\n')
+async def test_a_child_is_recorded_no_more_fully_than_its_caller_whatever_its_role_chose(world):
+    roles = '[roles.planner]\nrecord = "index"\n[roles.explore]\nrecord = "full"\n'
+    world.configure(f'record = "full"\n{roles}')
+    children = "[[rehearse: child explore Childword]] [[rehearse: child helper Helperword]]"
     async with world.open() as project:
-        await project.tell(ADDRESS, "[[rehearse: child explore Childword]] Plannerword", REHEARSAL)
-        await project.tell("spec-42/constructor", "Constructorword", REHEARSAL)
+        await project.tell(ADDRESS, f"{children} Plannerword", REHEARSAL)
+        await project.tell("spec-42/explore", "Ownword", REHEARSAL)
         with pytest.raises(ConfigError, match="of planner no text is recorded"):
             await project.run("spec-42", "a specification")
-    assert holding(world, "Plannerword") == []
-    assert holding(world, "Childword") == []
-    assert holding(world, "Constructorword") == ["upthread.db"]
+    for word in ("Plannerword", "Childword", "Helperword"):
+        assert holding(world, word) == []
+    assert holding(world, "Ownword") == ["upthread.db"]
 
 
 @pytest.mark.parametrize("rule", ['bad = "("', '"Not A Name" = "x"'])

@@ -17,6 +17,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, eventually
 
 import upthread
+from upthread.core.turns import turn
 from upthread.errors import RefusedError
 from upthread.runtime.turns.progress import Listener, TurnStarted
 
@@ -64,6 +65,14 @@ async def test_a_prompt_that_never_arrived_is_sent_once(world: World) -> None:
     result, recognised = await go_on(world)
     assert (recognised, result.outcome) == (["absent"], "ok")
     assert len(world.prompts()) == 1
+
+
+async def test_a_prompt_that_left_as_often_as_it_may_is_not_sent_again(world, monkeypatch):
+    killed(world, SAY_REPORT, SENT)
+    monkeypatch.setattr(turn, "SENDS_MAX", 1)
+    result, recognised = await go_on(world)
+    assert (recognised, result.parked.reason) == (["absent"], "undecidable")
+    assert world.prompts() == []
 
 
 @EXTENDED

@@ -1,4 +1,4 @@
-"""A failed test of the real agents is repeated once; a test that then passes is reported as flaky.
+"""A failed test of the real agents is repeated once; if it then passes or is skipped, it is flaky.
 
 The real agents are other people's programs on a shared machine. One flaky test in a run is a
 report, two fail the run, and a test that fails twice has failed. This happens in CI, or with
@@ -8,6 +8,7 @@ UPTHREAD_REPEAT_FAILED=1.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,10 @@ from _pytest.runner import runtestprotocol
 
 FLAKY_MAX: Final = 1
 PROPERTY: Final = "flaky test"
+FILE_VARIABLE: Final = "UPTHREAD_FLAKY_FILE"
+"""The variable that names the file with the flaky tests of a whole CI run, one a line."""
+IS_REPEATED: Final = pytest.StashKey[bool]()
+FLAKY_OF_RUN: Final = pytest.StashKey[list[str]]()
 
 
 def is_on() -> bool:
@@ -22,18 +27,25 @@ def is_on() -> bool:
 
 
 def run_and_repeat(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test, and once more if it failed: for the hook `pytest_runtest_protocol`."""
+    """Run a test, and once more if it failed: for the hook `pytest_runtest_protocol`.
+
+    The repetition calls the whole hook again, so that pytest-timeout starts its timer anew.
+    """
     if not is_on():
         return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    is_first = not item.stash.get(IS_REPEATED, False)
+    if is_first:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     failed = [report for report in reports if report.failed]
-    if failed:
+    if failed and is_first:
         _forget_failed_fixtures(item)
         crash = getattr(failed[0].longrepr, "reprcrash", None)
         why = (crash.message if crash else failed[0].longreprtext).strip().splitlines()[0]
         item.user_properties.append((PROPERTY, f"{item.nodeid}: {failed[0].when}: {why}"))
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        item.stash[IS_REPEATED] = True
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        return True
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -50,7 +62,11 @@ def _forget_failed_fixtures(item: Any) -> None:
 
 
 def flaky_tests(config: pytest.Config) -> list[str]:
-    """Return the tests that failed and then passed, each with the reason of its failure."""
+    """Return the tests that failed and then did not, each with the reason of its failure.
+
+    A test that is skipped the second time counts too. Each test has one report of its teardown,
+    which pytest lists under "".
+    """
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # a worker of pytest-xdist: the main process reports
         return []
@@ -58,21 +74,31 @@ def flaky_tests(config: pytest.Config) -> list[str]:
     failed |= {report.nodeid for report in reporter.getreports("error")}
     return [
         value
-        for report in reporter.getreports("passed")
+        for report in reporter.getreports("")
         for name, value in report.user_properties
-        if name == PROPERTY and report.when == "call" and report.nodeid not in failed
+        if name == PROPERTY and report.when == "teardown" and report.nodeid not in failed
     ]
 
 
 def fail_for_flaky(session: pytest.Session) -> None:
-    """Fail a run with too many flaky tests: for the hook `pytest_sessionfinish`."""
-    if len(flaky_tests(session.config)) > FLAKY_MAX and session.exitstatus == pytest.ExitCode.OK:
+    """Fail a run with too many flaky tests: for the hook `pytest_sessionfinish`.
+
+    A CI run has several sessions. Each appends its flaky tests to the same file.
+    """
+    flaky = flaky_tests(session.config)
+    if flaky and (file := os.environ.get(FILE_VARIABLE)):
+        with Path(file).open("a+", encoding="utf-8") as of_run:
+            of_run.writelines(f"{line}\n" for line in flaky)
+            of_run.seek(0)
+            flaky = of_run.read().splitlines()
+    session.config.stash[FLAKY_OF_RUN] = flaky
+    if len(flaky) > FLAKY_MAX and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def print_flaky(reporter: Any) -> None:
     """Print a line for each flaky test: for the hook `pytest_terminal_summary`."""
-    flaky = flaky_tests(reporter.config)
+    flaky = reporter.config.stash.get(FLAKY_OF_RUN, [])
     for line in flaky:
         reporter.write_line(f"flaky: {line}")
     if len(flaky) > FLAKY_MAX:

@@ -272,7 +272,7 @@ class World:
     def close(self) -> None:
         for process in self._started:
             process.close()
-        eventually(lambda: not self.agents(), within_s=4)
+        eventually(lambda: not self.agents())
 
 
 def _check_calls(messages: tuple[Message, ...]) -> None:

@@ -12,12 +12,14 @@ LIMIT = 3  # of ours
 def one():
     """Return one."""
     return """a
+# heading
+
 text"""
 '''
 
 
 def test_python_is_counted_without_comments_docstrings_and_blank_lines():
-    assert measure_python(PYTHON).code_lines == 4
+    assert measure_python(PYTHON).code_lines == 5
     assert find_comments(PYTHON) == ["why", "of ours"]
 
 
@@ -27,6 +29,8 @@ def test_python_is_counted_without_comments_docstrings_and_blank_lines():
         (".sql", "-- why\n\nSELECT 1 -- here\n/* a\nb */ FROM a\n/* c */\n;", 3),
         (".js", "// why\n\nf(); // here\n/* a\n * b\n */\nlet a = '/*'\n/* c */ g()\n", 3),
         (".css", "/* a */\n/* b\n\n*/\n#id {\n  --size: 1px;\n}\n", 3),
+        (".scss", "// why\n#id {\n  #{$a}: 1px;\n}\n", 3),
+        (".other", "# no comment\n\n// neither\n", 2),
         (".html", "<!-- a\nb --> <!-- c -->\n\n<p>\n<!-- d --> <b>\n</p>\n", 3),
         (".md", "# Title\n\n<!-- why -->\nText\n", 2),
         (".toml", "# why\n\na = 1\n", 1),

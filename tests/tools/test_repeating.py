@@ -12,13 +12,14 @@ import pytest
 pytestmark = pytest.mark.timeout(600)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SWITCHES = {"CI", "UPTHREAD_REPEAT_FAILED"}
+SWITCHES = {"CI", "UPTHREAD_REPEAT_FAILED", "UPTHREAD_FLAKY_FILE"}
 HOOKS = """
 from tests.conftest import pytest_sessionfinish, pytest_terminal_summary
 from tests.live.conftest import pytest_runtest_protocol
 """
 PLANTED = """
 import pytest
+import threading
 from pathlib import Path
 
 def fail_once(name):
@@ -42,6 +43,8 @@ TESTS = {
     "flaky fixture": "def test_place(place):\n    pass\n",
     "flaky teardown": "def test_left(left):\n    pass\n",
     "bad": "def test_bad():\n    assert False, 'always'\n",
+    "hanging": "@pytest.mark.timeout(1)\ndef test_hanging():\n    threading.Event().wait()\n",
+    "skipped": "def test_skipped():\n    fail_once('skipped') or pytest.skip('busy')\n",
 }
 
 
@@ -60,6 +63,7 @@ def run(
         capture_output=True,
         text=True,
         check=False,
+        timeout=100,
     )
     flaky = [line for line in done.stdout.splitlines() if line.startswith("flaky: ")]
     return done.returncode, flaky, done.stdout + done.stderr
@@ -89,3 +93,19 @@ def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
     code, flaky, text = run(tmp_path, ["good", "bad"], CI="1")
     assert (code, flaky) == (1, []), text
     assert "1 failed, 1 passed" in text
+
+
+def test_a_test_that_hangs_twice_is_ended_twice(tmp_path):
+    code, _, text = run(tmp_path, ["hanging"], CI="1")
+    assert code == 1, text
+    assert "Timeout (>1.0s)" in text
+
+
+def test_one_flaky_test_in_each_of_two_sessions_fails_the_ci_run(tmp_path):
+    """A test that failed and is then skipped is flaky too."""
+    of_run = {"CI": "1", "UPTHREAD_FLAKY_FILE": str(tmp_path / "flaky tests")}
+    assert run(tmp_path, ["flaky"], **of_run)[0] == 0
+    code, flaky, text = run(tmp_path, ["good", "skipped"], **of_run)
+    assert code == 1, text
+    assert flaky[-1] == "flaky: 2 tests; more than 1 fail the run"
+    assert run(tmp_path, ["good"], **of_run)[0] == 0, "a session without a flaky test passes"

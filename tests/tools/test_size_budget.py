@@ -43,15 +43,6 @@ METHOD = "class A:\n" + "".join(f"    {line}\n" for line in function(61).splitli
         ("a.py", function(2) + "#\n" * 499, "a.py has 501 lines, 500 allowed"),
         ("core/decision/handshake.py", function(2) + "#\n" * 198, "has 200 lines, 199 allowed"),
     ],
-    ids=[
-        "sixty lines beside the docstring",
-        "one more",
-        "signature and decorator count",
-        "a method counts",
-        "a file of five hundred lines",
-        "a line more",
-        "the handshake has fewer",
-    ],
 )
 def test_a_function_and_a_file_are_held_to_their_lines(run, tmp_path: Path, name, text, told):
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -80,12 +71,7 @@ def test_a_public_function_may_have_eight_parameters(run, tmp_path: Path, signat
     ("limit", "at_limit", "below", "told"),
     [
         ("FOLDER_MODULES_MAX", 4, 3, "has 4 modules, 3 allowed"),
-        (
-            "GERUNDS_PERCENT_MAX",
-            25,
-            24.9,
-            "has 25 % of modules named by a gerund (1 of 4), 24.9 allowed",
-        ),
+        ("GERUNDS_PERCENT_MAX", 25, 24.9, "25 % of modules named by a gerund (1 of 4), 24.9"),
     ],
 )
 def test_a_folder_is_held_to_its_limits(

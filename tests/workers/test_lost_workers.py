@@ -15,7 +15,10 @@ from tests.support.laboratory.sharing import Observer, Passage, Workers, taken_o
 from tests.support.postgres_server import PostgresServer, with_database
 from tests.support.sets import EXTENDED, SOAK
 
+from upthread.client.workers.lost import LostWorkers
+from upthread.core.types import Holder
 from upthread.store.postgres import migrate
+from upthread.store.postgres.workers import SILENT_AFTER_MS, KnownWorker, Registration
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -35,6 +38,20 @@ def check(passage: Passage, workers: Workers, *, has_moved: bool = False) -> Non
     workers.check_no_traceback()
     judged = passage.judged(has_moved=has_moved)
     assert judged["faults"] == [], judged
+
+
+def test_a_worker_that_registered_twice_is_lost_only_when_both_are_silent():
+    far = Holder(host="far-away", boot_id="boot", pid=1, started_at_ticks=1)
+    own = {"version": "1", "agents": {}, "queues": (), "concurrency": 1, "registered_at_ms": 0}
+    registration = Registration(process=far, **own)
+    old, new = (
+        KnownWorker(worker_id=n, registration=registration, silent_ms=silent_ms, jobs=0)
+        for n, silent_ms in enumerate((SILENT_AFTER_MS + 1, 0))
+    )
+    lost = LostWorkers()
+    for workers, is_lost in (((old, new), False), ((old,), True)):
+        assert lost.see(workers) == []
+        assert lost.is_lost(far) is is_lost
 
 
 async def test_a_worker_that_is_stopped_is_taken_over_and_fenced_when_it_wakes_up(

@@ -117,18 +117,18 @@ store.close()
 """
 
 
-def test_a_writer_that_is_suspended_is_named_with_the_cure(path, store, monkeypatch):
-    monkeypatch.setattr(database, "SUSPENDED_WAIT_S", 0.5)
+def test_a_writer_that_is_suspended_is_named_with_the_cure(path, store, clock, monkeypatch):
+    monkeypatch.setattr(database, "time", clock)
     patient = SqliteStore(path)
     command = [sys.executable, "-c", STOP_WITHIN_A_TRANSACTION, str(path)]
     with subprocess.Popen(command) as stopped:
         os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
-        for _ in range(2):  # the second time the queue is passed by
-            began_s = time.monotonic()
+        for waits_s in (write_queue._WAIT_MAX_S, 0):  # the second time the queue is passed by
+            began_s = clock.slept_s
             with pytest.raises(StoreError, match=f"process {stopped.pid} .* suspended") as caught:
                 patient.commit(samples.home())
             assert f"kill -CONT {stopped.pid}" in caught.value.hint
-            assert time.monotonic() - began_s < write_queue._WAIT_MAX_S + 2
+            assert clock.slept_s - began_s == pytest.approx(waits_s, abs=0.1)
         assert patient.conversation(samples.CONVERSATION) is None, "reading waits for nobody"
         stopped.send_signal(signal.SIGCONT)
         assert stopped.wait(30) == 0
