@@ -6,6 +6,8 @@ from upthread.core.decision.freshness import ChangedFile, Freshness
 from upthread.core.decision.handshake import DECISIONS, RULES, because, in_words, reasons_in_words
 from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
 from upthread.core.decision.words import (
+    RESUME,
+    became_in_words,
     because_in_words,
     conversation_name,
     cost_in_words,
@@ -97,4 +99,12 @@ def test_what_a_record_lacks_is_told_in_numbers_and_why_nobody_knows():
     assert lacking_in_words(0, "it is gone", "turn 2").endswith(
         "record: it is gone; the agent's session lacks turn 2, which this record has; "
         "it is told of that"
+    )
+
+
+def test_a_decision_whose_prompt_no_session_took_is_not_called_done():
+    assert became_in_words(RESUME, "unchanged", was_refused=False) == ("RESUMED", "unchanged")
+    assert became_in_words(RESUME, "unchanged", was_refused=True) == (
+        "NOT RESUMED",
+        "no session took the prompt; decided: unchanged",
     )
