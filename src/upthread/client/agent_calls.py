@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from upthread.agents.base import PermissionRequest
-from upthread.client.call_guard import Held, held_by
+from upthread.client.call_guard import held_by
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
@@ -73,6 +73,7 @@ INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
 """How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
 UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
 """How long after its last word a main session is read for calls that no hook recorded."""
+_GUARDED_BY: Final = (effects_in_doubt, left_open)
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
 
@@ -391,8 +392,8 @@ class AgentCalls:
         attached = live.log.view.attached if live else None
         return attached is not None and attached.is_background
 
-    def held(self, agent: str, session: str, request: PermissionRequest) -> Held | None:
-        """Return why a call must not run, by the guard that `tell` has; None where it may."""
+    def held(self, agent: str, session: str, request: PermissionRequest) -> str:
+        """Return why a call must not run, by the guard that `tell` has; empty where it may."""
         self.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         known = (each.workstream for each in self._store.workstreams(self._project_id))
@@ -401,17 +402,17 @@ class AgentCalls:
         patterns = self._settings.outward_patterns
         asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
         asked: dict[str, Any] = {"outward_patterns": patterns, "apart_from": next(asking, None)}
-        effects = [
-            found.effect
-            for name in dict.fromkeys((workstream, *own))
-            for find in (effects_in_doubt, left_open)
-            for found in find(self._store, self._project_id, name, **asked)
-        ]
         policy = PermissionPolicy(tree=self._root)
         gate = Gate(policy, outward_patterns=patterns, redactor=self._redactor)
-        held = held_by(gate, effects, request) if effects else None
-        cure = f"; to settle it: upthread effects {workstream}"
-        return structs.replace(held, detail=held.detail + cure) if held else None
+        was_done, in_doubt = dict[str, str](), dict[str, str]()
+        for name in dict.fromkeys((workstream, *own)):
+            found = [f(self._store, self._project_id, name, **asked) for f in _GUARDED_BY]
+            effects = [each.effect for part in found for each in part]
+            if effects and (why := held_by(gate, effects, request)):
+                (in_doubt if gate.parked else was_done)[name] = why
+        cures = ", ".join(f"upthread effects {name}" for name in in_doubt)
+        whys = [f"{why}; to settle it: {cures}" for why in in_doubt.values()]
+        return next(iter((*whys, *was_done.values())), "")
 
     # --- a main session -------------------------------------------------------------------------
 

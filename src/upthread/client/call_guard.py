@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
 from upthread.agents.base import PermissionRequest
 from upthread.core.turns.effects import Effect
 from upthread.runtime.permissions.gate import Gate
@@ -14,20 +12,13 @@ from upthread.runtime.permissions.gate import Gate
 Answered = TypeVar("Answered")
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """Why a call must not run: `why` is for the model, `detail` names the actions to a person."""
-
-    why: str
-    detail: str
-
-
-def held_by(gate: Gate, known: Sequence[Effect], request: PermissionRequest) -> Held | None:
-    """Return why a call must not run, by what is left open or in doubt; None where it may."""
+def held_by(gate: Gate, known: Sequence[Effect], request: PermissionRequest) -> str:
+    """Return why a call must not run, by what is left open or in doubt; empty where it may."""
     gate.expect(known=tuple(known), keep=_keep_nothing)
     answer = _now(gate.hold(request))
     if answer is None or answer.runs:
-        return None
-    return Held(why=answer.why, detail=gate.parked.detail if gate.parked else answer.why)
+        return ""
+    return f"{answer.why}: {gate.parked.detail}" if gate.parked else answer.why
 
 
 async def _keep_nothing(_request: PermissionRequest) -> None:

@@ -87,6 +87,26 @@ def test_a_call_that_failed_and_one_that_a_person_stopped_are_known_as_such(plac
     assert "It broke." in json.dumps(conversation)
 
 
+def test_a_call_is_denied_once_whatever_its_siblings_do_and_again_after_a_message(claude):
+    def call(number: int, prompt: str) -> bool:
+        asked = {**delegation(prompt), "tool_use_id": f"toolu_{number}"}
+        said = claude("PreToolUse", **asked)
+        told = {"agentId": f"a{number}", "content": "Done."}
+        is_denied = "SendMessage" in json.dumps(said.get("hookSpecificOutput", {}))
+        if not is_denied:
+            claude("PostToolUse", **asked, tool_response=told)
+        return is_denied
+
+    denied = [
+        call(number, each) for number, each in enumerate(("Plan it.", "Q1", "Q2", "Q1", "Q4"))
+    ]
+    assert denied == [False, True, False, False, True]
+    written = {"tool_name": "SendMessage", "tool_input": {"to": "a3", "message": "Q4"}}
+    for event in ("PreToolUse", "PostToolUse"):
+        claude(event, **written, tool_use_id="toolu_m", tool_response={"content": "Done."})
+    assert [call(5, "Q4"), call(6, "Q4")] == [True, False]
+
+
 LAUNCHED = {"isAsync": True, "status": "async_launched", "agentId": "a1"}
 """What the tool says of a sub-agent that works on in the background, as seen in 2.1.330."""
 

@@ -128,6 +128,29 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
     assert "the last turn was cut off" in answer["systemMessage"]
 
 
+def test_another_main_session_is_told_in_which_the_doubt_is_and_how_to_continue_there(killed):
+    place = killed.place
+    place.upthread("use", "--clear")
+    killed.begin()
+    killed.leave_transcript()
+    asked = {"session_id": "main-2", "cwd": str(place.project)}
+    start = {**asked, "hook_event_name": "SessionStart"}
+    line = place.hook(start, agent="claude-code").answer["systemMessage"]
+    assert "; first type: upthread use session-main1; ask for planner again" in line
+    call = {"tool_name": "Bash", "tool_input": {"command": "git push origin main"}}
+    call |= {**asked, "hook_event_name": "PreToolUse", "tool_use_id": "c9"}
+    answers = [place.hook(call, agent=each).answer for each in ("claude-code", "codex")]
+    why = [each["hookSpecificOutput"]["permissionDecisionReason"] for each in answers]
+    other = place.request("guard", "c9", tool="bash", arguments=call["tool_input"])
+    held = place.hook(other).answer["held"]
+    assert (why[0], why[1]) == (held, held)
+    assert "git push origin main: outcome unknown" in held
+    assert held.endswith("; to settle it: upthread effects session-main1")
+    place.upthread("use", "session-main1")
+    start_here = place.hook(start, agent="claude-code").answer["systemMessage"]
+    assert "outcome unknown; ask for planner again" in start_here
+
+
 @pytest.mark.extended
 def test_secrets_are_not_kept(killed):
     secret = "ghp_" + "a1B2c3D4" * 4 + "a1B2"

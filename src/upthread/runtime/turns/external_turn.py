@@ -58,7 +58,7 @@ from upthread.runtime.turns.external_calls import (
 from upthread.runtime.turns.external_session import RESUMING, find_child
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
-from upthread.runtime.turns.turn_history import past_of, prior_of
+from upthread.runtime.turns.turn_history import is_unheeded, past_of, prior_of
 
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""
@@ -196,11 +196,15 @@ class ExternalTurns:
         return self._begin_in(self._claimed(request, holder, claim, lease), asked)
 
     def _was_sent_back(self, live: LiveTurn) -> bool:
-        """Whether a call was sent back since the last turn moved."""
+        """Whether a call was sent back since the last turn moved, or this call, by its words."""
+        key, own_id = live.conversation.key, live.conversation.conversation_id
         moved_at_ms = self._store.turn_moved_at_ms(live.claim.last_id) if live.claim.last_id else 0
         return any(
-            each.reasons[:1] == (SENT_BACK,) and each.decided_at_ms >= (moved_at_ms or 0)
-            for each in self._store.refusals(live.conversation.conversation_id)
+            (back.conversation_id == own_id and back.decided_at_ms >= (moved_at_ms or 0))
+            or is_unheeded(self._store, back, _words_of(live.request))
+            for each in self._store.conversations(key.project_id, key.workstream)
+            for back in self._store.refusals(each.conversation_id)
+            if each.key.role == key.role and back.reasons[:1] == (SENT_BACK,)
         )
 
     def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
@@ -232,7 +236,8 @@ class ExternalTurns:
         could = decide(structs.replace(inputs, takes_no_session=False))
         if could.decision not in RESUMING or self._was_sent_back(live):
             return None
-        back = structs.replace(decision, decision=REFUSE, reasons=(SENT_BACK,))
+        told_with = {**decision.inputs, **_words_of(live.request)}
+        back = Decision(decision=REFUSE, reasons=(SENT_BACK,), inputs=told_with)
         self._refuse(live, back)
         told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
         return structs.replace(_begun(live, back), told=told)
@@ -415,6 +420,11 @@ class ExternalTurns:
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
             self._intend(live, decision, is_told=False)
             return
+
+
+def _words_of(request: TellRequest) -> dict[str, int]:
+    """Return by what a call is known again that was sent back: it comes again with another id."""
+    return {"words": int(digest_of(call_of(request).main_session, request.task.text)[:12], 16)}
 
 
 def _begun(live: LiveTurn, decision: Decision, session: str = "", context: str = "") -> Begun:

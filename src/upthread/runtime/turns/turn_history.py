@@ -7,15 +7,16 @@ is made by those who ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
+from upthread.core.commands import RecordDecision
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import PriorContext, render_prior_context, work_of
 from upthread.core.decision.freshness import change_lines
-from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
+from upthread.core.decision.handshake import RESUME, RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
 from upthread.core.events import PromptSent, SessionAttached, TurnEvent
 from upthread.core.history.model import history_of
@@ -268,3 +269,14 @@ def _briefing_of_past(store: Store, live: LiveTurn) -> str:
         is_independent=live.request.claim.role.continuity == "fresh",
     )
     return build_briefing(briefing_inputs(store, request))
+
+
+def is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int]) -> bool:
+    """Return whether a refusal's inputs have these members and no turn resumed since. Blocking."""
+    inputs = refused.inputs
+    if not isinstance(inputs, Mapping) or not named.items() <= inputs.items():
+        return False
+    known = store.turns(refused.conversation_id)
+    later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
+    begun = (turns.fold(store.turn_events(turn_id)).intended for turn_id in later)
+    return not any(each and each.decision in {RESUME, RESUME_WITH_UPDATE} for each in begun)

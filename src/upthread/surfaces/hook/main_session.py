@@ -51,7 +51,7 @@ def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> 
     told: dict[str, Any] = {}
     if because == NONE and not interrupted and (last := calls.in_use().last):
         told["systemMessage"] = f"upthread: no workstream; last: {last[0]}, {_ago(last[1])}"
-    if lines := [line for role in interrupted if (line := _interrupted_line(role))]:
+    if lines := [line for role in interrupted if (line := _interrupted_line(role, workstream))]:
         told["systemMessage"] = "\n".join(lines)
     whom = _whom(calls, workstream, session, continuing)
     text = "\n".join(filter(None, (_state_of(view) if view else "", whom)))
@@ -105,16 +105,10 @@ def writing(calls: AgentCalls, call: SubAgentCall, session: str) -> Mapping[str,
 def guarded(
     calls: AgentCalls, agent: str, session: str, asked: PermissionRequest, decision: str
 ) -> Mapping[str, Any]:
-    """Answer a call that may do again what may have been done.
-
-    With the decision `ask` the person reads why, with `deny` the model.
-    """
+    """Answer a call that may do again what may have been done, with `ask` or `deny`, and why."""
     held = calls.held(agent, session, asked)
-    if held is None:
-        return {}
-    line = f"upthread: {held.detail}"
-    why = line if decision == "ask" else held.why
-    return {"systemMessage": line, **_about_to_use(decision=decision, why=why)}
+    line = f"upthread: {held}"
+    return {"systemMessage": line, **_about_to_use(decision=decision, why=line)} if held else {}
 
 
 def _about_to_use(
@@ -154,14 +148,15 @@ def _state_of(view: WorkstreamView) -> str:
     return "\n".join(lines)
 
 
-def _interrupted_line(role: RoleView) -> str:
-    """Return which role was interrupted, what it had done, and how to continue."""
+def _interrupted_line(role: RoleView, workstream: str) -> str:
+    """Return which role was interrupted, what it had done, and how to continue it from here."""
     if role.standing.state is not State.INTERRUPTED or role.cut_off is None:
         return ""
     key = role.conversation.key
     done = [visible_line(each) for each in role.cut_off.actions[:ACTIONS_TOLD_MAX]]
     did = f"it did: {'; '.join(done)}" if done else "no action of it is known"
-    again = f"ask for {key.role} again, and it continues with what it knows"
+    first = "" if key.workstream == workstream else f"first type: upthread use {key.workstream}; "
+    again = f"{first}ask for {key.role} again, and it continues with what it knows"
     return f"upthread: {key.address} was interrupted; {did}; {again}"
 
 

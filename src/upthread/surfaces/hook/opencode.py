@@ -107,7 +107,7 @@ def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     told = {"session": asked.session, "call": asked.call_id}
     request = call_request({**told, "tool": asked.tool, "arguments": asked.arguments})
     held = calls.held(AGENT, asked.session, request)
-    return {"held": held.why, "line": f"upthread: {held.detail}"} if held else {}
+    return {"held": f"upthread: {held}", "line": f"upthread: {held}"} if held else {}
 
 
 def _prompted(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
