@@ -36,11 +36,14 @@ class ClaudeTranscript:
     def user(self, content: object, **more: object) -> str:
         return self.entry("user", {"role": "user", "content": content}, **more)
 
-    def assistant(self, *blocks: object, message_id: str = "", **more: object) -> str:
+    def assistant(
+        self, *blocks: object, message_id: str = "", usage: object = None, **more: object
+    ) -> str:
         made = {
             "id": message_id or f"m{len(self.lines)}",
             "role": "assistant",
             "content": [*blocks],
+            **({"usage": usage} if usage else {}),
         }
         return self.entry("assistant", made, **more)
 

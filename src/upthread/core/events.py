@@ -235,12 +235,6 @@ class RecoveryStarted(Struct, frozen=True, kw_only=True):
     holder: str
 
 
-class PromptRecognised(Struct, frozen=True, kw_only=True):
-    """What the agent's own history says of our prompt: see core/turns/turn.py, Recognition."""
-
-    recognition: str
-
-
 class Usage(Struct, frozen=True, kw_only=True):
     """What a turn's requests to a model took, as its agent counted them: core/turns/usage.py.
 
@@ -257,6 +251,19 @@ class Usage(Struct, frozen=True, kw_only=True):
     cache_written: int | None = None
     first_read: int | None = None
     first_cached: int | None = None
+
+
+class PromptRecognised(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the agent's own history says of our prompt: see core/turns/turn.py, Recognition.
+
+    `tokens_spent` and `usage` are what that history counts for the prompt, None where it counts
+    nothing, and where the turn's end or park tells of the same prompt.
+    """
+
+    recognition: str
+    tokens_spent: int | None = None
+    is_spent_estimated: bool = False
+    usage: Usage | None = None
 
 
 # Written without what is as always: one is written each turn, and most of it is.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from upthread.core.decision.model import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.events import (
+    PromptRecognised,
     PromptSent,
     RecoveryStarted,
     TurnEnded,
@@ -24,11 +25,14 @@ from upthread.core.turns.spent_tokens import (
     added,
     cost_of,
     passes,
+    recognised_event,
     spending_in_words,
     spent_on_prompt,
     spent_on_turn,
     stopped_in_words,
+    took_by_prompt,
 )
+from upthread.core.turns.turn import Recognition
 from upthread.core.types import Outcome, UpstreamSessionId
 
 SENT = PromptSent(prompt_seq=1)
@@ -78,6 +82,34 @@ def test_a_turn_whose_prompt_left_and_told_nothing_is_marked():
 def test_a_turn_that_another_process_took_up_is_marked_for_what_the_first_one_took():
     assert spent_on_turn([SENT, TAKEN_UP, SENT, ended(1_000)]) == guessed(1_000)
     assert spent_on_turn([SENT, PARKED, TAKEN_UP, SENT, ended(200)]) == counted(500)
+
+
+def read_back(recognition: Recognition, *read: int) -> PromptRecognised:
+    session = UpstreamSessionId("s")
+    found = NOTHING_COUNTED
+    for tokens in read:
+        told = UsageReported(
+            upstream_session_id=session, tokens_used=None, tokens_read=tokens, tokens_written=1
+        )
+        found = found.and_one(told, is_own=True)
+    return recognised_event(recognition, found)
+
+
+def test_a_turn_that_was_cut_off_took_what_its_agents_history_counts():
+    cut_off = read_back(Recognition.INCOMPLETE, 99)
+    assert spent_on_turn([SENT, cut_off]) == guessed(100)
+    assert spent_on_turn([SENT, cut_off, TAKEN_UP, SENT, ended(200)]) == guessed(300)
+    (died, ends) = took_by_prompt([SENT, TAKEN_UP, cut_off, ended(None)])
+    assert died.usage == Usage(requests=1, first_read=99)
+    assert (died.tokens, ends.tokens) == (guessed(100), counted(0))
+    whole = read_back(Recognition.COMPLETE, 99, 199)
+    assert spent_on_turn([SENT, cut_off, whole, ended(None)]) == counted(300), "read again later"
+
+
+def test_what_a_history_counts_is_not_added_to_what_an_end_or_a_stop_has_told():
+    cut_off = read_back(Recognition.INCOMPLETE, 99)
+    assert spent_on_turn([SENT, PARKED, cut_off, ended(None)]) == counted(300)
+    assert spent_on_turn([SENT, read_back(Recognition.COMPLETE), ended(200)]) == counted(200)
 
 
 def test_a_turn_whose_prompt_never_left_took_nothing():

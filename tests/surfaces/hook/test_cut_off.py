@@ -62,9 +62,11 @@ class Killed:
         write = {**use("w1", "Write"), "input": {"file_path": str(self.made), "content": "made\n"}}
         told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
         told.user(prompt)
-        told.assistant(said("I write it."), write)
+        took = {"input_tokens": 900, "output_tokens": 100}
+        told.assistant(said("I write it."), write, usage=took)
         told.user([result("w1", "File created")])
-        told.assistant({**use("b1"), "input": {"command": "git push origin main"}})
+        push = {**use("b1"), "input": {"command": "git push origin main"}}
+        told.assistant(push, usage=took)
         told.write(self.transcript)
         self.main.write_text("")
         meta = self.transcript.with_suffix(".meta.json")
@@ -230,6 +232,17 @@ def test_a_call_that_is_only_recorded_is_told_as_what_it_was(killed):
     assert "  1 STARTED · " in told
     assert "  1 RESUMED · " in told
     assert "briefing" not in told
+
+
+@pytest.mark.parametrize("then", ["nothing", "another call"])
+def test_what_a_killed_call_took_is_what_the_agents_own_store_counts(cut_off, then: str):
+    """At least: of a request that was under way the store has nothing."""
+    if then == "another call":
+        cut_off.before("Go on.", "c2")  # denied once
+        cut_off.before("Go on.", "c3")
+    assert "~2k tokens" in cut_off.place.run("show", "spec-42", "--tree").out
+    took = cut_off.place.upthread("savings", "spec-42")["delegations"][0]
+    assert (took["requests"], took["tokens_first_read"]) == (2, 900)
 
 
 def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(cut_off):

@@ -9,13 +9,15 @@ agent is marked, and so is every sum it is in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from upthread.core.decision.price import Price, Spending, Tokens, estimated
 from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE
 from upthread.core.events import (
+    PromptRecognised,
     PromptSent,
     RecoveryStarted,
     TurnEnded,
@@ -24,7 +26,8 @@ from upthread.core.events import (
     Usage,
     UsageReported,
 )
-from upthread.core.turns.usage import NO_USAGE, with_request
+from upthread.core.turns.turn import Recognition
+from upthread.core.turns.usage import NO_USAGE, unfinished, with_request
 
 NOTHING_SPENT = Tokens(count=0, is_estimate=False)
 
@@ -90,22 +93,72 @@ def spent_on_prompt(
     return estimated(characters)
 
 
+class PromptTook(NamedTuple):
+    """What is known of one prompt: marked tokens where not all is known, and what was counted."""
+
+    tokens: Tokens
+    usage: Usage | None
+
+
+_DIED: Final = PromptTook(Tokens(count=0, is_estimate=True), NO_USAGE)
+"""What is known of a prompt whose process died, until the agent's own store has been read."""
+
+
+def took_by_prompt(events: Iterable[TurnEvent]) -> Iterator[PromptTook]:
+    """Yield what each prompt of a turn took, as far as its events tell."""
+    is_out, known = False, None
+    for event in events:
+        match event:
+            case PromptSent():
+                if known is not None:
+                    yield known
+                is_out, known = True, None
+            case RecoveryStarted() if is_out:
+                known = known or _DIED
+            # Read again later, the store has more of the same prompt.
+            case PromptRecognised(tokens_spent=int()) if is_out:
+                known = _told_by(event)
+            case TurnEnded() | TurnParked():
+                if known is not None:
+                    yield known
+                    is_out, known = False, None
+                yield _told_by(event, is_unknown=is_out and event.tokens_spent is None)
+                is_out = False
+            case _:
+                pass
+    if is_out:
+        # A prompt left and nothing is known of it: the sum is too low, and has to say so.
+        yield known or PromptTook(_DIED.tokens, None)
+
+
+def _told_by(
+    event: PromptRecognised | TurnEnded | TurnParked, *, is_unknown: bool = False
+) -> PromptTook:
+    # Something was spent and nobody counted it: no sum that it is in is known.
+    is_uncounted = event.usage is None and event.tokens_spent is not None
+    return PromptTook(
+        Tokens(count=event.tokens_spent or 0, is_estimate=event.is_spent_estimated or is_unknown),
+        NO_USAGE if is_uncounted else event.usage,
+    )
+
+
 def spent_on_turn(events: Iterable[TurnEvent]) -> Tokens:
     """Return what a turn has taken so far; marked where nothing is known of a prompt that left."""
-    total, is_pending = NOTHING_SPENT, False
-    for event in events:
-        if isinstance(event, PromptSent):
-            is_pending = True
-        elif isinstance(event, RecoveryStarted) and is_pending:
-            # Its process died: what it took until then is in no sum that follows.
-            total, is_pending = Tokens(count=total.count, is_estimate=True), False
-        elif isinstance(event, TurnEnded | TurnParked):
-            known = event.tokens_spent
-            more = Tokens(count=known or 0, is_estimate=event.is_spent_estimated)
-            # A prompt left and nothing is known of it: the sum is too low, and has to say so.
-            unknown = Tokens(count=0, is_estimate=is_pending and known is None)
-            total, is_pending = added((total, more, unknown)), False
-    return Tokens(count=total.count, is_estimate=total.is_estimate or is_pending)
+    return added(took.tokens for took in took_by_prompt(events))
+
+
+def recognised_event(recognition: Recognition, counted: Counted) -> PromptRecognised:
+    """Return what an agent's history says of a prompt; `counted` are its requests there."""
+    if not counted.requests:
+        return PromptRecognised(recognition=recognition)
+    # The request that was cut off is in no history.
+    is_whole = recognition is Recognition.COMPLETE
+    return PromptRecognised(
+        recognition=recognition,
+        tokens_spent=counted.tokens,
+        is_spent_estimated=counted.is_estimate or not is_whole,
+        usage=counted.usage if is_whole else unfinished(counted.usage),
+    )
 
 
 def added(spent: Iterable[Tokens]) -> Tokens:

@@ -32,9 +32,8 @@ from upthread.core.turns.effects import (
     effects_of,
     settled,
 )
-from upthread.core.turns.spent_tokens import spent_on_turn
+from upthread.core.turns.spent_tokens import spent_on_turn, took_by_prompt
 from upthread.core.turns.turn import TurnView
-from upthread.core.turns.usage import NO_USAGE
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.store.base import Quarantined
@@ -432,7 +431,7 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
             if isinstance(event, TurnIntended)
         ),
         spent=spent_on_turn(audited.events) if sent else None,
-        usages=tuple(_usages(audited.events)),
+        usages=tuple(took.usage for took in took_by_prompt(audited.events)),
         prompt=next((m.text for m in messages if m.speaker is types.Speaker.USER), ""),
         told=tuple(
             part.text
@@ -443,25 +442,6 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
         items=items,
         quarantined=audited.quarantined,
     )
-
-
-def _usages(told: Iterable[events.TurnEvent]) -> Iterator[events.Usage | None]:
-    """Yield what was counted until each stop, and of a prompt that its process died with."""
-    is_out = False
-    for event in told:
-        if isinstance(event, events.TurnParked | events.TurnEnded):
-            is_out = False
-            yield _usage(event)
-        elif isinstance(event, events.PromptSent):
-            is_out = True
-        elif isinstance(event, events.RecoveryStarted) and is_out:
-            is_out = False
-            yield NO_USAGE
-
-
-def _usage(stop: events.TurnParked | events.TurnEnded) -> events.Usage | None:
-    # Something was spent and nobody counted it: no sum that it is in is known.
-    return NO_USAGE if stop.usage is None and stop.tokens_spent is not None else stop.usage
 
 
 def decided(intended: TurnIntended | RecordDecision, *, was_refused: bool = False) -> Decided:

@@ -30,6 +30,7 @@ from upthread.core.events import (
 from upthread.core.quotas import TurnQuota
 from upthread.core.turns.recognition import Recognised
 from upthread.core.turns.replayed_history import unrecorded
+from upthread.core.turns.spent_tokens import recognised_event
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, Outcome, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError, QuotaExceededError, StoreError
@@ -293,8 +294,9 @@ class ExternalProgress:
         found = read_in_store(self._store, live)
         if found is None:
             return
-        live.log.hold(PromptRecognised(recognition=found.recognition))
         done = self._done(live, found)
+        assert live.recorder is not None
+        live.log.hold(recognised_event(found.recognition, live.recorder.counted))
         mine = self._system.this_process(f"reading back {dead.doing}")
         live.log.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
         live.log.give = (Fence(name=lease.name, token=lease.token + 1),)

@@ -32,6 +32,7 @@ from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.spent_tokens import NOTHING_COUNTED
 from upthread.core.types import (
     Durability,
     Fence,
@@ -86,6 +87,8 @@ class LiveTurn:
         self.reset_at_ms: int | None = None
         # By those who send, and who adopt what came meanwhile:
         self.recorder: Recorder | None = None
+        self.counted = NOTHING_COUNTED
+        """What the agent's own history counts of the prompt, once it has been read back."""
         self.recording: Recording | None = None
         self.adopted_reply = ""
         self.answer: Answer | None = None

@@ -15,11 +15,19 @@ from msgspec import structs
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.decision.words import RESUME
-from upthread.core.events import AgentEvent, PromptRecognised, PromptSent, TurnEnded, TurnParked
+from upthread.core.events import (
+    AgentEvent,
+    PromptRecognised,
+    PromptSent,
+    TurnEnded,
+    TurnParked,
+    UsageReported,
+)
 from upthread.core.turns.effects import held
 from upthread.core.turns.prompt import continuation, is_continuation
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
+from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
 from upthread.core.turns.stored_session import CutOffCall, StoredFailure
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
@@ -75,7 +83,7 @@ class Recoverer:
         await live.log.commit(attached_event(live, connection, attached))
         notify_started(live, recognition=found.recognition)
         if found.recognition is Recognition.COMPLETE:
-            await live.read(lambda store: self._adopt(store, live, found, known))
+            await live.read(lambda store: self._adopt(store, live, found))
             return None
         # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
         if found.recognition is Recognition.UNDECIDABLE or not live.log.view.may_send:
@@ -84,7 +92,7 @@ class Recoverer:
             return None
         # Where each call is asked about first, what is in doubt is held back at that call instead.
         if not connection.capabilities.can_hold and await live.read(
-            lambda store: self._holds_back(store, live, found, known)
+            lambda store: self._holds_back(store, live, found)
         ):
             return None
         if found.recognition is Recognition.ABSENT:
@@ -94,13 +102,11 @@ class Recoverer:
         text = await live.read(lambda store: self._continued(store, live, message, found))
         return await self._sender.stream(live, connection, text)
 
-    def _adopt(
-        self, store: Store, live: LiveTurn, found: Recognised, known: PromptRecognised
-    ) -> None:
+    def _adopt(self, store: Store, live: LiveTurn, found: Recognised) -> None:
         ended, writes = adopted_end(store, live, found, now_ms=self._system.now_ms())
         # With the end, as for a reply that was heard: a run must not wait for one that is there.
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
-        live.log.commit_here(known, ended, writes=(*writes, *follow_up))
+        live.log.commit_here(_known(live, found), ended, writes=(*writes, *follow_up))
 
     def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
         """Commit a continuation, with the actions known of the turn, and return its text."""
@@ -122,13 +128,11 @@ class Recoverer:
             # The session has the prompt, and the continuation repeats it: no need of the past.
             is_injected=False,
         )
-        live.log.commit_here(PromptRecognised(recognition=found.recognition), again, writes=writes)
+        live.log.commit_here(_known(live, found), again, writes=writes)
         live.messages.advance_to(seq + 1)
         return text
 
-    def _holds_back(
-        self, store: Store, live: LiveTurn, found: Recognised, known: PromptRecognised
-    ) -> bool:
+    def _holds_back(self, store: Store, live: LiveTurn, found: Recognised) -> bool:
         """Park the turn for what an agent may do again that neither asks nor tells before it acts.
 
         It did not ask the last time. What only the agent's history knows is put on record first.
@@ -139,7 +143,8 @@ class Recoverer:
         unheld = next((effect for effect in done if not effect.was_asked), None)
         if unheld is None:
             return False
-        live.log.commit_here(known, TurnParked(reason=HELD_BACK, detail=unheld.in_words))
+        parked = TurnParked(reason=HELD_BACK, detail=unheld.in_words)
+        live.log.commit_here(_known(live, found), parked)
         return True
 
 
@@ -250,15 +255,23 @@ def rest_of(store: Store, live: LiveTurn, ended: TurnEnded, *, now_ms: int) -> R
     `ended` is how it ends where its reply is not known to be complete.
     """
     found = recognised_in_store(store, live)
-    known = (PromptRecognised(recognition=found.recognition),) if found else ()
     if found is not None and found.recognition is Recognition.COMPLETE:
         # Whole, with its report: a run that the turn is a step of looks at how it ended.
-        return Rest(known, *adopted_end(store, live, found, now_ms=now_ms))
+        adopted, writes = adopted_end(store, live, found, now_ms=now_ms)
+        return Rest((_known(live, found),), adopted, writes)
     if live.link is None:
-        return Rest(known, ended, ())
+        return Rest((), ended, ())
     # Calls without an end get an unknown one: no provider takes a history with an open call.
-    found = found or Recognised(recognition=Recognition.UNDECIDABLE)
-    return Rest(known, ended, tail_writes(store, live, found, now_ms=now_ms))
+    judged = found or Recognised(recognition=Recognition.UNDECIDABLE)
+    writes = tail_writes(store, live, judged, now_ms=now_ms)
+    return Rest((_known(live, judged),) if found else (), ended, writes)
+
+
+def _known(live: LiveTurn, found: Recognised) -> PromptRecognised:
+    """Return what a history says of the turn's prompt, once the history has been recorded."""
+    # What this process counted itself comes with the turn's end.
+    counted = live.counted if live.account.spent is None else NOTHING_COUNTED
+    return recognised_event(found.recognition, counted)
 
 
 def tail_writes(
@@ -272,9 +285,22 @@ def tail_writes(
     know_children(recorder, recorded_children(store, live.conversation))
     for event in unrecorded(found.tail, messages):
         recorder.record(event, at_ms=now_ms)
+    # A history that came otherwise than from the store may count nothing: Codex's does not.
+    is_stored = bool(found.written_at_ns)
+    live.counted = recorder.counted if is_stored else _counted_in_store(store, live)
     writes = recorder.finish(at_ms=now_ms)
     live.messages.advance_past(writes)
     return writes
+
+
+def _counted_in_store(store: Store, live: LiveTurn) -> Counted:
+    """Return what the agent's own store counts of the prompt that was sent last. Blocking."""
+    found, counted = recognised_in_store(store, live), NOTHING_COUNTED
+    for event in found.tail if found else ():
+        if isinstance(event, UsageReported):
+            is_own = event.upstream_session_id == live.current_session
+            counted = counted.and_one(event, is_own=is_own)
+    return counted
 
 
 def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str, ...]:
