@@ -5,5 +5,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p .agents
+echo "installing the agents of agents.json into .agents"
 cp agents.json .agents/package.json
 npm install --prefix .agents --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error

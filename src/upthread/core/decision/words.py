@@ -110,9 +110,10 @@ NOT_DONE = "NOT {done}"
 """Of a decision where no session took the prompt: nothing was resumed or started."""
 
 UNDECIDED = "UNDECIDED"
+"""What a hook's line says where nothing was decided, and of calls that went on without a word."""
+
 UNDECIDED_LINE = f"upthread: {UNDECIDED}"
 """How the line begins for a call that no hook could record. Agents keep it in their own stores."""
-"""What a hook's line says where nothing was decided, and of calls that went on without a word."""
 
 CHANGED_NAMED_MAX = 3
 """How many changed files a line names; the rest are counted."""

@@ -35,7 +35,6 @@ PROBE = "probe"
 LINE_FIELDS = {"claude-code": "systemMessage", "codex": "systemMessage", "opencode": "line"}
 """The agents that have hooks of ours, and where each reads the line for the person."""
 
-
 BEGINNINGS = frozenset({"PreToolUse", "before", "named", "guard"})
 """The events that tell of a database that cannot be reached; the others of a call are silent."""
 
