@@ -67,9 +67,9 @@ def flaky_tests(config: pytest.Config) -> list[str]:
     A test that is skipped the second time counts too. Each test has one report of its teardown,
     which pytest lists under "".
     """
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None:  # a worker of pytest-xdist: the main process reports
+    if hasattr(config, "workerinput"):  # a worker of pytest-xdist: the main process reports
         return []
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     failed = {report.nodeid for report in reporter.getreports("failed")}
     failed |= {report.nodeid for report in reporter.getreports("error")}
     return [

@@ -104,7 +104,7 @@ def test_a_test_that_hangs_twice_is_ended_twice(tmp_path):
 def test_one_flaky_test_in_each_of_two_sessions_fails_the_ci_run(tmp_path):
     """A test that failed and is then skipped is flaky too."""
     of_run = {"CI": "1", "UPTHREAD_FLAKY_FILE": str(tmp_path / "flaky tests")}
-    assert run(tmp_path, ["flaky"], **of_run)[0] == 0
+    assert run(tmp_path, ["flaky"], "-n", "2", **of_run)[0] == 0
     code, flaky, text = run(tmp_path, ["good", "skipped"], **of_run)
     assert code == 1, text
     assert flaky[-1] == "flaky: 2 tests; more than 1 fail the run"
