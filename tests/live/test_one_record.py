@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from tests.live.hooked import SET_UPS, TIMEOUT_S, SetUp, stop_when, waiting_for
+from tests.live.shell import wait_until
 from tests.support.postgres_server import as_owner, migrated_database_at
 from tests.support.sets import EXTENDED, spread
 
@@ -236,6 +237,8 @@ def background(played: SetUp) -> None:
     wait = waiting_for(played, "KIWI-B")
     played.start_in_background(prompt)
     wait()
+    # The hook that names the sub-agent's session runs beside the sub-agent.
+    wait_until(lambda: played.planner("as-own", turns=1)["upstream_session_id"], "its session")
     wait = waiting_for(played, "KIWI-B")
     Told(played).start("as-told", prompt)
     wait()
