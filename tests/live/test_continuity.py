@@ -259,11 +259,14 @@ def test_a_session_whose_model_is_no_longer_configured_is_replaced_at_the_second
 
 
 @EXTENDED
-@pytest.mark.parametrize("name", ["opencode"])
-def test_a_session_whose_directory_was_moved_is_replaced_at_once(name, shell, model):
+@pytest.mark.parametrize(("name", "way"), [("opencode", "native"), ("opencode", "acp")])
+def test_a_session_whose_directory_was_moved_is_replaced_at_once(name, way, shell, model, request):
     """OpenCode takes a prompt there and fails without a word (anomalyco/opencode#29260)."""
+    shell = over_acp(shell, name, request) if way == "acp" else shell
     shell.tell("Remember KIWI-42.")
-    shell.project = shell.project.rename(shell.project.with_name("moved"))
+    before, shell.project = shell.project, shell.project.rename(shell.project.with_name("moved"))
+    if way == "acp":  # only then it refuses the session before the prompt
+        before.write_text("")
     lines = shell.lines("tell", ADDRESS, "Go on.")
     started = only(lines, "turn_started")
     assert (started["decision"], started["reasons"][0]) == (

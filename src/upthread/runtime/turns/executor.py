@@ -244,6 +244,9 @@ class Driver:
         is_old = is_lost and not live.is_given_up
         if not is_old or await live.read(lambda _: bool(closed_in_words(live))):
             raise error
+        # Agents find a session in the directory that it was opened in (OpenCode over ACP, 1.18.33).
+        if outcome is Outcome.MISSING and live.has_moved:
+            outcome = Outcome.WORKSPACE_CHANGED
         await self._roll_over(live, outcome, str(error))
         return True
 
