@@ -11,7 +11,7 @@ import asyncio
 from dbos import DBOS, SetWorkflowID
 
 from upthread import TellOptions, open_project
-from upthread.integrations.durable_tell import tell_once
+from upthread.integrations.durable_tell import is_final, tell_once
 
 APP = "pipeline"
 DBOS(config={"name": APP, "system_database_url": "sqlite:///dbos.sqlite"})
@@ -19,7 +19,7 @@ DBOS(config={"name": APP, "system_database_url": "sqlite:///dbos.sqlite"})
 OPTIONS = TellOptions(agent="rehearsal", when_busy="wait", is_waiting=True)
 
 
-@DBOS.step()
+@DBOS.step(retries_allowed=True, should_retry=lambda error: not is_final(error))
 async def tell(address: str, text: str) -> str:
     """Tell a role once for this step, however often DBOS runs it."""
     key = f"{APP}:{DBOS.workflow_id}:{DBOS.step_id}"

@@ -168,6 +168,8 @@ def test_words_that_were_streamed_and_are_not_in_the_history_make_no_lost_turn()
     recorded = [*record("plan it")[:1], recorded_as(*streamed)]
     assert list(gone_turns(session("plan it"), recorded, OWN)) == recorded[:1]
     assert list(gone_turns(session("plan it"), recorded, OWN, was_streamed=True)) == []
+    run_together = session("Is somebody there?plan it")
+    assert list(gone_turns(run_together, recorded, OWN, was_streamed=True)) == []
     other = [asked("plan it"), said("another reply")]
     for history in (other, [asked("plan it"), call("call_1"), result("call_1")], []):
         assert list(gone_turns(history, recorded, OWN, was_streamed=True)) == recorded[:1]

@@ -146,7 +146,13 @@ def _is_held(
         not isinstance(part, types.ErasedPart) for part in reply
     )
     wanted = "".join(text.split()) if is_whole else ""
-    same = (at for at, (prompt, _) in enumerate(held) if _is_same(prompt, texts))
+    # Without ids of messages, prompts that nobody answered run together with the next one.
+    same = (
+        at
+        for at, (prompt, _) in enumerate(held)
+        if _is_same(prompt, texts)
+        or (was_streamed and any(prompt.whole.endswith(each.whole) for each in texts or ()))
+    )
     if was_streamed:
         return any(not wanted or any(each in wanted for each in held[at][1]) for at in same)
     # From each prompt to the end, because an agent may go on by itself, with a prompt of its own.
