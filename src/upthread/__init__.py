@@ -7,15 +7,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as `typing` has it; a hook imports the package for every delegation
 if TYPE_CHECKING:
-    from upthread.client import (
-        Project,
-        RunOptions,
-        TellOptions,
-        Wait,
-        Why,
-        open_blocking,
-        open_project,
-    )
+    from upthread.client.project import Project
+    from upthread.client.project_opener import Wait, open_blocking, open_project
+    from upthread.client.why import Why
+    from upthread.runtime.options import RunOptions, TellOptions
     from upthread.version import __version__
 
 __all__ = [
@@ -34,6 +29,8 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module  # noqa: PLC0415  # see TYPE_CHECKING
 
-        of_itself = name == "__version__"
-        return getattr(import_module(f"upthread.{'version' if of_itself else 'client'}"), name)
+        places = {"__version__": "version", "Project": "client.project", "Why": "client.why"}
+        options = {"RunOptions": "runtime.options", "TellOptions": "runtime.options"}
+        place = {**places, **options}.get(name, "client.project_opener")
+        return getattr(import_module(f"upthread.{place}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

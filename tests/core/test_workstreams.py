@@ -20,9 +20,9 @@ SAID = {
     "named": "from-prompt",
     "used": "from-use",
     "branch": "from-branch",
-    "default_branch": "main",
+    "default_branch": lambda: "main",
 }
-NOBODY = dict.fromkeys(SAID)
+NOBODY = {**dict.fromkeys(SAID), "default_branch": lambda: None}
 
 
 def test_the_first_that_says_something_wins_and_says_why():
@@ -42,7 +42,8 @@ def test_a_main_session_without_a_workstream_is_one_by_the_end_of_its_id():
 
 
 def test_the_default_branch_names_no_workstream():
-    assert choose_workstream(**{**NOBODY, "branch": "main", "default_branch": "main"})[0] is None
+    of_main = {**NOBODY, "branch": "main", "default_branch": lambda: "main"}
+    assert choose_workstream(**of_main)[0] is None
     assert choose_workstream(**{**NOBODY, "branch": "main"}) == ("main", "branch")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core import types
 from upthread.core.actors import Actor
 from upthread.core.commands import (

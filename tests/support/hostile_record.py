@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from upthread.client import open_project
+from upthread.client.project_opener import open_project
 from upthread.core import types
 from upthread.core.actors import Actor
 from upthread.core.commands import (

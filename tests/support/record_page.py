@@ -9,7 +9,8 @@ import anyio
 from tests.support.every_case import environment_of
 from tests.support.hostile_record import Values, write_record
 
-from upthread.client import Project, open_project
+from upthread.client.project import Project
+from upthread.client.project_opener import open_project
 from upthread.runtime.record.savings import delegations_of
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.page.document import page

@@ -21,7 +21,8 @@ import pytest
 from mcp import Client
 from tests.support.every_case import CASES, STOPS, Case, environment_of, fill, result_of
 
-from upthread.client import Project, open_blocking, open_project
+from upthread.client.project import Project
+from upthread.client.project_opener import open_blocking, open_project
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words

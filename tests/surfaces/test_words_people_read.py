@@ -10,7 +10,7 @@ import pytest
 from tests.support.every_case import CASES, conversation, environment_of, fill, result_of
 from tests.support.sets import spread
 
-from upthread.client import open_project
+from upthread.client.project_opener import open_project
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.handshake import because
 from upthread.core.decision.words import RECOGNISED

@@ -7,18 +7,3 @@
 Async throughout; `open_blocking` runs the very same calls from code that is not. This is where
 backends and agents are chosen: everything below it knows ports only.
 """
-
-from upthread.client.project import Project
-from upthread.client.project_opener import Wait, open_blocking, open_project
-from upthread.client.why import Why
-from upthread.runtime.options import RunOptions, TellOptions
-
-__all__ = [
-    "Project",
-    "RunOptions",
-    "TellOptions",
-    "Wait",
-    "Why",
-    "open_blocking",
-    "open_project",
-]

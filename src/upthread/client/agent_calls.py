@@ -226,7 +226,7 @@ class AgentCalls:
             named=named,
             used=used_workstream(Path(self._settings.home), self._root),
             branch=branch,
-            default_branch=default_branch(Path(self._root)) if branch else None,
+            default_branch=lambda: default_branch(Path(self._root)),
         )
 
     def _named_in(self, agent: str, session: str) -> str | None:

@@ -17,7 +17,6 @@ from upthread.client.agent_calls import AgentCalls
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
-from upthread.client.project import Project
 from upthread.client.project_identity import (
     PROJECT_VARIABLE,
     identity_in,
@@ -42,6 +41,8 @@ from upthread.store.base import WholeStore
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
+
+    from upthread.client.project import Project
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -82,6 +83,8 @@ async def open_project(
             lease_times=lease_times,
             actor=actor,
         )
+        from upthread.client.project import Project  # late: a hook needs none
+
         yield Project(parts)
     finally:
         # Closed for whoever is cancelled as well: an open file holds its log and its locks.

@@ -191,12 +191,6 @@ class Row(Struct, frozen=True, kw_only=True):
     judge: Judge
     group: str = ""
 
-    def fits(self, place: Place) -> bool:
-        """Return whether a place is of this field."""
-        return len(place) == len(self.field) and all(
-            part in {_ANY, here} for part, here in zip(self.field, place, strict=True)
-        )
-
 
 def _row(field: str, asks: str, judge: Judge, group: str = "") -> Row:
     return Row(field=tuple(field.split(".")), asks=asks, judge=judge, group=group)
@@ -240,11 +234,13 @@ TABLE: Final = (
     _row("effects.outward", "", _counts),
     _row("pipeline", "always, as for a role's file", _instructions),
 )
+_ROWS: Final = {row.field: row for row in TABLE}
 
 
 def row_of(place: Place) -> Row | None:
     """Return the row of a place, None for one that is no field but a table of fields."""
-    return next((row for row in TABLE if row.fits(place)), None)
+    in_any = ((*place[:at], _ANY, *place[at + 1 :]) for at in range(len(place)))
+    return next((row for each in (place, *in_any) if (row := _ROWS.get(each))), None)
 
 
 # --- judging -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 """By which a person, or whoever starts an agent, says which workstream it works in."""
@@ -58,18 +58,18 @@ def choose_workstream(
     named: str | None,
     used: str | None,
     branch: str | None,
-    default_branch: str | None,
+    default_branch: Callable[[], str | None],
 ) -> tuple[str | None, str]:
     """Return the workstream and the reason's code; (None, "none") when nothing names one.
 
     `named` is what a prompt of the session named, `used` what `upthread use` said for the working
-    tree. Something that is no name of a workstream counts as nothing said.
+    tree. Something that is no name of a workstream counts as nothing said. `default_branch` is
+    asked last, because that may start Git.
     """
-    other_branch = branch if branch != default_branch else None
-    said = ((environment, ENVIRONMENT), (named, NAMED), (used, USED), (other_branch, BRANCH))
+    said = ((environment, ENVIRONMENT), (named, NAMED), (used, USED), (branch, BRANCH))
     for text, because in said:
         name = as_workstream(text or "")
-        if name:
+        if name and (because != BRANCH or branch != default_branch()):
             return name, because
     return None, NONE
 

@@ -13,7 +13,8 @@ import anyio
 import pytest
 from tests.support.sets import EXTENDED, SOAK
 
-from upthread.client import Project, open_project
+from upthread.client.project import Project
+from upthread.client.project_opener import open_project
 from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.cli import shapes

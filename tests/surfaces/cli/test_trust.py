@@ -328,7 +328,7 @@ def test_no_model_ends_a_conversation_or_changes_the_workstream_or_the_set_up(up
 
 AGREE = """
 import anyio
-from upthread.client import open_project
+from upthread.client.project_opener import open_project
 
 async def agree():
     async with open_project(".") as project:

@@ -12,7 +12,7 @@ from tests.support.record_page import ATTACKS, Saying
 from tests.support.world import World
 
 import upthread
-from upthread.client import open_project
+from upthread.client.project_opener import open_project
 from upthread.core.types import ContextPart, TextPart, ToolCallPart, ToolResultPart
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.output import plain

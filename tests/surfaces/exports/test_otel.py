@@ -22,7 +22,7 @@ from tests.support.otlp_receiver import told_of
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World
 
 import upthread
-from upthread.client import open_project
+from upthread.client.project_opener import open_project
 from upthread.core.agents import AGENTS, provider_of
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.output import plain

@@ -17,7 +17,7 @@ from mcp.types import ElicitResult
 from tests.support.decisions_told import decisions_told
 from tests.support.sets import spread
 
-from upthread.client import open_project
+from upthread.client.project_opener import open_project
 from upthread.core.decision.words import FIRST, RESUME
 from upthread.surfaces.mcp_server.current_project import current_project
 from upthread.surfaces.mcp_server.delegations import Delegations

@@ -27,8 +27,8 @@ from tests.support.record_page import ATTACKS, Saying, Seen
 from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import eventually
 
-from upthread.client import open_project
 from upthread.client.framework_record import FrameworkRecord
+from upthread.client.project_opener import open_project
 from upthread.core.decision.words import RESUME
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.entry_log import NewEntry

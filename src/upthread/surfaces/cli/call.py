@@ -32,7 +32,7 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from upthread.client import Project
+    from upthread.client.project import Project
     from upthread.config import Settings
     from upthread.runtime.permissions.policy import AskPerson
 
@@ -92,7 +92,7 @@ class Call(Struct, frozen=True, kw_only=True):
         # Late: a line that is refused by its words alone opens nothing.
         import anyio
 
-        from upthread.client import open_project
+        from upthread.client.project_opener import open_project
         from upthread.surfaces.cli.setup.changes import Installed
 
         done = anyio.run(partial(opened, may_ask=True))

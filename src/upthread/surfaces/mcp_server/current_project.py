@@ -13,7 +13,7 @@ from typing import TypeAlias
 import anyio
 
 from upthread.boundary.files import changed_since
-from upthread.client import Project
+from upthread.client.project import Project
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Project]]
 

@@ -10,10 +10,10 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
-from upthread.client import TellOptions
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
+from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.system import new_id
 from upthread.runtime.turns.conversation import WhenBusy

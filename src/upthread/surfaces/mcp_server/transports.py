@@ -9,7 +9,7 @@ import uvicorn
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, Guard, listening_socket
 from upthread.surfaces.mcp_server.current_project import Opening, current_project
 from upthread.surfaces.mcp_server.delegations import Delegations

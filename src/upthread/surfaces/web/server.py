@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from upthread.agent_stores.text_search import Words
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.states import State
 from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError

@@ -117,7 +117,7 @@ def _offered(names: Iterable[str], prefix: str) -> list[str]:
 
 
 def _known(typed: Namespace) -> list[tuple[str, list[str]]]:
-    from upthread.client import Project
+    from upthread.client.project import Project
 
     async def use(project: Project) -> list[tuple[str, list[str]]]:
         return [

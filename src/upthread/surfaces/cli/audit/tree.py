@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words
 from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_text
 from upthread.core.types import JsonValue

@@ -14,8 +14,8 @@ from pathlib import Path
 import anyio.to_thread
 from msgspec import Struct, field
 
-from upthread.client import Project
 from upthread.client.file_permissions import day_of, logs
+from upthread.client.project import Project
 from upthread.core.types import RecordMode
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.store.address import database_files, key_path

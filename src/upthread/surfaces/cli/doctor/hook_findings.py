@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from upthread.agents.registry import find_agent
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.agents import AGENTS
 from upthread.surfaces.cli.doctor.holdings import Finding
 from upthread.surfaces.cli.setup import launcher

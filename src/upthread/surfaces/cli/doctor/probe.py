@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import structs, to_builtins
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.runtime.continuity_probe import CHECKS, Probed
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm

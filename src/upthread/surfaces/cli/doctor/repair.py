@@ -18,7 +18,7 @@ from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.copies import RepairedCopy
 from upthread.agents.stored import outlines, repaired_copy, stored_histories
 from upthread.boundary.own_home import home_directory
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.history.model import History, history_of
 from upthread.core.history.proof import PROVIDERS, proof

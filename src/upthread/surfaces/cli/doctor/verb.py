@@ -19,8 +19,8 @@ from msgspec import Struct, field, to_builtins
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents._connection import RENAME, UNUSABLE, unusable_names
 from upthread.agents.stored import stored_histories
-from upthread.client import Project
 from upthread.client.database_files import diagnose
+from upthread.client.project import Project
 from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded

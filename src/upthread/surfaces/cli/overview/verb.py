@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from upthread import __version__
 from upthread.agent_stores.outline import SESSIONS_MAX, Look, SessionOutline, look
 from upthread.agents.outlines import stored_outlines
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.errors import StoreError
 from upthread.runtime.record.workstream_views import WorkstreamView

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.agent_stores.text_search import Said, Words, texts_in
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.types import (
     Conversation,
     ErasedPart,

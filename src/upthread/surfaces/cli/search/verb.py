@@ -14,7 +14,7 @@ from msgspec import Struct, to_builtins
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call

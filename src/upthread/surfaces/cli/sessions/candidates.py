@@ -16,7 +16,7 @@ from msgspec import Struct
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
 from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId

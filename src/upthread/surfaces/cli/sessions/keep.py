@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from upthread.agent_stores.outline import SessionOutline
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.client.surroundings import surroundings
 from upthread.core.names import parse_address
 from upthread.errors import NotFoundError, UsageError

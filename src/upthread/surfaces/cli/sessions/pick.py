@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from upthread.agent_stores.outline import SessionOutline
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions.candidates import (

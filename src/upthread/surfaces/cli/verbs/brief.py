@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from upthread.boundary import files, programs
-from upthread.client import Project
 from upthread.client.briefing import Briefing
+from upthread.client.project import Project
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Conversation, Link

@@ -15,8 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.client import Project
 from upthread.client.consent import decide
+from upthread.client.project import Project
 from upthread.config import Settings
 from upthread.core.trust import Pending, concerning, ignored_notice
 from upthread.errors import UsageError

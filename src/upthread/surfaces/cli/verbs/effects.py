@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.states import LOOK, answer_command, doubts_in_words, effects_command
 from upthread.core.text import LINE_CHARACTERS_MAX

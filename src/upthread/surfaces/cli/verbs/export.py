@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 import anyio
 from msgspec import structs
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.types import JsonValue
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.record.audit import Audit

@@ -15,8 +15,8 @@ import anyio.to_thread
 from msgspec import Struct
 
 from upthread.agents.stored import stored_histories
-from upthread.client import Project
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
+from upthread.client.project import Project
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.config_file import Keep
 from upthread.core.names import did_you_mean, parse_role, parse_workstream, shown

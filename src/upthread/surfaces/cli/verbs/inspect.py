@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.roles.limits import in_words as limits_in_words
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from upthread.client import Project, RunOptions
+from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
 from upthread.core.lazy_regex import regex
@@ -16,6 +16,7 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.states import answer_command, effects_command, run_command
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
+from upthread.runtime.options import RunOptions
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Listener, TurnResult
 from upthread.store.address import is_postgres

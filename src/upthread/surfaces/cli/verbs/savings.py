@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final, get_args
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
 from upthread.errors import UsageError

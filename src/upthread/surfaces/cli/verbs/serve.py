@@ -8,7 +8,8 @@ import webbrowser
 from functools import partial
 from typing import Final
 
-from upthread.client import Project, open_project
+from upthread.client.project import Project
+from upthread.client.project_opener import open_project
 from upthread.core.actors import Actor
 from upthread.core.trust import ignored_notice
 from upthread.errors import UsageError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.core.types import Conversation, Link
 from upthread.errors import NotFoundError
 from upthread.surfaces.cli.call import Call

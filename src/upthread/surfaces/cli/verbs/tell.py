@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from upthread.client import Project, TellOptions
+from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.events import (
     AgentEvent,
@@ -20,6 +20,7 @@ from upthread.core.events import (
 from upthread.core.states import go_on_command
 from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.errors import UsageError
+from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
-from upthread.client import Project
 from upthread.client.agent_calls import InUse
+from upthread.client.project import Project
 from upthread.core.workstreams import BECAUSE
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli.call import Call, require_person

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from upthread.client import Project, Why
+from upthread.client.project import Project
+from upthread.client.why import Why
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in

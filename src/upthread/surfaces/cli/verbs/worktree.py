@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.client import Project
+from upthread.client.project import Project
 from upthread.client.worktrees import KnownWorktree
 from upthread.core.names import parse_workstream, shown
 from upthread.errors import NotFoundError
