@@ -66,7 +66,8 @@ from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.runtime.working_tree.used import use_workstream, used_workstream
-from upthread.store.address import is_postgres
+from upthread.store.address import file_path, is_postgres
+from upthread.store.sqlite.write_queue import forget_missed, missed
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
 INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
@@ -136,27 +137,37 @@ class AgentCalls:
 
     def read_back(self) -> tuple[str, ...]:
         """Record what only the agents' own stores have of their calls; returns what failed."""
-        is_server = is_postgres(self._settings.database)
-        return (*(self._undecided_read if is_server else ()), *self.recover_dead())
+        named = self._settings.database
+        file = None if is_postgres(named) else file_path(named)
+        seen = missed(file) if file else 1
+        faults, are_open = self._undecided_read if seen else ((), False)
+        if file and seen and not faults and not are_open:
+            forget_missed(file, seen)
+        return (*faults, *self.recover_dead())
 
     @cached_property
-    def _undecided_read(self) -> tuple[str, ...]:
-        """Record, once, the calls that were made while no hook could reach the database."""
+    def _undecided_read(self) -> tuple[tuple[str, ...], bool]:
+        """Record, once, the calls that were made while no hook could use the database.
+
+        Returns what failed, and whether any of the calls is still open.
+        """
         faults: list[str] = []
+        are_open = False
         now_ns = self._system.now_ms() * 10**6
         silent_since_ns = now_ns - INTERRUPTED_AFTER_NS
         for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
             try:
                 for each in self._preparing.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
                     if Path(each.directory).is_relative_to(self._root):
-                        self._record_undecided(agent, each, silent_since_ns)
+                        are_open |= not self._record_undecided(agent, each, silent_since_ns)
             except StoreError as error:
                 faults.append(error.message)
             except (ConflictError, FencedError):
-                continue  # another process was quicker
-        return tuple(faults)
+                are_open = True  # another process was quicker
+        return tuple(faults), are_open
 
-    def _record_undecided(self, agent: str, undecided: UndecidedCall, silent_since_ns: int) -> None:
+    def _record_undecided(self, agent: str, undecided: UndecidedCall, silent_since_ns: int) -> bool:
+        """Return whether a call is on record now."""
         call = SubAgentCall(
             agent=agent,
             main_session=undecided.main_session,
@@ -166,7 +177,7 @@ class AgentCalls:
             pid=os.getpid(),
         )
         if self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
-            return
+            return True
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
         found = self._preparing.own_sessions.of_call(sought)
         turns = stored_turns(found.events) if found else ()
@@ -175,6 +186,9 @@ class AgentCalls:
         elif found and turns and found.written_at_ns < silent_since_ns:
             # No process has this number, so the call is read back as that of a dead agent.
             self.started(structs.replace(call, pid=0), found.upstream_session_id)
+        else:
+            return False
+        return True
 
     # --- where a call belongs -------------------------------------------------------------------
 

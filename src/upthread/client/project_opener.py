@@ -83,7 +83,7 @@ async def open_project(
             lease_times=lease_times,
             actor=actor,
         )
-        from upthread.client.project import Project  # late: a hook needs none
+        from upthread.client.project import Project  # noqa: PLC0415  # a hook needs none
 
         yield Project(parts)
     finally:

@@ -69,6 +69,10 @@ def test_a_record_that_is_in_use_is_waited_for_and_not_for_long(seen):
     with locked(seen):
         told = line_of(seen.hook(seen.request("before", "c1", prompt="Go on.")))
     assert told.startswith(UNDECIDED)
+    queue = seen.home / "upthread.db-queue"
+    assert queue.stat().st_size, "the next command knows that there is something to read back"
+    seen.upthread("ls")
+    assert not queue.stat().st_size
     told = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
     assert decisions_told(told) == [words.RESUME]
 

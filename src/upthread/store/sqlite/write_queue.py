@@ -4,7 +4,8 @@ SQLite itself has none: whoever finds its lock held sleeps for up to 100 ms and 
 those that come meanwhile go first. Writers of ours first take a lock of this file, which is quick
 to ask for. It only orders them and refuses nobody: what keeps two writers apart is SQLite's lock,
 so a place where the file cannot be made, a holder that stands still, an older version or another
-program costs waiting and nothing else. The file is empty, and its lock goes with its holder.
+program costs waiting and nothing else. The lock goes with its holder. The file is empty, but for a
+byte for each step of a hook that could not use the database.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class WriteQueue:
     """The queue of one connection. Opened at the first write: who only reads makes no file."""
 
     def __init__(self, database: Path, *, wait_s: float) -> None:
-        self._path = database.with_name(database.name + QUEUE_SUFFIX)
+        self._path = _queue_of(database)
         self._wait_s = min(wait_s, _WAIT_MAX_S)
         self._descriptor: int | None = None
         self._is_usable = True
@@ -94,3 +95,33 @@ class WriteQueue:
             # Asked for once: a place that is read-only, or full, stays so for a while.
             self._is_usable = self._descriptor is not None
         return self._is_usable
+
+
+def _queue_of(database: Path) -> Path:
+    return database.with_name(database.name + QUEUE_SUFFIX)
+
+
+def note_missed(database: Path) -> None:
+    """Note that a step of a hook could not use a database. Nothing where that cannot be noted."""
+    path, flags = _queue_of(database), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, flags)
+        try:
+            os.write(descriptor, b".")
+        finally:
+            os.close(descriptor)
+
+
+def missed(database: Path) -> int:
+    """Return how many steps of hooks could not use a database, since they were last read back."""
+    try:
+        return _queue_of(database).stat().st_size
+    except OSError:
+        return 0
+
+
+def forget_missed(database: Path, seen: int) -> None:
+    """Note that so many steps were read back; more may have been missed meanwhile."""
+    with contextlib.suppress(OSError):
+        if missed(database) == seen:
+            os.truncate(_queue_of(database), 0)

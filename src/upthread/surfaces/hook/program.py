@@ -87,7 +87,7 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
     from pathlib import Path
     from typing import cast
 
-    from upthread.errors import NotFoundError, StoreUnreachableError
+    from upthread.errors import ConfigError, NotFoundError, StoreError, StoreUnreachableError
 
     found: Any = json.loads(raw.decode("utf-8", "surrogateescape"))
     request = cast("dict[str, Any]", found if isinstance(found, dict) else {})
@@ -116,9 +116,12 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
             told: Mapping[str, Any] = step(calls)
     except NotFoundError:
         return {}  # a place that nobody has used upthread in is left alone
-    except StoreUnreachableError as error:
+    except (StoreError, ConfigError) as error:
+        is_server = isinstance(error, StoreUnreachableError)
+        if not is_server:
+            _note_missed(environment)
         event = request.get("hook_event_name") or request.get("event")
-        if event not in BEGINNINGS:
+        if is_server and event not in BEGINNINGS:
             return {}
         unheard: Mapping[str, Any] = _undecided(agent, error)
         # The next command finds the call by this line. Codex stores only what the model is given.
@@ -127,6 +130,15 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
             return {**unheard, "hookSpecificOutput": context}
         return unheard
     return told
+
+
+def _note_missed(environment: Mapping[str, str]) -> None:
+    from upthread.store.address import file_path, is_postgres
+    from upthread.store.sqlite.write_queue import note_missed
+
+    database = environment.get("UPTHREAD_DB") or f"{environment['UPTHREAD_HOME']}/upthread.db"
+    if not is_postgres(database):
+        note_missed(file_path(database))
 
 
 def _request(until: float) -> bytes:
