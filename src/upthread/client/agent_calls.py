@@ -15,7 +15,6 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from upthread.agents.base import PermissionRequest
-from upthread.client.call_guard import held_by
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
@@ -422,8 +421,12 @@ class AgentCalls:
         for name in dict.fromkeys((workstream, *own)):
             found = [f(self._store, self._project_id, name, **asked) for f in _GUARDED_BY]
             effects = [each.effect for part in found for each in part]
-            if effects and (why := held_by(gate, effects, request)):
-                (in_doubt if gate.parked else was_done)[name] = why
+            gate.expect(known=tuple(effects))
+            answer, _ = gate.refused(request)
+            if gate.parked is not None and answer is not None:
+                in_doubt[name] = f"{answer.why}: {gate.parked.detail}"
+            elif answer is not None:
+                was_done[name] = answer.why
         cures = ", ".join(f"upthread effects {name}" for name in in_doubt)
         whys = [f"{why}; to settle it: {cures}" for why in in_doubt.values()]
         return next(iter((*whys, *was_done.values())), "")

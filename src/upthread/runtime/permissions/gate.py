@@ -64,7 +64,7 @@ class Gate:
         self._kept: set[str] = set()
         self._allowed: dict[str, PermissionAnswer] = {}
 
-    def expect(self, *, known: tuple[Effect, ...], keep: Keep) -> None:
+    def expect(self, *, known: tuple[Effect, ...], keep: Keep | None = None) -> None:
         """Before a prompt leaves: what must not be done again, and how an intent is kept."""
         self.parked = None
         self.was_dismissed = False
@@ -83,17 +83,25 @@ class Gate:
         if word == "deny":
             why = _NOT_THE_ROLES.format(limit)
             return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
-        effect, counts = self._judged(request)
-        # Refused, and not parked: a person has looked already, and the agent can go on without it.
-        if effect is not None and effect.settled is Settlement.DONE:
-            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_WAS_DONE, ends_turn=False)
-        if effect is not None:
-            self._park_held_back(effect, request)
-            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_HELD_BACK)
+        refused, counts = self.refused(request)
+        if refused is not None:
+            return refused
         answer = await self._asked(request) if word == "ask" else None
         if counts and (answer is None or answer.runs):
             await self._keep_once(request)
         return answer
+
+    def refused(self, request: PermissionRequest) -> tuple[CallAnswer | None, bool]:
+        """Return why a call must not run that may have been done, and whether it counts at all."""
+        effect, counts = self._judged(request)
+        if effect is None:
+            return None, counts
+        # Refused, and not parked: a person has looked already, and the agent can go on without it.
+        if effect.settled is Settlement.DONE:
+            why = _WAS_DONE
+            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=why, ends_turn=False), counts
+        self._park_held_back(effect, request)
+        return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_HELD_BACK), counts
 
     async def _asked(self, request: PermissionRequest) -> CallAnswer:
         """Ask a person what the role's file says is to be asked, whatever the agent does."""

@@ -22,7 +22,7 @@ from upthread.core.commands import OpenConversation, RecordDecision
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
 from upthread.core.decision.words import FIRST, FOREIGN_SESSION, NAMED, RESUME, UNSEEN
-from upthread.core.events import AttachFailed
+from upthread.core.events import AttachFailed, TurnIntended
 from upthread.core.names import key_of
 from upthread.core.turns.prompt import context_for
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
@@ -45,6 +45,7 @@ from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
+from upthread.runtime.turns.attach import decided_again
 from upthread.runtime.turns.beginning import Beginning
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
 from upthread.runtime.turns.delegation import TellRequest
@@ -130,28 +131,15 @@ class ExternalTurns:
             return None
         stored = live.log.intended.inputs
         assert isinstance(stored, Mapping)
-        inputs = structs.replace(
-            inputs_from(stored), freshness=freshness_in(stored), session_lost=lost
-        )
-        live.inputs, decision = inputs, decide(inputs)
-        live.log.hold(
-            AttachFailed(upstream_session_id=live.link.upstream_session_id, outcome=lost, detail="")
-        )
-        live.log.hold(
-            structs.replace(
-                live.log.intended,
-                decision=decision.decision,
-                reasons=decision.reasons,
-                inputs=decision.inputs,
-            )
-        )
-        prompt = live.messages.prompt()
-        context = self._context(live)
-        told = (ContextPart(text=context),)
-        stamp = prompt.upstream_session_id
+        was, session = inputs_from(stored), live.link.upstream_session_id
+        live.inputs = structs.replace(was, freshness=freshness_in(stored), session_lost=lost)
+        live.log.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
+        live.log.hold(decided_again(live))
+        prompt, context = live.messages.prompt(), self._context(live)
+        told, stamp = (ContextPart(text=context),), prompt.upstream_session_id
         parts = live.messages.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
         live.log.commit_here(writes=(parts,) if context else ())
-        return _begun(live, decision, context=context)
+        return _begun(live, live.log.intended, context=context)
 
     def _begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun:
         in_use = ""
@@ -427,7 +415,9 @@ def _words_of(request: TellRequest) -> dict[str, int]:
     return {"words": int(digest_of(call_of(request).main_session, request.task.text)[:12], 16)}
 
 
-def _begun(live: LiveTurn, decision: Decision, session: str = "", context: str = "") -> Begun:
+def _begun(
+    live: LiveTurn, decision: Decision | TurnIntended, session: str = "", context: str = ""
+) -> Begun:
     assert live.inputs is not None, "it was decided"
     started = TurnStarted(
         conversation=live.conversation,

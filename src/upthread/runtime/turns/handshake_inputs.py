@@ -140,29 +140,6 @@ def gathered(
     )
 
 
-def unmoved(
-    store: Store, inputs: HandshakeInputs, subject: Subject
-) -> tuple[HandshakeInputs, Surroundings | None]:
-    """Return the same as `gathered` while nothing has moved, and the surroundings of then.
-
-    Blocking; from the record alone: no file and no git is looked at, and the cache's state, which
-    follows from the time, is left open. The surroundings are None where they were never recorded.
-    """
-    inputs = structs.replace(inputs, limits=subject.settings.limits)
-    link = subject.link
-    if link is None:
-        return inputs, None
-    views = _newest_views(store, subject, link)
-    worked = _last_worked(views, link)
-    inputs = structs.replace(
-        inputs,
-        relays=_relays(store.links(link.conversation_id)),
-        price=price_of(store, _priced(subject, inputs), link, views, worked),
-        agent_limit=_agent_limit(views, inputs.agent, subject),
-    )
-    return inputs, _surroundings_of(worked, subject)
-
-
 def _rests_on_count(inputs: HandshakeInputs, cache: CacheState) -> bool:
     """Whether a decision may rest on what a briefing takes, or it was long not counted."""
     is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None

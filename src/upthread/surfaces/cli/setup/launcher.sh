@@ -15,7 +15,7 @@ elif [ ! -f "$package/surfaces/hook/__main__.py" ]; then
 else
   case $agent in
     mcp) exec "$python" -I "$package/boundary/isolated.py" upthread "$@" ;;
-    status-line) exec "$python" -I -S "$package/surfaces/hook/status_line.py" "$home" __LIBRARIES__ ;;
+    status-line) exec "$python" -I -S "$package/surfaces/status_line.py" "$home" __LIBRARIES__ ;;
     *) exec "$python" -I -S "$package/surfaces/hook/__main__.py" "$agent" "$home" "$event" __LIBRARIES__ ;;
   esac
 fi

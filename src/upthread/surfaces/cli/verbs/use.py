@@ -60,7 +60,7 @@ def snippet(call: Call) -> int:
     if launcher.path_of(home).is_file():
         setting = claude_code.status_line(home)
     else:
-        program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
+        program = str(resources.files("upthread").joinpath("surfaces/status_line.py"))
         words = shlex.join(programs.own_file(program, str(home), *launcher.libraries()))
         setting = {"type": "command", "command": words}
     shown = {claude_code.STATUS_LINE: setting}

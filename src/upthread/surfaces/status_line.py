@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 if __name__ == "__main__":
-    sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
+    sys.path.append(__file__.rpartition("/upthread/surfaces/")[0])
     sys.path += sys.argv[2:]
 
 from upthread.boundary.own_home import home_of_hooks
