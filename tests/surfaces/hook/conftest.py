@@ -7,8 +7,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,40 @@ class Said:
         return json.loads(self.out) if self.out else {}
 
 
+@contextmanager
+def commits_counted(database: Path) -> Iterator[list[int]]:
+    """Count the commits to a database, by the frames of its log that end one.
+
+    The reader keeps the log from being written anew: https://sqlite.org/walformat.html
+    """
+    counted: list[int] = []
+    with ExitStack() as stack:
+        with suppress(sqlite3.Error):  # it is damaged, or not there
+            opened = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+            reader = stack.enter_context(closing(opened))
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM turn").fetchone()
+        before = _commits_in(database)
+        yield counted
+        counted.append(_commits_in(database) - before)
+
+
+def _commits_in(database: Path) -> int:
+    log = database.with_name(f"{database.name}-wal")
+    raw = log.read_bytes() if log.exists() else b""
+    size = 24 + int.from_bytes(raw[8:12], "big")
+    frames = [raw[at : at + 16] for at in range(32, len(raw), size)]
+    return sum(each[4:8] != bytes(4) and each[8:] == raw[16:24] for each in frames)
+
+
 class HookPlace:
-    """A repository with upthread's home beside it; `hook` is what an agent would run."""
+    """A repository with upthread's home beside it; `hook` is what an agent would run.
+
+    `commits_max` is how often one hook may commit: once, and more often where it ends or reads back
+    an earlier turn first. None where others write at the same time.
+    """
+
+    commits_max: int | None = 1
 
     def __init__(self, directory: Path) -> None:
         self.project = directory / "project"
@@ -73,16 +105,28 @@ class HookPlace:
     ) -> Said:
         """Run the program to its end; `before` runs in its process, before the program does."""
         raw = request if isinstance(request, bytes) else json.dumps(request).encode()
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home), event, *LIBRARIES],
-            cwd=self.project,
-            env={**self.environment, **environment},
-            input=raw,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            preexec_fn=before,
-        )
+        with commits_counted(self.home / "upthread.db") as counted:
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(PROGRAM),
+                    agent,
+                    str(self.home),
+                    event,
+                    *LIBRARIES,
+                ],
+                cwd=self.project,
+                env={**self.environment, **environment},
+                input=raw,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+                preexec_fn=before,
+            )
+        most = self.commits_max
+        assert most is None or counted[0] <= most, f"{counted[0]} commits of {request!r}"
         return Said(done.stdout.decode(), done.stderr.decode(), done.returncode)
 
     def request(self, event: str, call_id: str, **fields: Any) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def test_a_session_without_a_workstream_is_told_the_last_one_and_when(place, cla
 
 
 def test_a_message_that_no_hook_saw_go_out_is_on_record_in_the_session_it_went_to(place, claude):
+    place.commits_max = 2
     claude("PreToolUse", **delegation("Plan it."))
     done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
     claude("PostToolUse", **delegation("Plan it.", tool_response=done))

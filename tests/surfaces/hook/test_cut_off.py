@@ -83,6 +83,7 @@ def cut_off(killed) -> Killed:
     """A call that was killed, whose transcript is there."""
     killed.begin()
     killed.leave_transcript()
+    killed.place.commits_max = 3
     return killed
 
 

@@ -175,6 +175,7 @@ def test_a_call_whose_agent_died_frees_its_session_and_is_told_as_interrupted(pl
     place.hook(place.request("started", "c1", child=child))
     database.message(child, "user", text("Plan it."))
     let_die(place)
+    place.commits_max = 2
     (role,) = place.upthread("show", "spec-42")["roles"]
     assert (role["state"], role["last_turn"]["outcome"]) == ("interrupted", None)
     again = place.hook(place.request("before", "c2", prompt="Go on.")).answer

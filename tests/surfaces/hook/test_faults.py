@@ -115,6 +115,7 @@ def test_calls_under_faults_end_well_and_none_is_lost(seen):
     roles = "".join(f'[roles.role-{number}]\ncontinuity = "resume"\n' for number in range(3))
     (seen.project / "upthread.toml").write_text(roles)
     said: dict[str, Said] = {}
+    seen.commits_max = None
 
     def call(number: int, fault: str) -> None:
         call_id = f"call-{number}"

@@ -64,6 +64,7 @@ def test_planted_secrets_are_in_no_file_that_hooks_write(place, capsys):
 
 def test_no_word_is_kept_where_only_an_index_is(place):
     record(place, "index")
+    place.commits_max = 2
     (place.project / "notes.txt").write_text("one")
     words = ["Kestrel-11", "Merlin-22", "Osprey-33", "notes.txt"]
     said = {"outcome": "ok", "reply": f"It is {words[1]}.", "child": "ses_1"}
@@ -79,6 +80,7 @@ def test_no_word_is_kept_where_only_an_index_is(place):
 
 def test_an_error_never_quotes_what_was_said(place):
     ((_, word, text),) = planted(1)
+    place.commits_max = 2
     for request in (
         {"event": text, "cwd": str(place.project), "prompt": text},
         {"event": "before", "cwd": str(place.project), "role": text, "prompt": [text]},

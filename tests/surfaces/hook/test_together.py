@@ -113,6 +113,7 @@ def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
 
 @pytest.mark.extended
 def test_after_a_turn_that_was_killed_a_call_is_told_what_it_came_to(ours):
+    ours.commits_max = 2
     told = tell(ours, SLOW)
     wait_until_it_runs(ours)
     time.sleep(1)

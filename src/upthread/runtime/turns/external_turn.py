@@ -6,8 +6,8 @@ the conversation's lease, decides and commits the intent; `started` banks the su
 The lease is held for the agent's process, named by its pid, start time and boot, and shows no
 heartbeat: only the death of that process frees it (ADR 10). A turn whose agent died is an
 interrupted turn. Whoever comes next reads the rest from the agent's own store, as after a crash of
-upthread (runtime/turns/recovery.py). Everything here is blocking. A step is one commit, after a
-commit of its own for the lease where an earlier turn has to be ended or read back first.
+upthread (runtime/turns/recovery.py). Everything here is blocking. A step is one commit, after
+another where an earlier turn has to be ended or read back first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from upthread.runtime.turns.external_calls import (
     digest_of,
     turn_id_of,
 )
-from upthread.runtime.turns.external_session import RESUMING, find_child
+from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.turn_history import is_unheeded, past_of, prior_of
@@ -251,10 +251,9 @@ class ExternalTurns:
         if claim.last is None or claim.last[1].ended is not None:
             return live
         # Ended in a commit of its own, because its actions are read before anything is decided.
-        live = self._leased(live)
         live.log.take_up(*claim.last)
-        find_child(self._store, live, now_ms=self._system.now_ms())
         self._beginning.end_open_turn(live)
+        live.log.fences += (Fence(name=name, token=(lease.token if lease else 0) + 1),)
         return self._afresh(live)
 
     def _leased(self, live: LiveTurn) -> LiveTurn:
