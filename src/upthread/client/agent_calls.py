@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,25 +109,15 @@ class AgentCalls:
         worktrees = Worktrees(Path(self._root), folder)
         self._preparing = Preparing(parts, worktrees=worktrees, host="")
         leases = Leases(parts.store, parts.system, parts.lease_times)
-        self._conversations = Conversations(parts.store, parts.system, leases)
-
-    @cached_property
-    def _known(self) -> ExternalCalls:
-        return ExternalCalls(
-            self._store,
-            self._system,
-            self._conversations,
-            project_id=self._project_id,
+        self._known = ExternalCalls(
+            parts.store,
+            parts.system,
+            Conversations(parts.store, parts.system, leases),
+            project_id=parts.project_id,
             request_of=self._known_request,
         )
-
-    @cached_property
-    def _turns(self) -> ExternalTurns:
-        return ExternalTurns(self._known)
-
-    @cached_property
-    def _progress(self) -> ExternalProgress:
-        return ExternalProgress(self._known)
+        self._turns = ExternalTurns(self._known)
+        self._progress = ExternalProgress(self._known)
 
     def recover_dead(self) -> tuple[str, ...]:
         """Record what agents did that have died, from their own stores; returns what failed."""
@@ -139,33 +128,26 @@ class AgentCalls:
         named = self._settings.database
         file = None if is_postgres(named) else file_path(named)
         seen = missed(file) if file else 1
-        faults, are_open = self._undecided_read if seen else ((), False)
-        if file and seen and not faults and not are_open:
+        left = list(self._left_undecided()) if seen else []
+        if file and not left:
             forget_missed(file, seen)
-        return (*faults, *self.recover_dead())
+        return (*filter(None, left), *self.recover_dead())
 
-    @cached_property
-    def _undecided_read(self) -> tuple[tuple[str, ...], bool]:
-        """Record, once, the calls that were made while no hook could use the database.
-
-        Returns what failed, and whether any of the calls is still open.
-        """
-        faults: list[str] = []
-        are_open = False
+    def _left_undecided(self) -> Iterator[str]:
+        """Record the calls that no hook could; yields what failed, "" for one that is open."""
         now_ns = self._system.now_ms() * 10**6
-        silent_since_ns = now_ns - INTERRUPTED_AFTER_NS
         for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
             try:
                 for each in self._preparing.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
-                    if Path(each.directory).is_relative_to(self._root):
-                        are_open |= not self._record_undecided(agent, each, silent_since_ns)
+                    is_here = Path(each.directory).is_relative_to(self._root)
+                    if is_here and not self._record_undecided(agent, each, now_ns):
+                        yield ""
             except StoreError as error:
-                faults.append(error.message)
+                yield error.message
             except (ConflictError, FencedError):
-                are_open = True  # another process was quicker
-        return tuple(faults), are_open
+                yield ""  # another process was quicker
 
-    def _record_undecided(self, agent: str, undecided: UndecidedCall, silent_since_ns: int) -> bool:
+    def _record_undecided(self, agent: str, undecided: UndecidedCall, now_ns: int) -> bool:
         """Return whether a call is on record now."""
         call = SubAgentCall(
             agent=agent,
@@ -182,7 +164,7 @@ class AgentCalls:
         turns = stored_turns(found.events) if found else ()
         if found and turns and is_finished(turns[-1]):
             self.ended(call, CallEnded(session=found.upstream_session_id))
-        elif found and turns and found.written_at_ns < silent_since_ns:
+        elif found and turns and found.written_at_ns < now_ns - INTERRUPTED_AFTER_NS:
             # No process has this number, so the call is read back as that of a dead agent.
             self.started(structs.replace(call, pid=0), found.upstream_session_id)
         else:
@@ -415,17 +397,17 @@ class AgentCalls:
         patterns = self._settings.outward_patterns
         asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
         asked: dict[str, Any] = {"outward_patterns": patterns, "apart_from": next(asking, None)}
-        policy = PermissionPolicy(tree=self._root)
-        gate = Gate(policy, outward_patterns=patterns, redactor=self._redactor)
+        policy, redactor = PermissionPolicy(tree=self._root), self._redactor
+        gate = Gate(policy, outward_patterns=patterns, redactor=redactor)
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
-            found = [f(self._store, self._project_id, name, **asked) for f in _GUARDED_BY]
+            found = (f(self._store, self._project_id, name, **asked) for f in _GUARDED_BY)
             effects = [each.effect for part in found for each in part]
             gate.expect(known=tuple(effects))
             answer, _ = gate.refused(request)
-            if gate.parked is not None and answer is not None:
+            if answer and gate.parked:
                 in_doubt[name] = f"{answer.why}: {gate.parked.detail}"
-            elif answer is not None:
+            elif answer:
                 was_done[name] = answer.why
         cures = ", ".join(f"upthread effects {name}" for name in in_doubt)
         whys = [f"{why}; to settle it: {cures}" for why in in_doubt.values()]
