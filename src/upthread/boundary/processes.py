@@ -8,6 +8,7 @@ another account's process), there is no result.
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -61,6 +62,17 @@ def environments_above() -> Iterator[Mapping[str, str]]:
             return
         yield _environment_of(pid)
         pid = _parent_of(pid)
+
+
+def living_parent() -> int:
+    """Return the process that started this one and reads its output, 0 where it has died.
+
+    An orphan has another parent, which may live for ever.
+    """
+    parent, output = os.getppid(), select.poll()
+    output.register(1, 0)
+    gone = select.POLLERR | select.POLLHUP  # of a pipe, and of a pair of sockets
+    return 0 if any(events & gone for _, events in output.poll(0)) else parent
 
 
 def suspended_holder(files: Iterable[Path]) -> int | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text, tool
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 from tests.support.decisions_told import decisions_told
-from tests.surfaces.hook.conftest import let_die
+from tests.surfaces.hook.conftest import LIBRARIES, PROGRAM, let_die
 
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 
@@ -364,3 +367,30 @@ def test_what_was_forgotten_is_not_looked_for_again(cut_off):
     cut_off.place.upthread("forget", "spec-42", "--yes")
     away.rename(cut_off.transcript)
     assert "KIWI-9" not in cut_off.place.run("audit", "spec-42").out
+
+
+def test_a_call_whose_agent_dies_before_its_hook_looks_for_it_is_not_running(place):
+    """The hook has another parent then, which may live for ever."""
+    call = {"subagent_type": "planner", "prompt": "Plan it."}
+    asked = {"hook_event_name": "PreToolUse", "tool_name": "Agent", "tool_use_id": "toolu_1"}
+    asked |= {"session_id": "main-1", "cwd": str(place.project), "tool_input": call}
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(PROGRAM),
+        "claude-code",
+        str(place.home),
+        "PreToolUse",
+    ]
+    agent = (
+        "import json, os, subprocess, sys\n"
+        "hook = subprocess.Popen(json.loads(sys.argv[1]), bufsize=0, stdin=-1, stdout=-1)\n"
+        "hook.stdin.write(sys.argv[2].encode())\n"
+        "os._exit(0)\n"
+    )
+    words = [json.dumps([*command, *LIBRARIES]), json.dumps(asked)]
+    subprocess.run([sys.executable, "-c", agent, *words], env=place.environment, check=True)
+    while not place.upthread("ls")["workstreams"]:
+        time.sleep(0.05)
+    assert place.upthread("ls")["workstreams"][0]["state"] != "running"

@@ -10,7 +10,6 @@ https://code.claude.com/docs/en/hooks
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
@@ -22,6 +21,7 @@ from upthread.agents.claude_code.entries import ENDS
 from upthread.agents.claude_code.histories import call_of_subagent
 from upthread.agents.claude_code.outcomes import failed_call
 from upthread.agents.claude_code.tools import call_request
+from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
@@ -147,7 +147,7 @@ def _call(event: Event) -> SubAgentCall:
         # Models write a role's name in any case; roles are configured in lower case.
         role=given.subagent_type.lower(),
         prompt=given.message if given.to else given.prompt,
-        pid=os.getppid(),
+        pid=living_parent(),
         only_own=True,
         by_sub_agent=bool(event.agent_id),
         reach=lambda session: f"{_WRITING_TO(session)}. {LOADING}",

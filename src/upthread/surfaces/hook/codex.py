@@ -10,7 +10,6 @@ https://developers.openai.com/codex/hooks
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from upthread.agents.codex.permissions import call_request
+from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
@@ -121,7 +121,7 @@ def _call(event: Event) -> SubAgentCall:
         # What Codex calls it when it stops: by another name it would not be known again.
         role=(event.given.agent_type or unnamed).lower(),
         prompt=event.given.message,
-        pid=os.getppid(),
+        pid=living_parent(),
         reach=_OPENING,
         by_sub_agent=bool(event.agent_id),
     )

@@ -5,7 +5,6 @@ Codex took over their names, fields and answers, so both agents' hooks answer th
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from upthread.agents.base import PermissionRequest
+from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.states import State
@@ -60,7 +60,7 @@ def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> 
 
 def session_ended(calls: AgentCalls, session: str) -> Mapping[str, Any]:
     """Record that a main session has ended."""
-    calls.taken_back(session, os.getppid(), has_ended=True)
+    calls.taken_back(session, living_parent(), has_ended=True)
     return {}
 
 
@@ -68,7 +68,7 @@ def prompted(
     calls: AgentCalls, session: str, prompt: str, continuing: Continuing
 ) -> Mapping[str, Any]:
     """Answer that a person has written to a main session: whom it can continue."""
-    calls.taken_back(session, os.getppid())
+    calls.taken_back(session, living_parent())
     calls.hear_prompt(continuing.agent, session, prompt)
     return whom_to_continue(calls, session, continuing)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field, structs
 
+from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
@@ -54,7 +54,7 @@ class Request(Struct, frozen=True):
             call_id=self.call_id,
             role=self.role.lower(),
             prompt=self.prompt,
-            pid=self.pid or os.getppid(),
+            pid=self.pid or living_parent(),
             takes_session=True,
             unusable=self.unusable,
             named=self.named,
