@@ -113,6 +113,9 @@ def test_audit_leaves_nothing_out(record):
         "questions_asked",
     ]
     for words in (
+        "# Audit of `w`\n\n- state: ",
+        "\n## Child `",
+        "\n### Turn 1: ",
         "Quarantined, `no session id`",
         "A child of `con_",
         "answered by `nobody`",

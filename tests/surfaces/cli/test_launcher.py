@@ -129,7 +129,7 @@ def test_setup_from_a_new_environment_renews_it_and_leaves_the_settings_alone(se
     assert json.loads(set_up.by(second, "doctor", "--json"))["findings"] == []
 
 
-@pytest.mark.soak
+@EXTENDED
 def test_agents_and_doctor_say_set_up_alive_and_last_heard_from(set_up):
     listed = json.loads(set_up.by(set_up.first, "agents", "--json"))
     state = state_of(listed)

@@ -152,6 +152,7 @@ def test_what_was_done_is_read_to_its_end_and_nothing_is_said_in_one_sentence(sh
     fcntl.ioctl(terminal._ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     assert terminal.end() == 0
     unwrapped = re.sub(r"\s+", "", terminal.seen)
+    assert "localbefore" in unwrapped
     assert name in unwrapped
     nothing = shared("show", "none", "--effects")
     assert nothing.out == "nothing was done to the world in none\n"
