@@ -54,6 +54,8 @@ async def test_state_goes_to_whom_it_belongs_and_temporary_state_nowhere(service
     assert other.state == {"app:b": 2, "user:c": 5}
     assert elsewhere.state == {"app:b": 2}
     assert await service.get_user_state(**WHOSE) == {"c": 5}
+    listed = await service.list_sessions(**WHOSE)
+    assert sorted(each.id for each in listed.sessions) == ["other", "s"]
     assert again.events[0].actions.state_delta == {"a": 4, "user:c": 5}
 
 
