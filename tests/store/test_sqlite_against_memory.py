@@ -315,7 +315,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     @rule(owner=conversations, after_seq=st.integers(0, 6), newest=st.none() | st.integers(0, 6))
     def read_some(self, owner, after_seq, newest):
         self.both(lambda store: store.messages(owner, after_seq=after_seq, newest=newest))
-        self.both(lambda store: store.message(owner, after_seq))
+        self.both(lambda store: store.messages(owner, after_seq=after_seq, first=1))
         self.both(lambda store: store.turns(owner, newest=newest))
 
     @invariant()

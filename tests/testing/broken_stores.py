@@ -142,8 +142,8 @@ def _of_the_message(real: Real, writes: Any, *, fences: Any = ()) -> None:
     for each in writes:
         write = each
         if isinstance(each, commands.RecordParts) and each.first_ordinal:
-            known = _of(real).message(each.conversation_id, each.seq)
-            write = structs.replace(each, speaker=known.speaker) if known else each
+            known = _of(real).messages(each.conversation_id, after_seq=each.seq - 1, first=1)
+            write = structs.replace(each, speaker=known[0].speaker) if known else each
         done.append(write)
     real(done, fences=fences)
 
@@ -405,10 +405,10 @@ def _skipping(real: Real, owner: Any, **named: Any) -> Any:
         found = []
         for seq in range(1, _of(real).message_count(owner) + 1):
             try:
-                found.append(SqliteStore.message(_of(real), owner, seq))
+                found += SqliteStore.messages(_of(real), owner, after_seq=seq - 1, first=1)
             except StoreError:
                 continue
-        return tuple(each for each in found if each is not None)
+        return tuple(found)
 
 
 def _run_events_of(table: str) -> Callable[..., Any]:
@@ -533,7 +533,6 @@ _READS: Planted = {
         "are no more than a page": _answer(lambda rows: rows[:1_000]),
         "are those of the first time": _cached,
     },
-    ("S7", "message"): {"is the one before": lambda real, owner, seq: real(owner, seq - 1)},
     ("S7", "message_count"): {
         "is one too many": _answer(lambda number: number + 1),
         "stands still": _cached,
@@ -645,7 +644,6 @@ _READS: Planted = {
     },
     ("S29", "known_projects"): {"loses one": _last_lost},
     ("S30", "acts"): {"come newest first": _backwards, "are none": _constant(())},
-    ("S30", "run_acts"): {"are none": _constant(())},
     ("S31", "projects"): {
         "forget whose a path is": _owner_forgotten,
         "are found by path alone": lambda real, identity: real(replace(identity, root_commit=None)),

@@ -308,10 +308,6 @@ class Store(Protocol):
         """
         ...
 
-    def message(self, conversation_id: ConversationId, /, seq: int) -> Message | None:
-        """Return one message, None if there is none with this `seq`."""
-        ...
-
     def prior_messages(
         self,
         conversation_id: ConversationId,
@@ -381,12 +377,8 @@ class Store(Protocol):
         """Return decisions that led to no turn, oldest first. Their durability is not kept."""
         ...
 
-    def acts(self, conversation_id: ConversationId, /) -> tuple[RecordAct, ...]:
-        """Return what people did to a conversation, oldest first (S30)."""
-        ...
-
-    def run_acts(self, run_id: RunId, /) -> tuple[RecordAct, ...]:
-        """Return what people did to a run, oldest first (S30)."""
+    def acts(self, owner: ConversationId | RunId, /) -> tuple[RecordAct, ...]:
+        """Return what people did to a conversation or a run, oldest first (S30)."""
         ...
 
     def quarantined(self, turn_id: TurnId, /) -> tuple[Quarantined, ...]:

@@ -308,6 +308,6 @@ def _run(store: Store, run: Run, number: int, standing: Standing | None) -> Audi
         number=number,
         view=pipelines.fold(events),
         events=events,
-        acts=store.run_acts(run.run_id),
+        acts=store.acts(run.run_id),
         standing=standing,
     )

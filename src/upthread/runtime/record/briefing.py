@@ -115,8 +115,8 @@ def _messages(store: Store, request: BriefingRequest) -> tuple[Message, ...]:
 
 
 def _first_words(store: Store, conversation_id: ConversationId) -> str:
-    first = store.message(conversation_id, 1)
-    return first.text if first else ""
+    first = store.messages(conversation_id, first=1)
+    return first[0].text if first else ""
 
 
 def _asked(store: Store, newest: Iterable[Turn], request: BriefingRequest) -> list[str]:

@@ -161,8 +161,9 @@ class EntryLog:
             if conversation is None:
                 return None
             self._prove(conversation.conversation_id)
-            found = self._store.message(conversation.conversation_id, seq)
-        return next(self._in(found), None) if found else None
+            owner = conversation.conversation_id
+            found = self._store.messages(owner, after_seq=seq - 1, first=1) if seq > 0 else ()
+        return next(self._in(found[0]), None) if found else None
 
     def texts(self) -> Iterator[str]:
         """Yield what search, briefings and audit read of the conversation, oldest first."""

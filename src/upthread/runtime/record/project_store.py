@@ -77,12 +77,11 @@ class ProjectStore:
         self.links = _only(of_conversation, store.links, ())
         self.messages = _only(of_conversation, store.messages, ())
         self.part_contents = _only(of_conversation, store.part_contents, ())
-        self.message = _only(of_conversation, store.message, None)
         self.prior_messages = _only(of_conversation, store.prior_messages, ())
         self.message_count = _only(of_conversation, store.message_count, 0)
         self.turn_count = _only(of_conversation, store.turn_count, 0)
         self.refusals = _only(of_conversation, store.refusals, ())
-        self.acts = _only(of_conversation, store.acts, ())
+        self.acts = _only(self._owns_either, store.acts, ())
         self.held = _only(of_conversation, store.held, _NOTHING_HELD)
         self.examined = _only(of_conversation, store.examined, ())
         self.briefing_edit = _only(of_conversation, store.briefing_edit, None)
@@ -91,7 +90,6 @@ class ProjectStore:
         self.turn_moved_at_ms = _only(self._owns_turn, store.turn_moved_at_ms, None)
         self.quarantined = _only(self._owns_turn, store.quarantined, ())
         self.examined_count = _only(self._owns_turn, store.examined_count, 0)
-        self.run_acts = _only(self._owns_run, store.run_acts, ())
         self.run_events = _only(self._owns_run, store.run_events, ())
         self.run_moved_at_ms = _only(self._owns_run, store.run_moved_at_ms, None)
         self.scrub = store.scrub
@@ -180,6 +178,9 @@ class ProjectStore:
 
     def _owns_turn(self, turn_id: TurnId) -> bool:
         return self._is_known(turn_id, lambda: self.turn_owner(turn_id))
+
+    def _owns_either(self, name: ConversationId | RunId) -> bool:
+        return self._owns(ConversationId(name)) or self._owns_run(RunId(name))
 
     def _owns_run(self, run_id: RunId) -> bool:
         return self._is_known(run_id, lambda: self.run(run_id))

@@ -43,7 +43,7 @@ def prior_in(
     is_all = not earlier or earlier[0].seq == 1
     return prior_context(
         earlier,
-        first=None if is_all else store.message(conversation_id, 1),
+        first=None if is_all else next(iter(store.messages(conversation_id, first=1)), None),
         was_interrupted=was_interrupted,
         cut_off=cut_off_in(store, conversation_id, earlier),
     )

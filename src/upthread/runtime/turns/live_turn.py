@@ -453,9 +453,9 @@ class TurnMessages:
 
     def read(self, seq: int) -> Message:
         """Read one message back as it was recorded."""
-        found = self._store.message(self._conversation_id, seq)
-        assert found is not None, f"{self._conversation_id} has no message {seq}"
-        return found
+        found = self._store.messages(self._conversation_id, after_seq=seq - 1, first=1)
+        assert found, f"{self._conversation_id} has no message {seq}"
+        return found[0]
 
     def of_turn(self, *, after_seq: int) -> tuple[Message, ...]:
         """Read the messages of this turn after one of its prompts."""

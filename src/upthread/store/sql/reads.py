@@ -130,10 +130,6 @@ class Reads(ABC):
         found = self._read("part_contents", conversation_id, *_range(after_seq, first))
         return tuple([value if type(value) is bytes else None for (value,) in found])
 
-    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
-        found = self._messages(conversation_id, "message", seq, after_seq=seq - 1)
-        return found[0] if found else None
-
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None
     ) -> tuple[Turn, ...]:
@@ -179,11 +175,8 @@ class Reads(ABC):
         found = self._read("refusals", conversation_id)
         return tuple(rows.refusal_of(conversation_id, row) for row in found)
 
-    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
-        return tuple(act_of("", row) for row in self._read("acts", conversation_id))
-
-    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
-        return tuple(act_of("", row) for row in self._read("run_acts", run_id))
+    def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
+        return tuple(act_of("", row) for row in self._read("acts", owner))
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         return tuple(

@@ -191,10 +191,6 @@ class MemoryStore:
             if after_seq < part.header.seq <= last_seq
         )
 
-    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
-        found = self.messages(conversation_id, after_seq=seq - 1)
-        return found[0] if found and found[0].seq == seq else None
-
     def prior_messages(
         self,
         conversation_id: ConversationId,
@@ -281,11 +277,8 @@ class MemoryStore:
             if each.conversation_id == conversation_id
         )
 
-    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
-        return tuple(e for e in self._tables.acts if e.conversation_id == conversation_id)
-
-    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
-        return tuple(each for each in self._tables.acts if each.run_id == run_id)
+    def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
+        return tuple(e for e in self._tables.acts if owner in {e.conversation_id, e.run_id})
 
     def quarantined(self, turn_id: TurnId) -> tuple[base.Quarantined, ...]:
         return tuple(

@@ -182,7 +182,7 @@ def damage_is_named_and_never_passed_over(trial: Trial) -> None:
                 trial.store.messages(CONVERSATION, newest=4)
         if damage == "unreadable":
             with refused(StoreError):
-                trial.store.message(CONVERSATION, DAMAGED_MESSAGE)
+                trial.store.messages(CONVERSATION, after_seq=DAMAGED_MESSAGE - 1, first=1)
         assert len(trial.store.messages(CONVERSATION, newest=2)) == 2
         trial.store.close()
 

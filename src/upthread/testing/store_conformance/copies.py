@@ -220,7 +220,7 @@ def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
     }
     for run_id in (RUN, WAITING, STARTED):
         asked[f"events of {run_id}"] = iter(store.run_events(run_id))
-        asked[f"acts of {run_id}"] = iter(store.run_acts(run_id))
+        asked[f"acts of {run_id}"] = iter(store.acts(run_id))
         asked[f"times of {run_id}"] = iter((store.run(run_id), store.run_moved_at_ms(run_id)))
     for conversation_id in CONVERSATIONS:
         asked.update(_answers_of(store, conversation_id))

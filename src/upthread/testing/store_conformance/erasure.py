@@ -238,13 +238,13 @@ def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     )
     answered = RecordAct(run_id=RUN, what="answered", by_user="bea", recorded_at_ms=2)
     by_another = structs.replace(told, by_user="bea")
-    assert trial.store.acts(CONVERSATION) == trial.store.run_acts(RUN) == ()
+    assert trial.store.acts(CONVERSATION) == trial.store.acts(RUN) == ()
     trial.store.commit([*samples.home(), samples.run(), told, answered, by_another])
     trial.store.commit([by_another, told, answered])
     trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
     trial.reopen()
     assert trial.store.acts(CONVERSATION) == (told, by_another)
-    assert trial.store.run_acts(RUN) == (answered,)
+    assert trial.store.acts(RUN) == (answered,)
     for stranger in (
         structs.replace(told, conversation_id=ConversationId("con_nobody")),
         structs.replace(answered, run_id=RunId("run_nobody")),

@@ -113,7 +113,7 @@ def _all_of(store: Store) -> dict[str, object]:
         "held": store.held(CONVERSATION),
         "owner of a session": store.link_owner(PROJECT, "ses_b"),
         "acts": store.acts(CONVERSATION),
-        "acts of a run": store.run_acts(samples.RUN),
+        "acts of a run": store.acts(samples.RUN),
     }
 
 

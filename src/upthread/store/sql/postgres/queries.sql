@@ -166,12 +166,6 @@ WHERE
     AND (upstream_session_id IS NULL OR upstream_session_id = ANY($5::bytea[]))
 ORDER BY message_seq DESC, ordinal DESC LIMIT $6;
 
--- message: parts of one message
-SELECT
-    message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,
-    content
-FROM upthread.part WHERE conversation_id = $1 AND message_seq = $2 ORDER BY ordinal;
-
 -- message_count: the last message's seq, NULL without one
 SELECT max(message_seq) FROM upthread.part WHERE conversation_id = $1;
 
@@ -392,13 +386,9 @@ WHERE NOT EXISTS (
     WHERE run_id = $2 AND what = $3 AND by_user = $4 AND detail = $5 AND recorded_at_ms = $6
 );
 
--- acts: what people did to a conversation, oldest first
+-- acts: what people did to a conversation or a run, oldest first
 SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act AS a
-WHERE conversation_id = $1 AND upthread.is_whole(a) ORDER BY id;
-
--- run_acts: what people did to a run, oldest first
-SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act AS a
-WHERE run_id = $1 AND upthread.is_whole(a) ORDER BY id;
+WHERE (conversation_id = $1 OR run_id = $1) AND upthread.is_whole(a) ORDER BY id;
 
 -- quarantined: one turn's, in order
 SELECT ordinal, reason, raw FROM upthread.quarantine AS q

@@ -139,11 +139,6 @@ WHERE
     AND kind = 'text' AND speaker IN ('user', 'assistant') AND content IS NOT NULL
 ORDER BY message_seq DESC, ordinal DESC;
 
--- message: parts of one message
-SELECT
-    message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
-FROM part WHERE conversation = ? AND message_seq = ? ORDER BY ordinal;
-
 -- message_count: the last message's seq, NULL without one
 SELECT max(message_seq) FROM part WHERE conversation = ?;
 
@@ -406,15 +401,14 @@ WHERE NOT EXISTS (
     WHERE run = ?2 AND what = ?3 AND by_user = ?4 AND detail = ?5 AND recorded_at_ms = ?6
 );
 
--- acts: what people did to a conversation, oldest first
-SELECT c.conversation_id, NULL, a.what, a.by_user, a.detail, a.recorded_at_ms
-FROM conversation AS c JOIN whole_act AS a ON a.conversation = c.id
-WHERE c.conversation_id = ? ORDER BY a.id;
-
--- run_acts: what people did to a run, oldest first
-SELECT NULL, r.run_id, a.what, a.by_user, a.detail, a.recorded_at_ms
-FROM run AS r JOIN whole_act AS a ON a.run = r.id
-WHERE r.run_id = ? ORDER BY a.id;
+-- acts: what people did to a conversation or a run, oldest first
+SELECT c.conversation_id, r.run_id, a.what, a.by_user, a.detail, a.recorded_at_ms
+FROM whole_act AS a
+LEFT JOIN conversation AS c ON c.id = a.conversation
+LEFT JOIN run AS r ON r.id = a.run
+WHERE a.conversation = (SELECT id FROM conversation WHERE conversation_id = ?1)
+    OR a.run = (SELECT id FROM run WHERE run_id = ?1)
+ORDER BY a.id;
 
 -- quarantined: one turn's, in order
 SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN whole_quarantine AS q ON q.turn = t.id

@@ -51,8 +51,7 @@ def _newest_first(project: Project) -> list[Conversation]:
     used: list[tuple[int, int, Conversation]] = []
     for workstream in store.workstreams(project.project_id):
         for each in store.conversations(project.project_id, workstream.workstream):
-            newest = store.message(each.conversation_id, store.message_count(each.conversation_id))
-            if newest is not None:
+            for newest in store.messages(each.conversation_id, newest=1):
                 used.append((-newest.recorded_at_ms, len(used), each))
     return [each for _, _, each in sorted(used)]
 
