@@ -130,20 +130,15 @@ def test_setup_from_a_new_environment_renews_it_and_leaves_the_settings_alone(se
 
 
 @EXTENDED
-def test_agents_and_doctor_say_set_up_alive_and_last_heard_from(set_up):
+def test_agents_and_doctor_say_set_up_and_alive(set_up):
     listed = json.loads(set_up.by(set_up.first, "agents", "--json"))
     state = state_of(listed)
     assert (state["is_set_up"], state["is_alive"], state["is_trusted"]) == (True, True, None)
-    assert state["last_heard_at_ms"] is None
     assert state_of(listed, "codex")["is_set_up"] is False
-    assert "never heard from" in set_up.by(set_up.first, "doctor")
-    set_up.hook()
-    state = state_of(json.loads(set_up.by(set_up.first, "agents", "--json")))
-    assert state["last_heard_at_ms"] > 1_700_000_000_000
     for verb in ("agents", "doctor"):
         shown = set_up.by(set_up.first, verb)
         assert "hooks claude: " in shown
-        assert "set up, alive, last heard from " in shown
+        assert "set up, alive\n" in shown
         assert "hooks codex: " in shown
 
 
