@@ -64,8 +64,9 @@ def test_what_may_have_been_done_is_held_in_a_new_main_session(played, tmp_path:
     assert command in json.dumps(effects)
     # What was held is no action: only the killed one is in doubt, and a person settles it.
     in_doubt = {each["effect_id"] for each in effects if each["state"] in {"intent", "unknown"}}
-    # Of a call that Codex ends with before it stores the answer, nobody can read that it was held.
-    assert len(in_doubt) <= (1 if reached else 2), json.dumps(effects, indent=1)
+    # Codex may end before it stores that a call was held: then that call is in doubt as well.
+    most = 2 if played.agent.program == "codex" else 1
+    assert len(in_doubt) <= most, json.dumps(effects, indent=1)
     if in_doubt and reached:
         played.upthread("effects", "as-own", "again", *in_doubt)
         played.run(f"Once more.\n\n{played.delegate(f'Bring it out now.{GAP}{push}')}")
