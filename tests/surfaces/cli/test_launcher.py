@@ -129,7 +129,6 @@ def test_setup_from_a_new_environment_renews_it_and_leaves_the_settings_alone(se
     assert json.loads(set_up.by(second, "doctor", "--json"))["findings"] == []
 
 
-@EXTENDED
 def test_agents_and_doctor_say_set_up_and_alive(set_up):
     listed = json.loads(set_up.by(set_up.first, "agents", "--json"))
     state = state_of(listed)
