@@ -318,6 +318,11 @@ def test_a_link_to_settings_kept_elsewhere_stays_one(up):
 STATUS_LINE = '{"statusLine": {"type": "command", "command": "mine"}}\n'
 
 
+def test_doctor_says_that_what_was_set_up_answers(up):
+    up("setup", "claude", "--yes")
+    assert "set up, alive" in up("doctor", code=None).out
+
+
 @pytest.mark.extended
 def test_the_status_line_is_added_when_asked_for_and_taken_back(up):
     path = settings_of(up)
