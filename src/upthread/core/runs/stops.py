@@ -18,7 +18,7 @@ from msgspec import Struct
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnView
+from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
 from upthread.core.types import Outcome
 
 NOTHING_SAID: Final = "the agent answered nothing"
@@ -36,6 +36,9 @@ LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 
 NOT_ANSWERED: Final = "did not answer"
 """What is said of an agent that was waited for in vain while it started or opened a session."""
+
+CUT_OFF: Final = f"{SENDS_MAX} attempts were cut off before there was a reply"
+"""The detail of a turn of a durable step whose attempts did not all send a prompt."""
 
 NO_ANSWER_WITHIN: Final = "no answer within"
 """How the detail of a prompt begins that was waited for in vain."""
@@ -138,12 +141,13 @@ _CURE_OF_SESSION: Final = (
     "tell it with --fresh to begin a new session; if it needs longer, raise start_timeout_s"
 )
 
+_LONGER_ATTEMPTS: Final = (
+    "give an attempt more time than its turn takes (in Temporal, start_to_close_timeout), or "
+    "find what ends its process; then go on"
+)
 _CUT_OFF_EACH_TIME: Final = (
     "each of its prompts was cut off before the reply was whole",
-    (
-        "give an attempt more time than its turn takes (in Temporal, start_to_close_timeout), or "
-        "find what ends its process; then go on, which sends one continuation"
-    ),
+    f"{_LONGER_ATTEMPTS}, which sends one continuation",
 )
 """Of a turn that is parked though its prompts are known: no more of them may leave."""
 
@@ -161,6 +165,8 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail and not is_of_prompt:
         is_of_session = " for session " in detail
         cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
+    if detail == CUT_OFF:
+        cure = _LONGER_ATTEMPTS
     if reason == UNDECIDABLE and detail.startswith((Recognition.INCOMPLETE, Recognition.ABSENT)):
         said, cure = _CUT_OFF_EACH_TIME
     if reason in _SOURCES_MATTER:
