@@ -205,7 +205,12 @@ def _as_json(key: str, returned: JsonValue) -> JsonValue:
 
 
 def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
-    told = ", ".join(map(str, [*about.values()][:2])) if isinstance(about, dict) else str(about)
+    told = str(about)
+    if isinstance(about, dict):
+        is_prompt = is_told(about)
+        told = (
+            f"a prompt to {about['address']}" if is_prompt else ", ".join(map(str, about.values()))
+        )
     return UsageError(
         f"the action {shown(key)} was begun about something else: {shown(told)}",
         hint="give each action a key of its own",
