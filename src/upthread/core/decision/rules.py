@@ -30,6 +30,7 @@ OLDER_RECORD: Final = "older_record"
 """The reason under which turns are read back that only the agent's own session has."""
 
 SESSION_EMPTY: Final = "session_empty"
+CANNOT_RESUME: Final = "cannot_resume"
 """The reason under which a session is left that never got a prompt of ours."""
 
 PROFILE: Final = "PROFILE"
@@ -190,7 +191,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="it is a sub-agent's session, which the agent opens only inside its main session",
     ),
     Rule(
-        reason="cannot_resume",
+        reason=CANNOT_RESUME,
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.attaches_none,
         says="the agent can neither resume nor load a session",

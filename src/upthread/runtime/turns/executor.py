@@ -218,9 +218,13 @@ class Driver:
         if live.is_elsewhere and live.log.intended.decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
             return False
+        compared = live.inputs and live.inputs.not_compared
         try:
             await attach_as_decided(live, connection, self._system)
         except UpstreamError as error:
+            # Loaded to be compared alone: the next process resumes it, and may well.
+            if live.inputs and live.inputs.not_compared != compared:
+                raise
             return await self._decide_again(live, error)
         return False
 
