@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -78,6 +79,46 @@ def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(
     AGENTS[name].delete_session(shell.home, session)
     shell.environment = elsewhere
     assert shell.one("why", ADDRESS)["now"]["decision"] != "refuse", "no profile has it"
+
+
+@pytest.mark.parametrize("way", ["environment", "command", "wrapper"])
+@pytest.mark.parametrize("name", spread(PROFILES, first=0, extended=["claude-code", "codex"]))
+def test_a_session_stays_where_the_agent_really_ran_whoever_named_its_profile(
+    name, way, shell, request
+):
+    """The configuration names the profile against the shell, or a command or a wrapper sets it."""
+    over_acp(shell, name, request)
+    mine, shell.home = (shell.own / "config.toml").read_text(), shell.home.resolve()
+    program = shell.home.parent / "bin" / AGENTS[name].program
+    variable, binary = PROFILES[name], program.resolve()
+    usual = shell.environment.get(variable, str(shell.home / f".{name.partition('-')[0]}"))
+    work = shutil.copytree(usual, shell.home / "work")
+
+    def enter(profile):
+        config = mine.partition("[agents.")[0].partition("\n")[2]
+        if way == "command":
+            words = f'command = ["sh", "-c", "{variable}={profile} exec \\"$@\\"", "sh", '
+            config = mine.replace("command = [", words)
+        elif way == "environment":
+            config += f'[agents.{name}.environment]\n{variable} = "{profile}"\n'
+            shell.environment[variable] = str(work if profile == usual else usual)
+        else:
+            program.unlink()
+            program.write_text(f'#!/bin/sh\nexport {variable}={profile}\n{binary} "$@"\n')
+            program.chmod(0o700)
+        (shell.own / "config.toml").write_text(config)
+
+    for here, there, address in ((usual, work, "spec-1/planner"), (work, usual, ADDRESS)):
+        enter(here)
+        session = shell.tell("Remember KIWI-42.", address=address)["upstream_session_id"]
+        assert shell.tell("Go on.", address=address)["upstream_session_id"] == session
+        enter(there)
+        refused = json.dumps(shell.lines("tell", address, "Go on.", exit_code=None)[-1])
+        assert f"{variable}={here}" in refused
+        assert way == "environment" or f"{variable}={there}" in refused
+        enter(here)
+        again = shell.tell("Go on.", address=address)
+        assert (again["decision"], again["upstream_session_id"]) == ("resume", session)
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
