@@ -213,11 +213,9 @@ class Adapter(ABC):
         *,
         agent: str = "",
         command: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._agent = agent or self.row.name
         self._command = tuple(command or self.row.ways[0].command)
-        self._environment = dict(environment or {})
 
     @property
     def agent(self) -> str:
@@ -237,9 +235,6 @@ class Adapter(ABC):
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
         return self.row.resume_command(upstream_session_id)
-
-    def _environment_of(self, request: OpenRequest) -> dict[str, str]:
-        return {**self._environment, **request.environment}
 
 
 class Steps(Struct, frozen=True, kw_only=True):
@@ -263,6 +258,7 @@ class Connection(ABC):
         self._running: RunningPrompt | None = None
         self._is_prompting = False
         self._late_events: int = 0
+        self._environments: tuple[Mapping[str, str], ...] = ()
 
     @property
     def _child(self) -> ChildProcess | None:
@@ -281,6 +277,11 @@ class Connection(ABC):
         if child is None:
             return None
         return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
+
+    def environments(self) -> tuple[Mapping[str, str], ...]:
+        seen = self._child.environments() if self._child is not None else ()
+        self._environments = seen or self._environments
+        return self._environments
 
     @property
     def late_events(self) -> int:

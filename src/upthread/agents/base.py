@@ -238,6 +238,13 @@ class AgentConnection(Protocol):
         """None for an agent that is no process of ours, and before it has started one (A1)."""
         ...
 
+    def environments(self) -> tuple[Mapping[str, str], ...]:
+        """Return what the agent's processes were started with, also of one that has died.
+
+        The oldest first; none where the system does not tell.
+        """
+        ...
+
     @property
     def late_events(self) -> int:
         """How many events came after their prompt had ended (A8)."""

@@ -44,7 +44,7 @@ from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
-from upthread.runtime.record.turn_views import session_host
+from upthread.runtime.record.turn_views import last_attached, session_host
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
@@ -57,7 +57,11 @@ from upthread.runtime.working_tree.git_worktrees import Worktrees
 class Preparing:
     """Knows roles and agents of one project. Reads the store, never writes."""
 
-    def __init__(self, parts: ProjectParts, *, worktrees: Worktrees, host: str) -> None:
+    def __init__(
+        self, parts: ProjectParts, *, worktrees: Worktrees, host: str, is_inside: bool = False
+    ) -> None:
+        # Inside an agent its environment is the agent's already, whoever started it.
+        self._agents = {} if is_inside else parts.settings.agents
         self._store = parts.store
         self._settings = parts.settings
         self._project_id = parts.project_id
@@ -149,13 +153,18 @@ class Preparing:
         """How the sessions that agents have stored are looked into."""
         return OwnSessions(
             is_read=stored.is_read,
-            profile=lambda agent, store: stored.profile_of(self._where(agent), store or agent),
-            stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
+            profile=lambda agent, store, seen: stored.profile_of(
+                self._where(agent), store or agent, seen
+            ),
+            stamp=lambda agent, session: stored.stamp_of(
+                self._where(agent, session), agent, session
+            ),
+            has=partial(stored.has, self._environment),
             is_elsewhere=lambda agent, session, profile: stored.is_elsewhere(
-                self._where(agent), session, profile
+                self._where(agent, session), session, profile
             ),
             read=lambda agent, session, store: stored.read_session(
-                self._where(agent), store, session
+                self._where(agent, session), store, session
             ),
             version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
             of_call=lambda call: stored.read_stored(self._where(call.agent), call),
@@ -175,8 +184,18 @@ class Preparing:
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
-    def _where(self, agent: str) -> Mapping[str, str]:
-        return where_of(self._settings, self._environment, agent)
+    def _where(self, agent: str, session: UpstreamSessionId | None = None) -> Mapping[str, str]:
+        """Return the environment that an agent is started with; with a session, where that is.
+
+        The profile that the agent's own command chose is known by where it ran.
+        """
+        where = where_of(self._agents, self._environment, agent)
+        owner = self._store.link_owner(self._project_id, session) if session else None
+        link = self._store.links(owner.conversation_id)[-1] if owner else None
+        attached = last_attached(self._store, link)
+        if attached is None or not attached.chose_profile:
+            return where
+        return stored.in_profile(where, attached.agent_profile)
 
     def _redactor_of(self, role: str) -> Redactor | None:
         # Compared as it is recorded: where nothing is taken
@@ -376,7 +395,7 @@ class Preparing:
             # What an agent writes to stderr may quote the prompt, and of `index` no word is kept.
             stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.
-            environment=self._environment,
+            environment=self._where(agent),
             start_timeout_s=self._settings.start_timeout_s,
             prompt_timeout_s=self._settings.prompt_timeout_s,
             ignores_project=not self._settings.trusts(agent, place, self._environment),

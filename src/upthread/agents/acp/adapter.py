@@ -8,7 +8,6 @@ with one the agent did not offer, the request is cancelled (A13). The words are 
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePath
@@ -17,6 +16,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents._connection import (
     Adapter,
     Connection,
@@ -326,17 +326,16 @@ class AcpAdapter(Adapter):
         agent: str,
         command: Sequence[str],
         quirk: Quirk | None = None,
-        environment: Mapping[str, str] | None = None,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        super().__init__(agent=agent, command=command, environment=environment)
+        super().__init__(agent=agent, command=command)
         self._quirk = quirk if quirk is not None else quirk_for(agent, *_base_names(command))
         self._now_ms = now_ms
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         # The row's last: this adapter relies on what it sets.
-        environment = {**self._environment_of(request), **self._quirk.environment}
+        environment = {**request.environment, **self._quirk.environment}
         is_opencode = self._quirk.name == "opencode"
         if is_opencode:
             await anyio.to_thread.run_sync(require_usable, request, environment)
@@ -344,7 +343,7 @@ class AcpAdapter(Adapter):
             agent=self._agent,
             quirk=self._quirk,
             now_ms=self._now_ms,
-            home=_home({**os.environ, **environment}, self._quirk),
+            home=_home(agent_environment(environment), self._quirk),
         )
         start = start_of(request, self._command, environment, is_opencode=is_opencode)
         async with started_child(start) as child:

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
+from upthread.agent_stores.homes import agent_environment, home_of
 from upthread.agents._connection import Connection, Steps, start_of
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._process import started_child
@@ -48,13 +49,12 @@ It is sent as no person's words, so that neither the model nor the history takes
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """What is run: the command's first words, its version, and where it keeps its sessions."""
+    """What is run: the command's first words, its version and its environment."""
 
     agent: str
     command: tuple[str, ...]
     version: str
     environment: dict[str, str]
-    home: Path
 
 
 class ClaudeCodeConnection(Connection):
@@ -119,7 +119,7 @@ class ClaudeCodeConnection(Connection):
         )
 
     async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        await self._require_stored(upstream_session_id)
+        self._require_id(upstream_session_id)
         session = _new_id()
         words = ("--resume", upstream_session_id, "--fork-session", "--session-id", session)
         await self._attach(session, *words, *self._naming())
@@ -130,17 +130,17 @@ class ClaudeCodeConnection(Connection):
         """The words that give a new session its title; several may have the same."""
         return (f"--name={self._request.title}",) if self._request.title else ()
 
-    async def _require_stored(self, session: UpstreamSessionId) -> None:
+    def _require_id(self, session: UpstreamSessionId) -> None:
         """Only an id: `--resume` also takes a title or a path, and would open what they name."""
-        if not is_uuid(session) or await self._transcript(session) is None:
+        if not is_uuid(session):
             raise self._missing(session)
 
     async def _require_free(self, session: UpstreamSessionId) -> None:
-        await self._require_stored(session)
+        self._require_id(session)
         # Our own process has it open, and would be found as another writer of it.
         if self._process is not None and self._session == session:
             await self.close()
-        pid = await anyio.to_thread.run_sync(writer_of, self._installed.home, session)
+        pid = await anyio.to_thread.run_sync(writer_of, self._homes()[0], session)
         if pid is not None:
             raise UpstreamError(
                 f"session {session} is open in another {self._installed.agent}, process {pid}",
@@ -149,14 +149,24 @@ class ClaudeCodeConnection(Connection):
                 upstream_session_id=session,
             )
 
+    def _homes(self) -> list[Path]:
+        """Return where it may keep its sessions, first where only a wrapper has it keep them."""
+        given = home_of("claude-code", agent_environment(self._installed.environment))
+        seen = (home_of("claude-code", each) for each in self.environments())
+        return sorted(dict.fromkeys((given, *seen)), key=given.__eq__)
+
     async def _transcript(self, session: UpstreamSessionId) -> Path | None:
-        return await anyio.to_thread.run_sync(find_transcript, self._installed.home, session)
+        def find() -> Path | None:
+            found = (find_transcript(home, session) for home in self._homes())
+            return next(filter(None, found), None)
+
+        return await anyio.to_thread.run_sync(find)
 
     def _missing(self, session: UpstreamSessionId) -> UpstreamError:
         return UpstreamError(
             f"{self._installed.agent} has no session {session}",
             outcome=Outcome.MISSING,
-            hint=f"it keeps them below {self._installed.home}, 30 days unless told otherwise",
+            hint=f"it keeps them below {self._homes()[0]}, 30 days unless told otherwise",
             upstream_session_id=session,
         )
 
@@ -293,6 +303,8 @@ class ClaudeCodeConnection(Connection):
             case "control_cancel_request":
                 return  # the turn's own end withdraws what is still asked
             case "result":
+                # Now, for it ends after it if it has no such session.
+                self.environments()
                 # First: with a result the prompt returns, and its events come before that (A6).
                 await self._deliver(self._translator.translate(frame), self._running)
                 self._result = content

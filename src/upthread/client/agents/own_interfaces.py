@@ -6,16 +6,17 @@ A look asks this for each role, so it loads no adapter where the agent's row say
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter
 from upthread.client.parts import ProjectParts
 from upthread.config import Settings
 from upthread.core.agents import AGENTS
+from upthread.core.config_file import AgentSettings
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
-from upthread.errors import StoreError, UsageError
+from upthread.errors import UsageError
 from upthread.runtime.record.turn_views import main_session_of, session_profile
 
 
@@ -64,33 +65,30 @@ class OwnInterfaces:
 
     def _other_profile(self, link: Link) -> str:
         """Return the variable that its agent needs to find a link's session, empty for none."""
-        where = where_of(self._settings, self._environment, link.agent)
+        where = where_of(self._settings.agents, self._environment, link.agent)
         profile = session_profile(self._store, link)
-        if not profile or profile == stored.profile_of(where, link.agent):
-            return ""
-        # Of a store that cannot be read, the agent itself says what is wrong.
-        with suppress(StoreError):
-            if stored.is_elsewhere(where, link.upstream_session_id, profile):
-                return profile
-        return ""
+        is_elsewhere = stored.is_elsewhere(where, link.upstream_session_id, profile)
+        return profile if is_elsewhere else ""
 
 
-def where_of(settings: Settings, environment: Mapping[str, str], agent: str) -> Mapping[str, str]:
-    """Return the environment that says where an agent keeps its sessions."""
-    configured = settings.agents.get(agent)
-    return {**environment, **(configured.environment if configured else {})}
+def where_of(
+    configured: Mapping[str, AgentSettings], environment: Mapping[str, str], agent: str
+) -> Mapping[str, str]:
+    """Return the environment that an agent is started with, and so keeps its sessions by.
+
+    What a person configured for the agent wins over what surrounds it.
+    """
+    own = configured[agent].environment if agent in configured else {}
+    return agent_environment({**environment, **own})
 
 
 def adapter_for(settings: Settings, agent: str) -> AgentAdapter:
     """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
     configured = settings.agents.get(agent)
-    if configured is None:
+    # Configured without a command, it is the agent that is known by this name.
+    if configured is None or not configured.command:
         return registry.adapter_for(agent)
-    # Configured without a command: the agent that is
-    # known by this name, with a person's environment.
-    if not configured.command:
-        return registry.adapter_for(agent, configured.environment)
-    return registry.configured_adapter(agent, configured.command, configured.environment)
+    return registry.configured_adapter(agent, configured.command)
 
 
 def opens_sub_agents(settings: Settings, agent: str) -> bool:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX
-from upthread.core.events import AgentsCall, StepStarted, TurnEvent
+from upthread.core.events import AgentsCall, SessionAttached, StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
@@ -133,8 +133,8 @@ def session_host(store: Store, link: Link | None) -> str | None:
 
     Blocking.
     """
-    view = _last_attached(store, link)
-    return view.attached.agent_host if view and view.attached else None
+    attached = last_attached(store, link)
+    return attached.agent_host if attached else None
 
 
 def session_profile(store: Store, link: Link | None) -> str:
@@ -142,8 +142,14 @@ def session_profile(store: Store, link: Link | None) -> str:
 
     Empty where that is not known.
     """
+    attached = last_attached(store, link)
+    return attached.agent_profile if attached else ""
+
+
+def last_attached(store: Store, link: Link | None) -> SessionAttached | None:
+    """Return how a link's session was last attached, None where that is not known. Blocking."""
     view = _last_attached(store, link)
-    return view.attached.agent_profile if view and view.attached else ""
+    return view.attached if view else None
 
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:

@@ -39,6 +39,7 @@ from upthread.runtime.turns.attach import (
     closed_in_words,
     decided_again,
     link_end,
+    require_same_profile,
     restore_refused,
 )
 from upthread.runtime.turns.delivery import Sender
@@ -61,6 +62,9 @@ CLEAN_UP_S = 15.0
 
 PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
 """The failures that another attempt may mend, for example those of an agent that is killed."""
+
+GONE = frozenset({Outcome.MISSING, Outcome.WORKSPACE_CHANGED})
+"""What an agent says of a session that another profile of it may have."""
 
 RETRY_AFTER_S = 1.0
 """How long an agent that failed for the moment is left alone before it is asked once more."""
@@ -132,6 +136,7 @@ class Driver:
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()
+            live.connection = connection
             while not (live.is_over or needs_another):
                 needs_another = await self._carry_out(live, connection)
 
@@ -274,6 +279,8 @@ class Driver:
         back. Only what is spoilt ends at once.
         """
         assert live.inputs is not None
+        if outcome in GONE:
+            await live.read(lambda store: require_same_profile(store, live))
         link = live.require_link()
         lost = None if is_refused else outcome
         live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import anyio
 from msgspec import structs
 
-from upthread.agents.base import OpenRequest
+from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
@@ -83,6 +83,7 @@ class LiveTurn:
         self.link: Link | None = claim.link
         self.refused_link: Link | None = None
         self.inputs: HandshakeInputs | None = None
+        self.connection: AgentConnection | None = None
         self.agent_version = ""
         self.reset_at_ms: int | None = None
         # By those who send, and who adopt what came meanwhile:

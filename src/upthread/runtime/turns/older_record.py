@@ -8,9 +8,8 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -74,22 +73,27 @@ def _no_call(_call: CutOffCall) -> StoredSession | None:
     return None
 
 
+Environments: TypeAlias = Sequence[Mapping[str, str]]
+
+
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
     `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
     while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
     there is none. `profile` gives the variable with the place of an agent's store, empty where that
-    is not known. `is_elsewhere` says whether the given profile has a session, and the agent's
-    present one lacks it. `read` and `profile` name last whose store it is, for example that of
-    `codex` for an agent that is configured as `mine` and runs codex-acp. `of_call` gives the
+    is not known: the place that the given environments of its processes name, else the configured
+    one. `has` says whether a profile has a session, `is_elsewhere` whether only that profile has it
+    and not the agent's present one. `read` and `profile` name whose store it is, for example that
+    of `codex` for an agent that is configured as `mine` and runs codex-acp. `of_call` gives the
     session of a call's sub-agent, and `version` the agent's version that a session is of, empty
     where that is not known.
     """
 
     is_read: Callable[[str], bool] = lambda _agent: False
-    profile: Callable[[str, str], str] = lambda _agent, _store: ""
+    profile: Callable[[str, str, Environments], str] = lambda _agent, _store, _seen: ""
     stamp: Callable[[str, UpstreamSessionId], str] = lambda _agent, _session: ""
+    has: Callable[[UpstreamSessionId, str], bool] = lambda _session, _profile: False
     is_elsewhere: Callable[[str, UpstreamSessionId, str], bool] = (
         lambda _agent, _session, _profile: False
     )
@@ -139,12 +143,9 @@ def look(
 def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
     """Return the other profile of its agent that has a link's session, empty for none. Blocking."""
     profile = session_profile(store, link)
-    # Of a store that cannot be read, the agent itself says what is wrong.
-    with suppress(StoreError):
-        # In another profile a session is not lost, as long as it is there.
-        if link and own.is_elsewhere(link.agent, link.upstream_session_id, profile):
-            return profile
-    return ""
+    # In another profile a session is not lost, as long as it is there.
+    is_elsewhere = link and own.is_elsewhere(link.agent, link.upstream_session_id, profile)
+    return profile if is_elsewhere else ""
 
 
 def look_at_replay(
