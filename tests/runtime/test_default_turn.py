@@ -39,6 +39,7 @@ class ToolTakingAgent:
     agent = AGENT
     process = None
     late_events = 0
+    environment = dict
     capabilities = Capabilities(agent=AGENT, version="1.0.217", can_resume=True, can_load=False)
 
     def __init__(self, upstream, events) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -207,13 +207,9 @@ class Adapter(ABC):
     """
 
     row: ClassVar[Agent]
+    now_ms: Callable[[], int] = staticmethod(wall_clock_ms)
 
-    def __init__(
-        self,
-        *,
-        agent: str = "",
-        command: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, *, agent: str = "", command: Sequence[str] = ()) -> None:
         self._agent = agent or self.row.name
         self._command = tuple(command or self.row.ways[0].command)
 
@@ -258,7 +254,7 @@ class Connection(ABC):
         self._running: RunningPrompt | None = None
         self._is_prompting = False
         self._late_events: int = 0
-        self._environments: tuple[Mapping[str, str], ...] = ()
+        self._environment: Mapping[str, str] = {}
 
     @property
     def _child(self) -> ChildProcess | None:
@@ -278,10 +274,10 @@ class Connection(ABC):
             return None
         return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
 
-    def environments(self) -> tuple[Mapping[str, str], ...]:
-        seen = self._child.environments() if self._child is not None else ()
-        self._environments = seen or self._environments
-        return self._environments
+    def environment(self) -> Mapping[str, str]:
+        seen = self._child.environment() if self._child is not None else {}
+        self._environment = seen or self._environment
+        return self._environment
 
     @property
     def late_events(self) -> int:

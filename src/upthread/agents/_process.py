@@ -25,6 +25,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import IO, Self
 
 import anyio
@@ -103,6 +104,7 @@ class ChildProcess:
         self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
+        self._pipe = _name_of(f"self/fd/{popen.stdin.fileno()}") if popen.stdin else ""
         self.allowance = Allowance()
         self._buffer = bytearray()
         self._scanned = 0
@@ -120,9 +122,14 @@ class ChildProcess:
         """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
 
-    def environments(self) -> tuple[Mapping[str, str], ...]:
-        """Return the environments of its processes, the oldest first; none without /proc."""
-        return tuple(environment_of(pid) for pid in sorted(marked_processes(self._mark)))
+    def environment(self) -> Mapping[str, str]:
+        """Return the agent's environment, which a wrapper may have changed; empty without /proc.
+
+        The agent is the newest process that reads our pipe: what it starts itself has another.
+        """
+        pids = marked_processes(self._mark)
+        readers = (pid for pid in pids if _name_of(f"{pid}/fd/0") == self._pipe)
+        return environment_of(max(readers, default=0))
 
     async def wait(self) -> int | None:
         """Wait until it has exited and what it started has been ended."""
@@ -275,6 +282,11 @@ class ChildProcess:
             self._popen.stderr.close()
         if self._guard is not None:
             self._guard.release()
+
+
+def _name_of(descriptor: str) -> str:
+    """Return what a process has open, for example `pipe:[4711]`."""
+    return Path("/proc", descriptor).resolve().name
 
 
 async def _read_chunk(pipe: IO[bytes] | None) -> bytes:

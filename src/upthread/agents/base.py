@@ -238,10 +238,10 @@ class AgentConnection(Protocol):
         """None for an agent that is no process of ours, and before it has started one (A1)."""
         ...
 
-    def environments(self) -> tuple[Mapping[str, str], ...]:
-        """Return what the agent's processes were started with, also of one that has died.
+    def environment(self) -> Mapping[str, str]:
+        """Return what the agent's process was started with; empty if the system does not tell.
 
-        The oldest first; none where the system does not tell.
+        A wrapper may have changed what it was given. Of one that has died, it is as seen last.
         """
         ...
 

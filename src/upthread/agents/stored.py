@@ -130,38 +130,28 @@ def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSess
         return reader.version_of(home_of(agent, environment), session)
 
 
-def profile_of(
-    environment: Mapping[str, str], agent: str, seen: Iterable[Mapping[str, str]] = ()
-) -> str:
+def profile_of(environment: Mapping[str, str], agent: str) -> str:
     """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`.
 
-    `seen` are the environments of its processes, for a wrapper may set another one than was given.
     Where a link leads and not the link, which may lead to another profile tomorrow.
     """
     variable = _VARIABLES.get(agent)
-    homes = [_home(agent, each).resolve() for each in (environment, *seen)] if variable else []
-    return next((f"{variable}={each}" for each in sorted(homes, key=homes[:1].__contains__)), "")
+    return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
 
 
-def in_profile(environment: Mapping[str, str], profile: str) -> Mapping[str, str]:
-    """Return the environment with its variable for an agent's store set as a profile says."""
+def profile_without(
+    environment: Mapping[str, str], session: UpstreamSessionId, profile: str
+) -> str:
+    """Return the environment's profile if it lacks a session that another one has, else empty.
+
+    Of a store that cannot be read, the agent itself says what is wrong.
+    """
     variable, _, place = profile.partition("=")
-    return {**environment, variable: place}
-
-
-def has(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:
-    """Return whether a profile has a session, as far as its store can be read."""
-    agent = _AGENTS.get(profile.partition("=")[0], "")
+    agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
     with suppress(StoreError):
-        return bool(stamp_of(in_profile(environment, profile), agent, session))
-    return False
-
-
-def is_elsewhere(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:
-    """Return whether a profile has a session, and the environment's own profile lacks it."""
-    own = profile_of(environment, _AGENTS.get(profile.partition("=")[0], ""))
-    is_there = profile != own and has(environment, session, profile)
-    return is_there and not has(environment, session, own)
+        if not stamp_of(environment, agent, session) and stamp_of(there, agent, session):
+            return profile_of(environment, agent)
+    return ""
 
 
 _VARIABLES: Final = {

@@ -8,7 +8,7 @@ installed. The rehearsal agent is never chosen by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from msgspec import structs
@@ -44,7 +44,7 @@ from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
-from upthread.runtime.record.turn_views import last_attached, session_host
+from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
@@ -89,7 +89,7 @@ class Preparing:
 
     def other_host(self, link: Link | None) -> str | None:
         """Return the host a session lives on, None where that is this one. Blocking."""
-        host = session_host(self._store, link) if self._host else None
+        host = last_attached(self._store, link).agent_host if self._host else None
         # Nothing is asked on a store of one machine: there every session is here.
         return None if host == self._host else host
 
@@ -151,23 +151,21 @@ class Preparing:
     @property
     def own_sessions(self) -> OwnSessions:
         """How the sessions that agents have stored are looked into."""
+        where = cache(self._where)
         return OwnSessions(
             is_read=stored.is_read,
             profile=lambda agent, store, seen: stored.profile_of(
-                self._where(agent), store or agent, seen
+                {**where(agent), **seen}, store or agent
             ),
-            stamp=lambda agent, session: stored.stamp_of(
-                self._where(agent, session), agent, session
-            ),
-            has=partial(stored.has, self._environment),
-            is_elsewhere=lambda agent, session, profile: stored.is_elsewhere(
-                self._where(agent, session), session, profile
+            stamp=lambda agent, session: stored.stamp_of(where(agent, session), agent, session),
+            profile_without=lambda agent, session, profile, seen: stored.profile_without(
+                {**where(agent, session), **seen}, session, profile
             ),
             read=lambda agent, session, store: stored.read_session(
-                self._where(agent, session), store, session
+                where(agent, session), store, session
             ),
-            version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
-            of_call=lambda call: stored.read_stored(self._where(call.agent), call),
+            version=lambda agent, session: stored.version_of(where(agent), agent, session),
+            of_call=lambda call: stored.read_stored(where(call.agent), call),
         )
 
     def undecided_calls(self, agent: str, since_ns: int) -> Iterator[UndecidedCall]:
@@ -193,9 +191,10 @@ class Preparing:
         owner = self._store.link_owner(self._project_id, session) if session else None
         link = self._store.links(owner.conversation_id)[-1] if owner else None
         attached = last_attached(self._store, link)
-        if attached is None or not attached.chose_profile:
-            return where
-        return stored.in_profile(where, attached.agent_profile)
+        if attached.chose_profile:
+            variable, _, place = attached.agent_profile.partition("=")
+            where[variable] = place
+        return where
 
     def _redactor_of(self, role: str) -> Redactor | None:
         # Compared as it is recorded: where nothing is taken

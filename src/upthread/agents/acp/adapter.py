@@ -8,7 +8,7 @@ with one the agent did not offer, the request is cancelled (A13). The words are 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -23,7 +23,6 @@ from upthread.agents._connection import (
     Steps,
     require_usable,
     start_of,
-    wall_clock_ms,
 )
 from upthread.agents._json_lines import Unreadable, member
 from upthread.agents._outcomes import Failure
@@ -318,19 +317,11 @@ def _permission_request(asked: PermissionParams) -> PermissionRequest:
 
 
 class AcpAdapter(Adapter):
-    """One ACP agent. Without a `quirk` row it is found by the agent's name and its command."""
+    """One ACP agent. Its `quirk` row is found by the agent's name and its command."""
 
-    def __init__(
-        self,
-        *,
-        agent: str,
-        command: Sequence[str],
-        quirk: Quirk | None = None,
-        now_ms: Callable[[], int] = wall_clock_ms,
-    ) -> None:
+    def __init__(self, *, agent: str, command: Sequence[str]) -> None:
         super().__init__(agent=agent, command=command)
-        self._quirk = quirk if quirk is not None else quirk_for(agent, *_base_names(command))
-        self._now_ms = now_ms
+        self._quirk = quirk_for(agent, *_base_names(command))
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
@@ -342,7 +333,7 @@ class AcpAdapter(Adapter):
         words = AgentWords(
             agent=self._agent,
             quirk=self._quirk,
-            now_ms=self._now_ms,
+            now_ms=self.now_ms,
             home=_home(agent_environment(environment), self._quirk),
         )
         start = start_of(request, self._command, environment, is_opencode=is_opencode)

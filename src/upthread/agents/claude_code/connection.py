@@ -140,7 +140,7 @@ class ClaudeCodeConnection(Connection):
         # Our own process has it open, and would be found as another writer of it.
         if self._process is not None and self._session == session:
             await self.close()
-        pid = await anyio.to_thread.run_sync(writer_of, self._homes()[0], session)
+        pid = await anyio.to_thread.run_sync(writer_of, self._home(), session)
         if pid is not None:
             raise UpstreamError(
                 f"session {session} is open in another {self._installed.agent}, process {pid}",
@@ -149,24 +149,19 @@ class ClaudeCodeConnection(Connection):
                 upstream_session_id=session,
             )
 
-    def _homes(self) -> list[Path]:
-        """Return where it may keep its sessions, first where only a wrapper has it keep them."""
-        given = home_of("claude-code", agent_environment(self._installed.environment))
-        seen = (home_of("claude-code", each) for each in self.environments())
-        return sorted(dict.fromkeys((given, *seen)), key=given.__eq__)
+    def _home(self) -> Path:
+        """Return where it keeps its sessions: behind a wrapper, only its process tells."""
+        given = agent_environment(self._installed.environment)
+        return home_of("claude-code", {**given, **self.environment()})
 
     async def _transcript(self, session: UpstreamSessionId) -> Path | None:
-        def find() -> Path | None:
-            found = (find_transcript(home, session) for home in self._homes())
-            return next(filter(None, found), None)
-
-        return await anyio.to_thread.run_sync(find)
+        return await anyio.to_thread.run_sync(find_transcript, self._home(), session)
 
     def _missing(self, session: UpstreamSessionId) -> UpstreamError:
         return UpstreamError(
             f"{self._installed.agent} has no session {session}",
             outcome=Outcome.MISSING,
-            hint=f"it keeps them below {self._homes()[0]}, 30 days unless told otherwise",
+            hint=f"it keeps them below {self._home()}, 30 days unless told otherwise",
             upstream_session_id=session,
         )
 
@@ -304,7 +299,7 @@ class ClaudeCodeConnection(Connection):
                 return  # the turn's own end withdraws what is still asked
             case "result":
                 # Now, for it ends after it if it has no such session.
-                self.environments()
+                self.environment()
                 # First: with a result the prompt returns, and its events come before that (A6).
                 await self._deliver(self._translator.translate(frame), self._running)
                 self._result = content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio.to_thread
 
 from upthread.agent_stores.homes import agent_environment
-from upthread.agents._connection import Adapter, require_usable, wall_clock_ms
+from upthread.agents._connection import Adapter, require_usable
 from upthread.agents._json_lines import as_object
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents.base import AgentConnection, OpenRequest
@@ -28,16 +28,6 @@ class OpenCodeAdapter(Adapter):
 
     row = AGENTS["opencode"]
 
-    def __init__(
-        self,
-        *,
-        agent: str = "",
-        command: Sequence[str] = (),
-        now_ms: Callable[[], int] = wall_clock_ms,
-    ) -> None:
-        super().__init__(agent=agent, command=command)
-        self._now_ms = now_ms
-
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         async with listening() as calls:
@@ -47,7 +37,7 @@ class OpenCodeAdapter(Adapter):
             environment = {**given, **(asking or {})}
             async with started_server(self._agent, self._command, request, environment) as server:
                 connection = OpenCodeConnection(
-                    server, request, calls=calls if asking else None, now_ms=self._now_ms
+                    server, request, calls=calls if asking else None, now_ms=self.now_ms
                 )
                 async with connection.serving():
                     yield connection

@@ -17,7 +17,7 @@ from upthread.core.config_file import AgentSettings
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
 from upthread.errors import UsageError
-from upthread.runtime.record.turn_views import main_session_of, session_profile
+from upthread.runtime.record.turn_views import last_attached, main_session_of
 
 
 class OwnInterfaces:
@@ -66,14 +66,14 @@ class OwnInterfaces:
     def _other_profile(self, link: Link) -> str:
         """Return the variable that its agent needs to find a link's session, empty for none."""
         where = where_of(self._settings.agents, self._environment, link.agent)
-        profile = session_profile(self._store, link)
-        is_elsewhere = stored.is_elsewhere(where, link.upstream_session_id, profile)
-        return profile if is_elsewhere else ""
+        profile = last_attached(self._store, link).agent_profile
+        without = stored.profile_without(where, link.upstream_session_id, profile)
+        return profile if without else ""
 
 
 def where_of(
     configured: Mapping[str, AgentSettings], environment: Mapping[str, str], agent: str
-) -> Mapping[str, str]:
+) -> dict[str, str]:
     """Return the environment that an agent is started with, and so keeps its sessions by.
 
     What a person configured for the agent wins over what surrounds it.
@@ -86,9 +86,7 @@ def adapter_for(settings: Settings, agent: str) -> AgentAdapter:
     """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
     configured = settings.agents.get(agent)
     # Configured without a command, it is the agent that is known by this name.
-    if configured is None or not configured.command:
-        return registry.adapter_for(agent)
-    return registry.configured_adapter(agent, configured.command)
+    return registry.adapter_for(agent, configured.command if configured else ())
 
 
 def opens_sub_agents(settings: Settings, agent: str) -> bool:

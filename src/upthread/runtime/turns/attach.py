@@ -29,7 +29,7 @@ from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
 from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
-from upthread.runtime.record.turn_views import session_profile
+from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
@@ -104,7 +104,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         wanted = "make a session" if is_new else f"open session {live.current_session}"
         async with live.telling_of_wait(wanted):
             attached = await attach(connection, decision=decision, current=live.current_session)
-    event = await attached_event(live, connection, attached)
+    event = attached_event(live, connection, attached)
     if attached.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
         able = connection.capabilities
@@ -119,16 +119,14 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     notify_started(live)
 
 
-async def attached_event(
+def attached_event(
     live: LiveTurn, connection: AgentConnection, attached: Attached
 ) -> SessionAttached:
     """Return the event that names the session and the process that serves it."""
     process, agent, able = connection.process, live.request.claim.agent, connection.capabilities
     live.agent_version = able.version
-    given = live.request.own_sessions.profile(agent, able.vendor, ())
-    profile = seen = profile_seen(live, connection)
-    if seen != given:
-        profile = await live.read(lambda store: _stored_in(store, live, attached, seen, given))
+    profile_with = partial(live.request.own_sessions.profile, agent, able.vendor)
+    profile = profile_with(connection.environment())
     return SessionAttached(
         upstream_session_id=attached.upstream_session_id,
         how=attached.how,
@@ -138,35 +136,21 @@ async def attached_event(
         # A pid is one only beside its host: whoever takes over ends this agent there alone.
         agent_host=live.host,
         agent_profile=profile,
-        chose_profile=profile != given,
+        chose_profile=profile != profile_with({}),
     )
 
 
-def profile_seen(live: LiveTurn, connection: AgentConnection) -> str:
-    """Return the profile that a running agent has by its processes, else by what it was given."""
-    agent, vendor = live.request.claim.agent, connection.capabilities.vendor
-    return live.request.own_sessions.profile(agent, vendor, connection.environments())
-
-
-def _stored_in(store: Store, live: LiveTurn, attached: Attached, seen: str, given: str) -> str:
-    """Return the profile that has a session, where a process of its agent has another. Blocking.
-
-    The process may be another program's, for example a server of tools.
-    """
-    link, session = live.link, attached.upstream_session_id
-    known = session_profile(store, link) if link and link.upstream_session_id == session else ""
-    has = partial(live.request.own_sessions.has, session)
-    return next(filter(has, (seen, given)), known or seen)
-
-
 def require_same_profile(store: Store, live: LiveTurn) -> None:
-    """Raise UpstreamError if a lost session is in another profile than the agent's. Blocking."""
-    assert live.connection is not None, "it said that the session is lost"
-    link, seen = live.require_link(), profile_seen(live, live.connection)
-    session, profile = link.upstream_session_id, session_profile(store, link)
-    if profile != seen and live.request.own_sessions.has(session, profile):
+    """Raise UpstreamError if a lost session is in another profile than its agent ran in. Blocking.
+
+    A wrapper may set the profile, or the command itself: before it runs, nobody knows it.
+    """
+    link = live.require_link()
+    session, profile = link.upstream_session_id, last_attached(store, link).agent_profile
+    without = live.request.own_sessions.profile_without
+    if own := without(link.agent, session, profile, live.environment()):
         raise UpstreamError(
-            f"{link.agent} ran with {seen} and has no session {session} there: {profile} has it",
+            f"{link.agent} ran with {own} and has no session {session} there: {profile} has it",
             outcome=Outcome.UNKNOWN,
             hint="have its command set that again, or begin the prompt with `fresh:`",
         )

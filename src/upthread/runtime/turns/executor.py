@@ -63,9 +63,6 @@ CLEAN_UP_S = 15.0
 PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
 """The failures that another attempt may mend, for example those of an agent that is killed."""
 
-GONE = frozenset({Outcome.MISSING, Outcome.WORKSPACE_CHANGED})
-"""What an agent says of a session that another profile of it may have."""
-
 RETRY_AFTER_S = 1.0
 """How long an agent that failed for the moment is left alone before it is asked once more."""
 
@@ -136,7 +133,7 @@ class Driver:
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()
-            live.connection = connection
+            live.environment = connection.environment
             while not (live.is_over or needs_another):
                 needs_another = await self._carry_out(live, connection)
 
@@ -279,8 +276,7 @@ class Driver:
         back. Only what is spoilt ends at once.
         """
         assert live.inputs is not None
-        if outcome in GONE:
-            await live.read(lambda store: require_same_profile(store, live))
+        await live.read(lambda store: require_same_profile(store, live))
         link = live.require_link()
         lost = None if is_refused else outcome
         live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)

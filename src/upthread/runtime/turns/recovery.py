@@ -80,7 +80,7 @@ class Recoverer:
         message, found = await live.read(lambda store: _recognised(store, live, attached))
         known = PromptRecognised(recognition=found.recognition)
         # Before anything leaves: whoever takes over from here ends this process first, by its pid.
-        await live.log.commit(await attached_event(live, connection, attached))
+        await live.log.commit(attached_event(live, connection, attached))
         notify_started(live, recognition=found.recognition)
         if found.recognition is Recognition.COMPLETE:
             await live.read(lambda store: self._adopt(store, live, found))
