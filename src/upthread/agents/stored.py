@@ -148,9 +148,10 @@ def profile_without(
     """
     variable, _, place = profile.partition("=")
     agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
+    own = profile_of(environment, agent)
     with suppress(StoreError):
-        if not stamp_of(environment, agent, session) and stamp_of(there, agent, session):
-            return profile_of(environment, agent)
+        is_other = profile != own and not stamp_of(environment, agent, session)
+        return own if is_other and stamp_of(there, agent, session) else ""
     return ""
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from msgspec import structs
 
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
-from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents, where_of
+from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
@@ -155,11 +156,11 @@ class Preparing:
         return OwnSessions(
             is_read=stored.is_read,
             profile=lambda agent, store, seen: stored.profile_of(
-                {**where(agent), **seen}, store or agent
+                seen or where(agent), store or agent
             ),
             stamp=lambda agent, session: stored.stamp_of(where(agent, session), agent, session),
             profile_without=lambda agent, session, profile, seen: stored.profile_without(
-                {**where(agent, session), **seen}, session, profile
+                seen or where(agent, session), session, profile
             ),
             read=lambda agent, session, store: stored.read_session(
                 where(agent, session), store, session
@@ -187,7 +188,9 @@ class Preparing:
 
         The profile that the agent's own command chose is known by where it ran.
         """
-        where = where_of(self._agents, self._environment, agent)
+        # What a person configured for the agent wins over what surrounds it.
+        own = self._agents[agent].environment if agent in self._agents else {}
+        where = agent_environment({**self._environment, **own})
         owner = self._store.link_owner(self._project_id, session) if session else None
         link = self._store.links(owner.conversation_id)[-1] if owner else None
         attached = last_attached(self._store, link)

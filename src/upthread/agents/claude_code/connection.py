@@ -152,7 +152,7 @@ class ClaudeCodeConnection(Connection):
     def _home(self) -> Path:
         """Return where it keeps its sessions: behind a wrapper, only its process tells."""
         given = agent_environment(self._installed.environment)
-        return home_of("claude-code", {**given, **self.environment()})
+        return home_of("claude-code", self.environment() or given)
 
     async def _transcript(self, session: UpstreamSessionId) -> Path | None:
         return await anyio.to_thread.run_sync(find_transcript, self._home(), session)
@@ -178,9 +178,14 @@ class ClaudeCodeConnection(Connection):
         except UpstreamError as error:
             await self.close()
             # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
-            if is_missing(error.hint, session):
-                raise self._missing(session) from error
-            raise
+            if not is_missing(error.hint, session):
+                raise
+            # Of one that has exited nobody knows where it looked; of this one it is seen.
+            unused = _new_id()
+            await self._attach(unused, "--session-id", unused)
+            self.environment()
+            await self.close()
+            raise self._missing(session) from error
 
     async def _serve(
         self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]
@@ -298,8 +303,6 @@ class ClaudeCodeConnection(Connection):
             case "control_cancel_request":
                 return  # the turn's own end withdraws what is still asked
             case "result":
-                # Now, for it ends after it if it has no such session.
-                self.environment()
                 # First: with a result the prompt returns, and its events come before that (A6).
                 await self._deliver(self._translator.translate(frame), self._running)
                 self._result = content

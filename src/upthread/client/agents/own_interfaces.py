@@ -5,15 +5,12 @@ A look asks this for each role, so it loads no adapter where the agent's row say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter
 from upthread.client.parts import ProjectParts
 from upthread.config import Settings
 from upthread.core.agents import AGENTS
-from upthread.core.config_file import AgentSettings
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
 from upthread.errors import UsageError
@@ -64,22 +61,12 @@ class OwnInterfaces:
         return ("env", profile, *command) if command and profile else command
 
     def _other_profile(self, link: Link) -> str:
-        """Return the variable that its agent needs to find a link's session, empty for none."""
-        where = where_of(self._settings.agents, self._environment, link.agent)
+        """Return the variable that a person's agent needs to find a session, empty for none."""
+        # Not the configured environment: a person starts the agent from the shell.
+        where = agent_environment(self._environment)
         profile = last_attached(self._store, link).agent_profile
         without = stored.profile_without(where, link.upstream_session_id, profile)
         return profile if without else ""
-
-
-def where_of(
-    configured: Mapping[str, AgentSettings], environment: Mapping[str, str], agent: str
-) -> dict[str, str]:
-    """Return the environment that an agent is started with, and so keeps its sessions by.
-
-    What a person configured for the agent wins over what surrounds it.
-    """
-    own = configured[agent].environment if agent in configured else {}
-    return agent_environment({**environment, **own})
 
 
 def adapter_for(settings: Settings, agent: str) -> AgentAdapter:

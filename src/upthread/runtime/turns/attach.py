@@ -140,20 +140,17 @@ def attached_event(
     )
 
 
-def require_same_profile(store: Store, live: LiveTurn) -> None:
-    """Raise UpstreamError if a lost session is in another profile than its agent ran in. Blocking.
+def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
+    """Return that a lost session is in another profile than its agent ran in, else empty. Blocking.
 
     A wrapper may set the profile, or the command itself: before it runs, nobody knows it.
     """
     link = live.require_link()
     session, profile = link.upstream_session_id, last_attached(store, link).agent_profile
     without = live.request.own_sessions.profile_without
-    if own := without(link.agent, session, profile, live.environment()):
-        raise UpstreamError(
-            f"{link.agent} ran with {own} and has no session {session} there: {profile} has it",
-            outcome=Outcome.UNKNOWN,
-            hint="have its command set that again, or begin the prompt with `fresh:`",
-        )
+    own = without(link.agent, session, profile, live.environment())
+    said = f"{link.agent} ran with {own} and has no session {session} there: {profile} has it"
+    return said if own else ""
 
 
 def decided_again(live: LiveTurn) -> TurnIntended:

@@ -80,7 +80,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
     there is none. `profile` gives the variable with the place of an agent's store, empty where that
     is not known, and `profile_without` the same if a session is not there and the given profile
-    has it. Both are last given what is seen of the running agent's environment, which wins.
+    has it. Both are last given the running agent's environment, empty if it was not seen.
     `read` and `profile` name whose store it is, for example that of `codex` for an agent that is
     configured as `mine` and runs codex-acp. `of_call` gives the session of a call's sub-agent, and
     `version` the agent's version that a session is of, empty where that is not known.
