@@ -254,7 +254,6 @@ class Connection(ABC):
         self._running: RunningPrompt | None = None
         self._is_prompting = False
         self._late_events: int = 0
-        self._environment: Mapping[str, str] = {}
 
     @property
     def _child(self) -> ChildProcess | None:
@@ -275,9 +274,7 @@ class Connection(ABC):
         return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
 
     def environment(self) -> Mapping[str, str]:
-        seen = self._child.environment() if self._child is not None else {}
-        self._environment = seen or self._environment
-        return self._environment
+        return self._child.environment() if self._child is not None else {}
 
     @property
     def late_events(self) -> int:

@@ -239,9 +239,9 @@ class AgentConnection(Protocol):
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Return what the agent's process was started with; empty if the system does not tell.
+        """Return what the running agent was started with; empty if the system does not tell.
 
-        A wrapper may have changed what it was given. Of one that has died, it is as seen last.
+        A wrapper may have changed what upthread gave.
         """
         ...
 

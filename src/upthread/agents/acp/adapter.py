@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -319,9 +320,9 @@ def _permission_request(asked: PermissionParams) -> PermissionRequest:
 class AcpAdapter(Adapter):
     """One ACP agent. Its `quirk` row is found by the agent's name and its command."""
 
-    def __init__(self, *, agent: str, command: Sequence[str]) -> None:
-        super().__init__(agent=agent, command=command)
-        self._quirk = quirk_for(agent, *_base_names(command))
+    @cached_property
+    def _quirk(self) -> Quirk:
+        return quirk_for(self._agent, *_base_names(self._command))
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:

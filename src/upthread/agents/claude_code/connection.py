@@ -180,11 +180,9 @@ class ClaudeCodeConnection(Connection):
             # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
             if not is_missing(error.hint, session):
                 raise
-            # Of one that has exited nobody knows where it looked; of this one it is seen.
+            # Where one that has exited looked is not seen, so that another one stays.
             unused = _new_id()
             await self._attach(unused, "--session-id", unused)
-            self.environment()
-            await self.close()
             raise self._missing(session) from error
 
     async def _serve(

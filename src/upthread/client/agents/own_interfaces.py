@@ -57,16 +57,15 @@ class OwnInterfaces:
             command = registry.resume_command(link.agent, session)
         else:
             command = adapter_for(self._settings, link.agent).resume_command(session)
-        profile = self._other_profile(link) if command else ""
-        return ("env", profile, *command) if command and profile else command
+        return (*self._words_before(link), *command) if command else None
 
-    def _other_profile(self, link: Link) -> str:
-        """Return the variable that a person's agent needs to find a session, empty for none."""
+    def _words_before(self, link: Link) -> tuple[str, ...]:
+        """Return what sets a session's profile, where only that one has it."""
         # Not the configured environment: a person starts the agent from the shell.
         where = agent_environment(self._environment)
         profile = last_attached(self._store, link).agent_profile
         without = stored.profile_without(where, link.upstream_session_id, profile)
-        return profile if without else ""
+        return ("env", profile) if without else ()
 
 
 def adapter_for(settings: Settings, agent: str) -> AgentAdapter:

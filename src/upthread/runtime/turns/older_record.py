@@ -9,7 +9,7 @@ missing is recorded as turns, in order, as what they did. Blocking.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
@@ -65,14 +65,6 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
-def _nothing(*_asked: object) -> Any:
-    return ""
-
-
-def _none(*_asked: object) -> None:
-    return None
-
-
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
@@ -86,16 +78,13 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     `version` the agent's version that a session is of, empty where that is not known.
     """
 
-    is_read: Callable[[str], bool] = _nothing
-    profile: Callable[[str, str, Mapping[str, str]], str] = _nothing
-    stamp: Callable[[str, UpstreamSessionId], str] = _nothing
-    profile_without: Callable[[str, UpstreamSessionId, str, Mapping[str, str]], str] = _nothing
-    read: Callable[[str, UpstreamSessionId, str], StoredSession | None] = _none
-    of_call: Callable[[CutOffCall], StoredSession | None] = _none
-    version: Callable[[str, UpstreamSessionId], str] = _nothing
-
-
-NO_SESSIONS: Final = OwnSessions()
+    is_read: Callable[[str], bool]
+    profile: Callable[[str, str, Mapping[str, str]], str]
+    stamp: Callable[[str, UpstreamSessionId], str]
+    profile_without: Callable[[str, UpstreamSessionId, str, Mapping[str, str]], str]
+    read: Callable[[str, UpstreamSessionId, str], StoredSession | None]
+    of_call: Callable[[CutOffCall], StoredSession | None]
+    version: Callable[[str, UpstreamSessionId], str]
 
 
 def look(
