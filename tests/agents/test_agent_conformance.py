@@ -42,8 +42,10 @@ REHEARSAL = AgentUnderTest(
         "prints garbage": AcpAdapter(agent="rehearsal", command=BABBLING),
         "speaks another version": AcpAdapter(
             agent="rehearsal",
-            command=AGENTS_AND_REHEARSAL["rehearsal"].ways[0].command,
-            environment={CAPABILITIES: "protocol_version=99"},
+            command=(
+                *("env", f"{CAPABILITIES}=protocol_version=99"),
+                *AGENTS_AND_REHEARSAL["rehearsal"].ways[0].command,
+            ),
         ),
     },
     opaque={CAPABILITIES: "opaque_errors"},

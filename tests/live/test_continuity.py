@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,34 +51,68 @@ PROFILES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "opencode
 @pytest.mark.parametrize(
     ("name", "way"),
     [
-        *(pytest.param(name, "acp", marks=EXTENDED) for name in PROFILES),
-        *(pytest.param(name, "native", marks=SOAK) for name in ("claude-code", "opencode")),
-        pytest.param("codex", "native", marks=EXTENDED),
+        *(pytest.param(name, "shell, acp", marks=EXTENDED) for name in PROFILES),
+        *(pytest.param("codex", way, marks=EXTENDED) for way in ("shell", "file", "command")),
+        pytest.param("claude-code", "wrapper", marks=EXTENDED),
+        *(pytest.param(name, "wrapper", marks=SOAK) for name in ("codex", "opencode")),
+        *(
+            pytest.param(name, way, marks=SOAK)
+            for name in ("claude-code", "opencode")
+            for way in ("shell", "file", "command")
+        ),
     ],
 )
 def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(
     name, way, shell, model, request
 ):
-    shell = over_acp(shell, name, request) if way == "acp" else shell
-    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
-    model.fail_next(status=400, message="odd request", times=50)
-    assert shell.tell("Fail.", exit_code=4)["parked"]["reason"] == "unknown"
-    model.forget_answers()
-    variable, usual = PROFILES[name], dict(shell.environment)
-    shell.environment[variable] = str(shell.home / "work")
-    now = shell.one("why", ADDRESS)["now"]
-    assert (now["decision"], now["reasons"]) == ("refuse", ["other_profile"])
-    opened = shell.one("show", ADDRESS)["resume_command"]
-    assert way == "acp" or opened.startswith(f"env {variable}={shell.home}")
-    for words in ("--continue", "Go on."):
-        error = shell.lines("tell", ADDRESS, words, exit_code=5)[-1]["error"]
-        assert f"{variable}={shell.home}" in error["hint"]
-    elsewhere, shell.environment = shell.environment, usual
-    again = shell.tell("--continue")
-    assert (again["turn_number"], again["upstream_session_id"]) == (2, session)
+    """A shell, the configuration against the shell, a command or a wrapper sets the profile."""
+    others = (shell.own / "config.toml").read_text()
+    mine = over_acp(shell, name, request) and (shell.own / "config.toml").read_text()
+    config = mine if way in {"shell, acp", "command"} else others
+    (shell.own / "config.toml").write_text(config)
+    program = shell.home.parent / "bin" / AGENTS[name].program
+    variable, binary = PROFILES[name], program.resolve()
+    usual = shell.environment.get(variable, str(shell.home / f".{name.partition('-')[0]}"))
+    work = shutil.copytree(usual, str(shell.home / "work"))
+
+    def enter(profile: str) -> None:
+        if way == "command":
+            words = f'command = ["sh", "-c", "{variable}={profile} exec \\"$@\\"", "sh", '
+            (shell.own / "config.toml").write_text(mine.replace("command = [", words))
+        elif way == "wrapper":
+            program.unlink()
+            program.write_text(f'#!/bin/sh\nexport {variable}={profile}\n{binary} "$@"\n')
+            program.chmod(0o700)
+        else:
+            shell.environment[variable] = profile
+        if way == "file":
+            shell.environment[variable] = work if profile == usual else usual
+            own = f'[agents.{name}.environment]\n{variable} = "{profile}"\n'
+            (shell.own / "config.toml").write_text(others + own)
+
+    is_told_before = way not in {"command", "wrapper"}
+    places = ((work, usual, "spec-1/planner"), (usual, work, ADDRESS))
+    for here, there, address in places[is_told_before:]:
+        enter(here)
+        session = shell.tell("Remember KIWI-42.", address=address)["upstream_session_id"]
+        model.fail_next(status=400, message="odd request", times=50)
+        assert shell.tell("Fail.", address=address, exit_code=4)["parked"]["reason"] == "unknown"
+        model.forget_answers()
+        enter(there)
+        now = shell.one("why", address)["now"]
+        assert (now["reasons"] == ["other_profile"]) == is_told_before
+        opened = shell.one("show", address)["resume_command"]
+        assert way != "shell" or opened.startswith(f"env {variable}={here}")
+        for words in ("--continue", "Go on."):
+            said = shell.lines("tell", address, words, exit_code=5 if is_told_before else 4)[-1]
+            assert f"{variable}={here}" in str(said)
+            assert is_told_before or f"{variable}={there}" in str(said)
+        enter(here)
+        again = shell.tell("--continue", address=address)
+        assert (again["outcome"], again["upstream_session_id"]) == ("ok", session)
     AGENTS[name].delete_session(shell.home, session)
-    shell.environment = elsewhere
-    assert shell.one("why", ADDRESS)["now"]["decision"] != "refuse", "no profile has it"
+    enter(there)
+    assert shell.tell("Go on.")["reasons"][0] == "missing", "no profile has it"
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))

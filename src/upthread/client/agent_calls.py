@@ -107,7 +107,7 @@ class AgentCalls:
         """Whether a person wants sub-agents of other main sessions to be handed over."""
         folder = Path(parts.settings.home) / "worktrees" / parts.project_id
         worktrees = Worktrees(Path(self._root), folder)
-        self._preparing = Preparing(parts, worktrees=worktrees, host="")
+        self._preparing = Preparing(parts, worktrees=worktrees, host="", is_inside=True)
         leases = Leases(parts.store, parts.system, parts.lease_times)
         self._known = ExternalCalls(
             parts.store,

@@ -120,7 +120,8 @@ def main():
         return
     how = "--resume" if "--resume" in words else "--session-id"
     session = words[words.index(how) + 1]
-    if how == "--resume" and not store(session).read_text().strip():
+    held = store(session).read_text().strip() if store(session).exists() else ""
+    if how == "--resume" and not held:
         sys.stderr.write(f"No conversation found with session ID: {session}\n")
         raise SystemExit(1)
     if "--fork-session" in words:

@@ -14,6 +14,7 @@ from upthread.core.decision.model import HandshakeInputs, Rule
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.words import (
     FIRST,
+    OTHER_PROFILE,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
@@ -171,7 +172,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the session lives on another host",
     ),
     Rule(
-        reason="other_profile",
+        reason=OTHER_PROFILE,
         decision=REFUSE,
         applies=lambda i: bool(i.other_profile),
         says="the session is in another profile of the agent",

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from upthread.core.decision.words import TOKENS_MAX
+from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
@@ -126,6 +126,10 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     TOKENS_MAX: (
         "the tokens that were allowed are used up, or the next turn would pass them",
         "allow more with --tokens-max, or go on without it",
+    ),
+    OTHER_PROFILE: (
+        "the session is in another profile of the agent",
+        "have the agent's command set that one again, then go on; or start fresh with --fresh",
     ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",
