@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from upthread.surfaces.cli.arguments.parameters import parameters_of
-from upthread.surfaces.cli.program import VERBS, verb_function
+from upthread.surfaces.cli.program import VERBS, load_verb
 
 WORKSTREAM = "spec-42"
 ADDRESS = "spec-42/planner"
@@ -82,7 +81,7 @@ def calls() -> list[Words]:
 
 
 def _usual(verb: str) -> Words:
-    required = [each for each in parameters_of(verb_function(verb)) if each.is_required]
+    required = [each for each in load_verb(verb).params if each.required]
     return tuple(OF_METAVAR.get(each.metavar, "hostile") for each in required)
 
 

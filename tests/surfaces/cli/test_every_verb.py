@@ -222,6 +222,11 @@ def forget(up, real):
 
 
 @effect
+def help_(_up, real):
+    assert real("help", "tell").out.startswith("Usage: upthread tell [OPTIONS] ADDRESS [TEXT]")
+
+
+@effect
 def keep(up, real):
     transcript(up, "s1", asked="Paint the crossing", said="It is painted").stat()
     real("keep", "s1")

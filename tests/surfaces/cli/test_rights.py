@@ -57,6 +57,7 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("effects", "w", "done"), 3),
     (("worktree", "w"), 3),
     (("agents",), 0),
+    (("help",), 0),
     (("doctor",), 0),
     (("backup",), 2),
     (("restore", "{file}"), 2),

@@ -1,38 +1,81 @@
-"""`show`, and what was done. They read, and change nothing."""
+"""`upthread show`: the status of a workstream or of one conversation, and what was done."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
 from upthread.client.project import Project
+from upthread.core.decision.handshake import in_words, reasons_in_words
+from upthread.core.decision.read_coverage import Reading
+from upthread.core.decision.words import became_in_words, lacking_in_words
 from upthread.core.roles.limits import in_words as limits_in_words
+from upthread.core.sessions import OwnInterface
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli import options, shapes
+from upthread.surfaces.cli.audit.tree import write_tree
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.verbs import conversation
-from upthread.surfaces.cli.verbs.effects import write_doubts, write_question
-from upthread.surfaces.cli.verbs.listing import write_roles
-from upthread.surfaces.cli.verbs.state_lines import (
-    Shown,
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.state_lines import (
     opening_command,
     standing_lines,
     write_cut_off,
+    write_doubts,
     write_going_on,
+    write_question,
+    write_roles,
 )
+from upthread.surfaces.cli.terminal.table import write_table
 
 
-def show(call: Call, what: str) -> int:
-    """Show a workstream, or one conversation."""
+class Shown(NamedTuple):
+    """What was found, and how the session of each of its roles is opened, in their order.
+
+    `limits` are those of the role's file, in words, and `lacking` what the record lacks of its
+    session, where one address was asked for.
+    """
+
+    view: WorkstreamView | RoleView
+    interfaces: Sequence[OwnInterface]
+    commands: shapes.Commands
+    limits: Sequence[str] = ()
+    lacking: tuple[int, str, str] = (0, "", "")
+    reading: Reading | None = None
+
+
+@options.verb
+@click.argument(
+    "what",
+    metavar="WS|ADDRESS",
+    help="A workstream or one conversation.",
+    shell_complete=options.addresses,
+)
+@click.option(
+    "--effects", "is_effects", is_flag=True, help="What was done to the world, and what is unknown."
+)
+@click.option(
+    "--tree", "is_tree", is_flag=True, help="The sessions, turns and sub-agents as a tree."
+)
+def main(call: Call, *, what: str, is_effects: bool, is_tree: bool) -> int:
+    """Show the status of a workstream or of one conversation."""
+    if is_tree:
+        return _show_tree(call, what)
+    if is_effects:
+        return _show_effects(call, what)
 
     async def use(project: Project) -> Shown:
-        view = await found(project, what)
+        view = await find_view(project, what)
         roles = (view,) if isinstance(view, RoleView) else view.roles
         interfaces = [await project.own_interface(role.link) for role in roles]
         commands = await project.resume_commands(roles)
@@ -47,17 +90,37 @@ def show(call: Call, what: str) -> int:
 
     shown = call.with_project(use)
     if isinstance(shown.view, RoleView):
-        conversation.show(call.output, shown.view, shown)
+        _show_conversation(call.output, shown.view, shown)
     else:
         _show_workstream(call.output, shown.view, shown)
     return 0
 
 
-def show_effects(call: Call, what: str) -> int:
+def _show_tree(call: Call, what: str) -> int:
+    async def use(project: Project) -> None:
+        view = await find_view(project, what)
+        if isinstance(view, RoleView):
+            name, only = view.conversation.key.workstream, view.conversation.conversation_id
+        else:
+            name, only = view.workstream.workstream, None
+        patterns = project.settings.outward_patterns
+        # Written while it is read: a long record is never held whole.
+        await project.with_audit(
+            name,
+            lambda record: write_tree(
+                call.output, Timeline(record, outward_patterns=patterns), only
+            ),
+        )
+
+    call.with_project(use)
+    return 0
+
+
+def _show_effects(call: Call, what: str) -> int:
     """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
 
     async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
-        view = await found(project, what)
+        view = await find_view(project, what)
         if isinstance(view, RoleView):
             conversations = [view.conversation]
         else:
@@ -87,7 +150,7 @@ def show_effects(call: Call, what: str) -> int:
     return 0
 
 
-async def found(project: Project, what: str) -> WorkstreamView | RoleView:
+async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
     """Return what was named. A name with a slash may be a workstream or an address.
 
     The workstream wins: it may be a branch's name.
@@ -172,3 +235,60 @@ def _show_questions(output: Output, view: WorkstreamView) -> None:
     for question in view.open_questions:
         suggested = view.suggested.get(question.question_id)
         write_question(output, view.workstream.workstream, question, suggested)
+
+
+def _show_conversation(output: Output, view: RoleView, shown: Shown) -> None:
+    if output.is_json:
+        told = {"workstream": view.conversation.key.workstream}
+        turns, fault, gone = shown.lacking
+        lacked = {"turns_lacking": turns, "not_compared": fault, "turns_gone": gone}
+        more = {**lacked, "reading": shapes.reading(shown.reading)}
+        role = shapes.role(view, shown.commands)
+        output.json({**told, **role, "limits": [*shown.limits], **more})
+        return
+    output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
+    limits = [("limited to", one_line(line)) for line in shown.limits]
+    known = [("read", shown.reading.in_words)] if shown.reading else []
+    lacking = lacking_in_words(*shown.lacking)
+    older = [("the record", one_line(lacking))] if lacking else []
+    more_lines = (*older, *known, *limits)
+    for label, value in (*standing_lines(view.standing), *_role_lines(view), *more_lines):
+        output.row((f"  {label:<13}", "dim"), (value, ""))
+    write_going_on(output, view.standing)
+    write_cut_off(output, view, indent=" " * 15)
+    write_doubts(output, view.conversation.key.workstream, view.in_doubt)
+    _write_own_interface(output, shown.interfaces[0])
+
+
+def _write_own_interface(output: Output, opened: OwnInterface) -> None:
+    """Write with what a session is opened in its agent's own interface, or why with nothing."""
+    command = opening_command(opened)
+    if opened.command is not None and command:
+        output.command(f"  {'open it with':<13}", command)
+        return
+    output.row((f"  {'open it with':<13}", ""), (f"nothing: {opened.why_not}", ""))
+    if command:
+        output.command(f"  {'open that by':<13}", command)
+        if opened.there:
+            output.line(f"  {'and there':<13}{one_line(opened.there)}")
+
+
+def _role_lines(view: RoleView) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = [("conversation", view.conversation.conversation_id)]
+    if view.holder:
+        lines.append(("held by", one_line(view.holder.in_words())))
+    for link in view.chain:
+        ended = f"; ended: {one_line(in_words(link.ended_because))}" if link.ended_because else ""
+        opened = f"{one_line(link.agent)}; opened: {one_line(in_words(link.opened_because))}{ended}"
+        session = one_line(link.upstream_session_id)
+        lines.append((f"session {link.seq}", f"{session} ({opened})"))
+    last = view.last_turn
+    if last and last.intended:
+        reasons = reasons_in_words(last.intended.reasons)
+        decision, was_refused = last.intended.decision, last.was_refused
+        done, why = became_in_words(decision, reasons, was_refused=was_refused)
+        said = f"{done} ({why}), {view.ending.how}"
+        lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
+    if view.verdict:
+        lines.append(("verdict", view.verdict.in_words))
+    return lines
