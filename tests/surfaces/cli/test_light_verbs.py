@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from upthread.surfaces.cli.program import GONE, LISTED, VERBS, load_verb
+from upthread.surfaces.cli.program import ALIASES, GONE, LISTED, VERBS, load_verb
 
 LISTING = """
 import sys
@@ -46,7 +46,7 @@ def test_help_lists_twelve_verbs_and_all_on_request(shared):
 
     assert re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE) == [*LISTED]
     assert len(LISTED) == 12
-    assert re.findall(r"^  ([a-z]+)  ", everything, re.MULTILINE) == [*VERBS]
+    assert re.findall(r"^  ([a-z]+)  ", everything, re.MULTILINE) == [*VERBS, *ALIASES]
     for page in (text, everything):
         assert "\x1b" not in page
         assert max(map(len, page.splitlines())) <= 80

@@ -27,13 +27,13 @@ from tests.support.hostile_record import (
     write_record,
 )
 
+from upthread.surfaces.cli.program import ALIASES, load_verb, main
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
-from upthread.surfaces.cli.program import load_verb, main
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
 
 COLUMNS = 60
-VERBS = sorted(VERBS_THERE_ARE)
+VERBS = sorted({*VERBS_THERE_ARE, *ALIASES})
 SKIPPED = {
     "demo": "plays a story of its own, in a store of its own",
     "export": "sends to a collector: tests/surfaces/exports",
@@ -91,6 +91,8 @@ def arguments_of(verb: str, values: Values) -> list[str]:
         "[QUESTION] TEXT": "an answer",
         "WORDS": re.findall("[A-Za-z]{3,}", values.line)[0],
     }
+    if verb in ALIASES:
+        return [address] if verb == "brief" else []
     given: list[str] = []
     for each in load_verb(verb).params:
         if each.param_type_name == "argument" and (each.required or each.metavar == "[WS]"):

@@ -35,12 +35,12 @@ LISTED: Final = {
     "run": "Run the pipeline on a workstream until it ends or needs you.",
     "answer": "Answer a question that a role asked.",
     "ls": "List the workstreams, or the roles of one.",
-    "show": "Show the status of a workstream or of one conversation.",
+    "show": "Show the status of a workstream or conversation, or its briefing.",
     "why": "Show the last decision, and what would be decided now.",
     "open": "Resume a session in the agent's own interface.",
     "search": "Search our record and the agents' stores, newest first.",
     "setup": "Set up an agent, so that each delegation finds its session.",
-    "use": "Name the workstream of this working tree.",
+    "use": "Name the workstream of this working tree, or show its state.",
     "web": "Show the record in a browser: live and read-only.",
     "doctor": "Check the stored histories and the set-up, and name each cure.",
 }
@@ -48,10 +48,8 @@ LISTED: Final = {
 
 OTHERS: Final = {
     "adopt": "Import sessions of an agent as conversations that continue.",
-    "agents": "List the agents: which are installed, and how upthread drives them.",
     "audit": "Write down everything that is recorded of a workstream.",
     "backup": "Copy the database to a file while others write.",
-    "brief": "Show the briefing that a fresh session of a role would get.",
     "demo": "Watch a killed rehearsal agent continue its work.",
     "effects": "List actions beyond this machine that are in doubt, and settle them.",
     "encrypt": "Encrypt the database with the key that your config.toml names.",
@@ -67,7 +65,6 @@ OTHERS: Final = {
     "reset": "End a conversation and start a new one in its place.",
     "restore": "Replace the database by a backup.",
     "savings": "Show what delegations cost, and what resuming saved or lost.",
-    "status": "Show the workstream of this working tree, and its state.",
     "trust": "Show this repository's settings that need your consent, and agree to them.",
     "worker": "Carry out the runs of a shared database.",
     "worktree": "Show or remove the git worktrees of workstreams.",
@@ -76,6 +73,13 @@ OTHERS: Final = {
 
 VERBS: Final = {**LISTED, **OTHERS}
 """Every verb with its summary. The verb is declared in `verbs/`, in the file of its name."""
+
+ALIASES: Final = {
+    "agents": ("doctor", "--agents"),
+    "brief": ("show", "--brief"),
+    "status": ("use",),
+}
+"""Older names of verbs."""
 
 GONE: Final = {
     "compare": "upthread savings shows what resuming saved",
@@ -105,19 +109,21 @@ class Program(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb that a line names. Raises UsageError with the verb that is like it."""
-        if args[0] not in VERBS and not ctx.resilient_parsing:
+        name, *after = args
+        if name not in {*VERBS, *ALIASES} and not ctx.resilient_parsing:
             raise UsageError(
-                f"No such command {args[0]!r}{did_you_mean(args[0], VERBS)}",
-                hint=GONE.get(args[0], f"see {NAME} --help"),
+                f"No such command {name!r}{did_you_mean(name, VERBS)}",
+                hint=GONE.get(name, f"see {NAME} --help"),
             )
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, [*ALIASES.get(name, (name,)), *after])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs that are listed, or every verb for `upthread help --all`."""
-        sections = {"Verbs": LISTED, "To read": PAGES}
+        sections = {"Verbs": LISTED}
         if ctx.meta.get("is_all"):
-            sections = {"Verbs": LISTED, "More verbs": OTHERS, "To read": PAGES}
-        for title, rows in sections.items():
+            older = {name: " ".join((NAME, *words)) for name, words in ALIASES.items()}
+            sections |= {"More verbs": OTHERS, "Older names": older}
+        for title, rows in {**sections, "To read": PAGES}.items():
             with formatter.section(title):
                 formatter.write_dl(list(rows.items()))
         if not ctx.meta.get("is_all"):

@@ -33,6 +33,7 @@ from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.doctor.agents import list_agents
 from upthread.surfaces.cli.doctor.findings import Finding, counts_of, faults_of, finding_of
 from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
 from upthread.surfaces.cli.doctor.holdings import show as show_holdings
@@ -90,6 +91,9 @@ class _Diagnosis(Struct):
     metavar="TEXT",
     help="With --probe: what makes a scripted model answer with a rate limit.",
 )
+@click.option(
+    "--agents", "lists_agents", is_flag=True, help="Only list the agents, and how each is driven."
+)
 @options.yes
 def main(
     call: Call,
@@ -97,18 +101,25 @@ def main(
     store: str | None,
     probed: str | None,
     rate_limit_prompt: str | None,
+    lists_agents: bool,
     is_yes: bool,
 ) -> int:
     """Check the stored histories, ours and the agents', and name each cure.
 
     The exit code is 1 where our own record is damaged.
     """
+    if lists_agents:
+        return list_agents(call)
     if probed is not None:
         if store is not None:
             raise UsageError(
                 "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
             )
         return probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+    return _diagnose(call, store)
+
+
+def _diagnose(call: Call, store: str | None) -> int:
     stores = (OURS, *WITH_A_STORE)
     agent = None if store is None else name_of(store)
     if agent not in {None, *stores}:

@@ -22,6 +22,7 @@ from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.audit.tree import write_tree
+from upthread.surfaces.cli.briefing import show_briefing
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -67,8 +68,28 @@ class Shown(NamedTuple):
 @click.option(
     "--tree", "is_tree", is_flag=True, help="The sessions, turns and sub-agents as a tree."
 )
-def main(call: Call, *, what: str, is_effects: bool, is_tree: bool) -> int:
-    """Show the status of a workstream or of one conversation."""
+@click.option(
+    "--brief", "is_brief", is_flag=True, help="The briefing that a fresh session would get."
+)
+@click.option(
+    "--edit", "is_edit", is_flag=True, help="Edit the briefing; upthread keeps and marks your text."
+)
+@click.option(
+    "--from", "source", metavar="FILE", help="Take the briefing from a file, or - for stdin."
+)
+def main(
+    call: Call,
+    *,
+    what: str,
+    is_effects: bool,
+    is_tree: bool,
+    is_brief: bool,
+    is_edit: bool,
+    source: str | None,
+) -> int:
+    """Show the status of a workstream or of one conversation, or its briefing."""
+    if is_brief or is_edit or source is not None:
+        return show_briefing(call, what, is_edit=is_edit, source=source)
     if is_tree:
         return _show_tree(call, what)
     if is_effects:

@@ -1,4 +1,4 @@
-"""`upthread brief`: the briefing of a fresh session, which a person may edit."""
+"""The briefing of a fresh session, which a person may edit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import click
-
 from upthread.boundary import files, programs
 from upthread.client.briefing import Briefing
 from upthread.client.project import Project
 from upthread.errors import UsageError
-from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import conversation_name
@@ -23,16 +20,8 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name
 EDITED_BYTES_MAX = 1024 * 1024
 
 
-@options.verb
-@options.address
-@click.option(
-    "--edit", "is_edit", is_flag=True, help="Edit the briefing; upthread keeps and marks your text."
-)
-@click.option(
-    "--from", "source", metavar="FILE", help="Take your text from a file, or - for stdin."
-)
-def main(call: Call, *, address: str, is_edit: bool, source: str | None) -> int:
-    """Show the briefing that a fresh session of a role would get."""
+def show_briefing(call: Call, address: str, *, is_edit: bool, source: str | None) -> int:
+    """Show a briefing, after a person edited it or gave its text in a file, `-` for stdin."""
     if is_edit and source is not None:
         raise UsageError("a briefing is edited or read from a file", hint="leave one of them out")
     given = None if source is None else _given(source)

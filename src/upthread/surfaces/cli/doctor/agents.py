@@ -1,4 +1,4 @@
-"""`upthread agents`: the agents that upthread knows, and how it drives each."""
+"""The agents that upthread knows, and how it drives each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from upthread.agents.registry import (
 )
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
-from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
 from upthread.surfaces.cli.setup.targets import TARGETS
@@ -52,9 +51,8 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
     hooks: HookState | None
 
 
-@options.verb
-def main(call: Call) -> int:
-    """List the agents: which are known, which are installed, and how upthread drives them."""
+def list_agents(call: Call) -> int:
+    """List the agents that upthread knows, and those that the configuration adds."""
     settings = load_trusting(Path(), environment=os.environ, database=call.database)
     found, states = anyio.run(_looked_up, settings)
     listed = [
