@@ -9,10 +9,10 @@ from msgspec import structs, to_builtins
 from upthread.client.project import Project
 from upthread.runtime.continuity_probe import CHECKS, Probed
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.verbs.consent import STARTING, Needs
 
 _STYLES: Final = {"good": "green", "quirk": "yellow"}
 

@@ -1,6 +1,6 @@
-"""`forget` by hand, `keep` by the rules of the configuration. Both show and ask first.
+"""`upthread forget`: erases what was said, after it showed what that is and asked.
 
-What the agents themselves have stored is not upthread's to remove: it is named, with its place.
+It never removes what agents have stored themselves; it prints where that is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+import click
 from msgspec import Struct
 
 from upthread.agents.stored import stored_histories
@@ -23,11 +24,12 @@ from upthread.core.names import did_you_mean, parse_role, parse_workstream, show
 from upthread.core.states import effects_command
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.verbs.consent import KEEPING, Needs
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -53,16 +55,28 @@ class _Found(Struct, frozen=True, kw_only=True):
         return not self.workstreams and not self.logs
 
 
-def forget(
+@options.verb
+@click.argument(
+    "workstream",
+    metavar="[WS]",
+    required=False,
+    help="Only this workstream; all, with --role or --before.",
+    shell_complete=options.workstreams,
+)
+@click.option("--role", metavar="ROLE", help="Only what this role said.")
+@click.option("--before", metavar="DATE", help="Only what is older, UTC.")
+@options.yes
+@options.dry_run
+def main(
     call: Call,
-    workstream: str | None,
     *,
+    workstream: str | None,
     role: str | None,
     before: str | None,
     is_yes: bool,
     is_dry_run: bool,
 ) -> int:
-    """Erase what was said, leaving its outline."""
+    """Erase what was said. The record still shows that something was said, by whom and when."""
     if workstream is None and before is None:
         raise UsageError("forget what?", hint="name a workstream, or say --before 2026-01-31")
     selection = Selection(
@@ -102,8 +116,8 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
         )
 
 
-def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Erase what the rules of the configuration no longer keep."""
+def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Erase what is older than the `[keep]` rules of the configuration allow."""
     rules: list[Keep] = []
 
     async def look(project: Project) -> tuple[_Found, Sequence[str]]:

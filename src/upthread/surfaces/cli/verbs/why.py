@@ -1,4 +1,4 @@
-"""`why`: the last decision on a role, and what would be decided now."""
+"""`upthread why`: the last decision on a role, and the decision that would be made now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upthread.core.decision.words import (
 )
 from upthread.core.types import Decision
 from upthread.runtime.record.workstream_views import RoleView
-from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -26,11 +26,13 @@ from upthread.surfaces.cli.terminal.phrases import (
     standing_in_words,
     stopped_in_words,
 )
-from upthread.surfaces.cli.verbs.effects import write_doubts
-from upthread.surfaces.cli.verbs.state_lines import write_cut_off
+from upthread.surfaces.cli.terminal.state_lines import write_cut_off, write_doubts
 
 
-def why(call: Call, address: str, *, agent: str | None) -> int:
+@options.verb
+@options.address
+@options.agent
+def main(call: Call, *, address: str, agent: str | None) -> int:
     """Show the last decision, and what would be decided now."""
 
     async def use(project: Project) -> tuple[Why, RoleView]:

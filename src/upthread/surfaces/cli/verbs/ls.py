@@ -1,24 +1,40 @@
-"""`ls`: all workstreams, or the roles of one."""
+"""`upthread ls`: all workstreams, or the roles of one; with `--workers`, who carries out runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import click
 
 from upthread.client.project import Project
+from upthread.client.stores import workers_of
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles
 from upthread.surfaces.cli.terminal.table import write_table
 from upthread.surfaces.cli.terminal.times import NEVER, since
-from upthread.surfaces.cli.verbs.effects import write_doubt_line
+
+if TYPE_CHECKING:
+    from upthread.store.postgres import KnownWorker  # of an extra
 
 WATCH_S: Final = 1.0
 
 
-def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = False) -> int:
-    """List the project's workstreams, or the roles of one; watching, again whenever they change."""
+@options.verb
+@options.workstream_or_all
+@click.option("--watch", "is_watching", is_flag=True, help="Show each change, until Ctrl-C.")
+@click.option(
+    "--workers", "shows_workers", is_flag=True, help="The workers of a shared database instead."
+)
+def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> int:
+    """List the workstreams, or the roles of one."""
+    if shows_workers:
+        _list_workers(call)
+        return 0
 
     async def use(project: Project) -> None:
         shown: object = None
@@ -27,7 +43,7 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
                 views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
             else:
                 views = await project.workstreams()
-            # Only what changed is written again: in a log each look would else be a table.
+            # Only what changed is written again: in a log each read would else be a table.
             if views != shown:
                 shown = views
                 if call.output.is_json:
@@ -39,9 +55,7 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
                     _write_list(call.output, views, is_one=is_one, is_again=is_watching)
             if not is_watching:
                 return
-            from anyio import sleep
-
-            await sleep(WATCH_S)
+            await anyio.sleep(WATCH_S)
 
     call.with_project(use)
     return 0
@@ -73,20 +87,41 @@ def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
     return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)
 
 
-def write_roles(output: Output, view: WorkstreamView) -> None:
-    """Write how each role of a workstream stands."""
-    head = ("ADDRESS", "NAME", "STATE", "SINCE", "TURNS", "LAST TURN", "AGENT", "SESSION")
-    rows = [
-        (
-            role.conversation.key.address,
-            role.conversation.instance_name,
-            role.state,
-            since(role.standing.since_ms),
-            str(role.turns),
-            role.ending.how,
-            role.link.agent if role.link else "—",
-            role.link.upstream_session_id if role.link else "—",
-        )
-        for role in view.roles
-    ]
-    write_table(output, head, rows)
+def _list_workers(call: Call) -> None:
+    found = workers_of(call.settings().database)
+    output = call.output
+    if output.is_json:
+        output.json({"workers": [_worker_shape(each) for each in found]})
+    elif found:
+        head = ("HOST", "PID", "STATE", "RUNS", "VERSION", "AGENTS")
+        write_table(output, head, [_worker_row(each) for each in found])
+    else:
+        output.note("no worker is here; start one with: upthread worker")
+
+
+def _worker_shape(known: KnownWorker) -> dict[str, object]:
+    said = known.registration
+    return {
+        "worker_id": known.worker_id,
+        "host": said.process.host,
+        "pid": said.process.pid,
+        "state": "silent" if known.is_silent else "living",
+        "silent_ms": known.silent_ms,
+        "runs": known.jobs,
+        "concurrency": said.concurrency,
+        "version": said.version,
+        "agents": [{"agent": name, "version": version} for name, version in said.agents.items()],
+        "registered_at_ms": said.registered_at_ms,
+    }
+
+
+def _worker_row(known: KnownWorker) -> tuple[str, ...]:
+    said = known.registration
+    return (
+        said.process.host,
+        str(said.process.pid),
+        "silent" if known.is_silent else "living",
+        f"{known.jobs}/{said.concurrency}",
+        said.version,
+        ", ".join(f"{name} {version}".strip() for name, version in said.agents.items()),
+    )

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+import click
 from msgspec import Struct, field, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
@@ -21,18 +22,20 @@ from upthread.agents._connection import RENAME, UNUSABLE, unusable_names
 from upthread.agents.stored import stored_histories
 from upthread.client.database_files import diagnose
 from upthread.client.project import Project
-from upthread.config import load_settings
-from upthread.core.agents import WITH_A_STORE, name_of
+from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.events import TurnEnded
-from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
+from upthread.core.history.model import history_of
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.holdings import Finding, Holdings, holdings
+from upthread.surfaces.cli.doctor.agents import list_agents
+from upthread.surfaces.cli.doctor.findings import Finding, counts_of, faults_of, finding_of
+from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
 from upthread.surfaces.cli.doctor.holdings import show as show_holdings
 from upthread.surfaces.cli.doctor.hook_findings import (
     HookState,
@@ -40,6 +43,7 @@ from upthread.surfaces.cli.doctor.hook_findings import (
     hook_states,
     state_findings,
 )
+from upthread.surfaces.cli.doctor.probe import probe
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -49,15 +53,6 @@ OURS: Final = "upthread"
 OPENCODE: Final = "opencode"
 FAULTS_SHOWN_MAX: Final = 5
 """How many of the faults of our own file are said."""
-
-_IN_WORDS: Final = {
-    "every_call_has_a_result": "call without a result",
-    "every_result_has_a_call": "result without a call",
-    "one_result_for_a_call": "second result",
-    "call_ids_differ": "call id used twice",
-    "results_stand_after_their_calls": "late result",
-    "text_is_unicode": "half of a character",
-}
 
 
 class _Diagnosis(Struct):
@@ -76,10 +71,57 @@ class _Diagnosis(Struct):
     """Whether our own record is what was recorded: no page and no message of it is damaged."""
 
 
-def doctor(call: Call, agent: str | None) -> int:
-    """Diagnose every stored history, or those of one store."""
+@options.verb
+@click.argument(
+    "store",
+    metavar="[STORE]",
+    required=False,
+    help=f"upthread, {one_of(WITH_A_STORE)}.",
+    shell_complete=options.stores,
+)
+@click.option(
+    "--probe",
+    "probed",
+    metavar="AGENT",
+    help="Try what an agent does about sessions.",
+    shell_complete=options.agents,
+)
+@click.option(
+    "--rate-limit-prompt",
+    metavar="TEXT",
+    help="With --probe: what makes a scripted model answer with a rate limit.",
+)
+@click.option(
+    "--agents", "lists_agents", is_flag=True, help="Only list the agents, and how each is driven."
+)
+@options.yes
+def main(
+    call: Call,
+    *,
+    store: str | None,
+    probed: str | None,
+    rate_limit_prompt: str | None,
+    lists_agents: bool,
+    is_yes: bool,
+) -> int:
+    """Check the stored histories, ours and the agents', and name each cure.
+
+    The exit code is 1 where our own record is damaged.
+    """
+    if lists_agents:
+        return list_agents(call)
+    if probed is not None:
+        if store is not None:
+            raise UsageError(
+                "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
+            )
+        return probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+    return _diagnose(call, store)
+
+
+def _diagnose(call: Call, store: str | None) -> int:
     stores = (OURS, *WITH_A_STORE)
-    agent = None if agent is None else name_of(agent)
+    agent = None if store is None else name_of(store)
     if agent not in {None, *stores}:
         like = did_you_mean(str(agent), stores)
         raise UsageError(f"there is no store {agent!r}{like}", hint=f"one of: {', '.join(stores)}")
@@ -91,7 +133,7 @@ def doctor(call: Call, agent: str | None) -> int:
         diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
         diagnosis.findings += of_hooks
     if agent in {None, OPENCODE}:
-        directory = load_settings(Path.cwd(), environment=os.environ).working_directory
+        directory = call.settings().working_directory
         diagnosis.findings += [
             Finding(store=OPENCODE, history=where, what=UNUSABLE, cure=RENAME)
             for where in unusable_names(directory, os.environ)
@@ -108,8 +150,7 @@ def doctor(call: Call, agent: str | None) -> int:
 
 def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
     """The file first: what cannot be opened has no histories to look at."""
-    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
-    of_file = _file_finding(diagnose(settings))
+    of_file = _file_finding(diagnose(call.settings()))
     if of_file is not None:
         diagnosis.findings.append(of_file)
         diagnosis.is_whole = False
@@ -169,66 +210,6 @@ def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
     more = f"; {counted(others, 'other finding')}" if others else ""
     style = "yellow" if diagnosis.findings else "green"
     output.line(f"{histories} sound, {diagnosis.unsound} not{more}", style)
-
-
-# --- the agents' -------------------------------------------------------------------------------
-
-
-def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
-    """Return what is wrong with an agent's history, None when it is sound."""
-    if isinstance(stored, StoreError):
-        return Finding(store="?", history="", unreadable=1, what=stored.message, cure=stored.hint)
-    found = faults_of(stored.history.messages)
-    # Months of histories are always of other versions: that alone is nothing to do about.
-    if not found and not stored.unreadable:
-        return None
-    return Finding(
-        store=stored.agent,
-        history=stored.session_id,
-        path=str(stored.path),
-        version=stored.version,
-        faults=_counts(found),
-        unreadable=len(stored.unreadable),
-        what="; ".join(_words(stored, found)),
-        cure=_cure(stored, found),
-    )
-
-
-def faults_of(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
-    """Return the faults of a history, quickly for a sound one."""
-    return () if is_sound(messages) else faults(messages)
-
-
-def _words(stored: VendorHistory, found: Sequence[Fault]) -> Iterator[str]:
-    for rule, number in _counts(found).items():
-        yield (
-            counted(number, _IN_WORDS[rule])
-            .replace("call without a results", "calls without a result")
-            .replace("result without a calls", "results without a call")
-            .replace("call id used twices", "call ids used twice")
-            .replace("half of a characters", "halves of characters")
-        )
-    if stored.unreadable:
-        first = stored.unreadable[0]
-        yield f"{counted(len(stored.unreadable), 'place')} unreadable, first {first.place}: " + (
-            one_line(first.why)
-        )
-    if not stored.is_version_known:
-        version = one_line(stored.version) or "unknown"
-        yield f"written by version {version}, which this upthread does not know"
-
-
-def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
-    if not stored.is_version_known:
-        return "read as far as it goes and left alone; a newer upthread may know it"
-    if found or stored.is_of_lines:
-        return command("upthread", "repair", stored.agent, stored.session_id)
-    return "left as it is; if the agent cannot read it, the next prompt begins a new session"
-
-
-def _counts(found: Sequence[Fault]) -> dict[str, int]:
-    counts = Counter(fault.rule for fault in found)
-    return {rule: counts[rule] for rule in CURES if rule in counts}
 
 
 # --- ours --------------------------------------------------------------------------------------
@@ -311,7 +292,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
     return Finding(
         store=OURS,
         history=conversation_name(conversation),
-        faults=_counts(found),
+        faults=counts_of(found),
         what=what + more,
         cure=cure,
     )

@@ -1,22 +1,25 @@
-"""`search`: hits as they come, newest session first, each with the command that opens it."""
+"""`upthread search`: hits as they come, each with the command that opens its session."""
 
 from __future__ import annotations
 
 import calendar
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import click
 from msgspec import Struct, to_builtins
 
+from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.errors import UsageError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
 from upthread.surfaces.cli.search.own import own_hits
@@ -35,13 +38,11 @@ SECONDS_MAX: Final = 3_600.0
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What is looked for, and where."""
+    """Which sessions are searched, and how many hits are shown."""
 
-    words: list[str]
     role: str | None
     agent: str | None
     place: Path | None
-    since: str | None
     is_all: bool
 
     def takes(self, outline: SessionOutline) -> bool:
@@ -51,17 +52,45 @@ class Asked(Struct, frozen=True, kw_only=True):
         return is_there and (self.role is None or outline.role == self.role)
 
 
-def search(call: Call, asked: Asked) -> int:
-    """Tell each hit as it comes. Raises UsageError for words that are none."""
-    words = Words(asked.words)
-    since_ms = _moment(asked.since)
+@options.verb
+@click.argument(
+    "words", metavar="WORDS", nargs=-1, required=True, help="All of them, in one message."
+)
+@click.option("--role", metavar="ROLE", help="Only this role.")
+@options.one_agent_only
+@click.option(
+    "--in",
+    "place",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Only sessions in this directory.",
+)
+@click.option("--since", metavar="DATE", help="Only sessions used since, UTC.")
+@click.option("--all", "is_all", is_flag=True, help="Every hit, not only the newest.")
+def main(
+    call: Call,
+    *,
+    words: Sequence[str],
+    role: str | None,
+    agent: str | None,
+    place: Path | None,
+    since: str | None,
+    is_all: bool,
+) -> int:
+    """Search our record and all that the agents have stored, the newest session first."""
+    call.is_stream = True
+    asked = Asked(
+        role=role, agent=None if agent is None else store_of(agent), place=place, is_all=is_all
+    )
+    sought = Words([*words])
+    since_ms = _moment(since)
     around = surroundings(Path(), environment=os.environ, database=call.database)
     seen = look(seconds_max=SECONDS_MAX)
     telling = _Telling(call, since_ms=since_ms, most=None if asked.is_all else HITS_MAX)
-    _tell_own(call, around, words, asked, telling)
+    _tell_own(call, around, sought, asked, telling)
     if not telling.is_full:
         with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
-            _tell_theirs(sessions, words, around, asked, telling)
+            _tell_theirs(sessions, sought, around, asked, telling)
     if telling.is_full:
         call.output.note("there may be more: --all, or more words", "dim")
     passed_over = sum(seen.passed_over.values())

@@ -1,4 +1,4 @@
-"""`brief`: what a fresh session would be told, and a person's hand in it."""
+"""The briefing of a fresh session, which a person may edit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name
 EDITED_BYTES_MAX = 1024 * 1024
 
 
-def brief(call: Call, address: str, *, is_edit: bool = False, source: str | None = None) -> int:
-    """Show a briefing, after a person edited it or gave its text in a file, `-` standard input."""
+def show_briefing(call: Call, address: str, *, is_edit: bool, source: str | None) -> int:
+    """Show a briefing, after a person edited it or gave its text in a file, `-` for stdin."""
     if is_edit and source is not None:
         raise UsageError("a briefing is edited or read from a file", hint="leave one of them out")
     given = None if source is None else _given(source)

@@ -1,4 +1,4 @@
-"""`adopt --pick`: chosen from a list, stored sessions become conversations that go on in them."""
+"""`upthread adopt`: stored sessions become conversations that continue in them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+import click
+
 from upthread.agent_stores.outline import SessionOutline
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings, surroundings
+from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.record.workstream_views import RoleView
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.sessions.candidates import (
     Candidate,
     Filters,
@@ -20,20 +26,95 @@ from upthread.surfaces.cli.sessions.candidates import (
 )
 from upthread.surfaces.cli.sessions.opening import can_be_adopted
 from upthread.surfaces.cli.sessions.told import Done, done_to, tell
-from upthread.surfaces.cli.terminal.input import can_ask
+from upthread.surfaces.cli.terminal.input import can_ask, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import conversation_name
+from upthread.surfaces.cli.terminal.state_lines import open_link
 from upthread.surfaces.cli.terminal.times import since
-from upthread.surfaces.cli.verbs.consent import STARTING, Needs
 
 TITLE_CHARACTERS_MAX = 48
 WORD = "ADOPTED"
 
 
-def pick(call: Call, filters: Filters, *, is_yes: bool) -> int:
-    """Let a person choose; with `is_yes` all of them; else only say which there are, and how."""
+@options.verb
+@click.argument(
+    "address",
+    metavar="[ADDRESS]",
+    required=False,
+    help="WORKSTREAM/ROLE, for example spec-42/planner.",
+    shell_complete=options.addresses,
+)
+@click.argument("session", metavar="[ID]", required=False, help="The agent's own session id.")
+@options.agent
+@click.option(
+    "--pick", "is_picking", is_flag=True, help="Choose from the sessions of this directory."
+)
+@click.option("-y", "--yes", "is_yes", is_flag=True, help="With --pick: all sessions.")
+def main(
+    call: Call,
+    *,
+    address: str | None,
+    session: str | None,
+    agent: str | None,
+    is_picking: bool,
+    is_yes: bool,
+) -> int:
+    """Import sessions of an agent as conversations that continue in these sessions."""
+    if is_picking:
+        if address is not None:
+            raise UsageError("--pick suggests the addresses", hint="leave the address out")
+        return _pick(call, agent, is_yes=is_yes)
+    if address is None or session is None:
+        raise UsageError(
+            "adopt takes an address and a session's id",
+            hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
+        )
+    return _adopt(call, address, session, agent)
+
+
+def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
+    async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        # Looked at first: afterwards nobody could say what it took the place of.
+        before = await _role_or_none(project, address)
+        await project.adopt(address, session, agent=chosen)
+        return before, await project.role(address)
+
+    def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
+
+    before, after = with_agent(call.output, attempt, agent)
+    link = open_link(after.conversation, after.link)
+    held = before.link if before else None
+    replaced = held.upstream_session_id if held and held.seq != link.seq else None
+    if call.output.is_json:
+        told = {
+            "address": after.conversation.key.address,
+            "instance_name": after.conversation.instance_name,
+            "conversation_id": after.conversation.conversation_id,
+            "agent": link.agent,
+            "upstream_session_id": link.upstream_session_id,
+            "replaced_upstream_session_id": replaced,
+        }
+        call.output.json(told)
+        return 0
+    instead = f", in place of {replaced}" if replaced else ""
+    name = conversation_name(after.conversation)
+    call.output.line(f"{name}: ADOPTED {link.upstream_session_id} of {link.agent}{instead}")
+    return 0
+
+
+async def _role_or_none(project: Project, address: str) -> RoleView | None:
+    try:
+        return await project.role(address)
+    except NotFoundError:
+        return None
+
+
+def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
+    """Let a person choose; with `is_yes` all; else only list the sessions, and say how."""
     around = surroundings(Path(), environment=os.environ, database=call.database)
-    outlines = [each for each in outlines_here(around, filters) if _is_offered(each)]
+    outlines = [each for each in outlines_here(around, Filters(agent=agent)) if _is_offered(each)]
 
     async def look(project: Project) -> list[Candidate]:
         return list(addressed(project, unheld(project, outlines)))

@@ -1,21 +1,25 @@
-"""`keep SESSION…`, `keep --soon`: what was said in them is copied into our record, and stays.
+"""`upthread keep`: copies sessions into our record, so that they stay.
 
-There it is redacted, encrypted where the record is, shown, searched, briefed from and forgotten as
-all else is: a kept session is a conversation. The agent's own file is only read.
+There upthread redacts, encrypts, shows, searches and forgets them like every conversation. It only
+reads the agent's own file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+
+import click
 
 from upthread.agent_stores.outline import SessionOutline
 from upthread.client.project import Project
 from upthread.client.surroundings import surroundings
 from upthread.core.names import parse_address
 from upthread.errors import NotFoundError, UsageError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.sessions.candidates import (
     Candidate,
     Filters,
@@ -27,13 +31,55 @@ from upthread.surfaces.cli.sessions.candidates import (
 from upthread.surfaces.cli.sessions.told import Done, done_to, tell
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.verbs.consent import STARTING, Needs
+from upthread.surfaces.cli.verbs.forget import forget_outlived
 
 WORD = "KEPT"
 
 
-def keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_run: bool) -> int:
-    """Copy sessions into our record; each has an address of its own there."""
+@options.verb
+@click.argument(
+    "sessions",
+    metavar="[SESSION]…",
+    nargs=-1,
+    help="Sessions to copy into the record, by the agents' ids.",
+)
+@click.option(
+    "--soon", "is_soon", is_flag=True, help="All here that their agents delete within 7 days."
+)
+@options.one_agent_only
+@click.option(
+    "--as",
+    "address",
+    metavar="ADDRESS",
+    help="Where to keep the session; by default its branch or its title decides.",
+)
+@options.yes
+@options.dry_run
+def main(
+    call: Call,
+    *,
+    sessions: Sequence[str],
+    is_soon: bool,
+    agent: str | None,
+    address: str | None,
+    is_yes: bool,
+    is_dry_run: bool,
+) -> int:
+    """Copy sessions before their agent deletes them; without any, apply the rules of `[keep]`.
+
+    Those rules erase what is older than the configuration keeps.
+    """
+    if sessions and is_soon:
+        raise UsageError("--soon takes no session", hint="upthread keep --soon")
+    if sessions or is_soon:
+        filters = Filters(agent=agent, ids=sessions, is_soon=is_soon)
+        return _keep_sessions(call, filters, address=address, is_dry_run=is_dry_run)
+    if agent or address:
+        raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
+    return forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+
+
+def _keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_run: bool) -> int:
     if address is not None and len(filters.ids) != 1:
         raise UsageError("--as names one session's address", hint="name one session")
     around = surroundings(Path(), environment=os.environ, database=call.database)

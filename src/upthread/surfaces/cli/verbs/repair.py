@@ -1,4 +1,4 @@
-"""`repair`: an agent's history made valid in a copy; of ours, what is repaired when it is sent.
+"""`upthread repair`: an agent's history made valid in a copy.
 
 An agent's store is only read. The original is kept beside the copy, what differs is shown, and the
 copy is read again and judged by the rules of every provider.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+import click
 from msgspec import structs, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
@@ -19,13 +20,14 @@ from upthread.agent_stores.copies import RepairedCopy
 from upthread.agents.stored import outlines, repaired_copy, stored_histories
 from upthread.boundary.own_home import home_directory
 from upthread.client.project import Project
-from upthread.core.agents import WITH_A_STORE, name_of
+from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.history.model import History, history_of
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair as repaired
 from upthread.errors import NotFoundError, StoreError, UsageError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.verb import faults_of
+from upthread.surfaces.cli.doctor.findings import faults_of
 from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
@@ -33,10 +35,22 @@ LEFT_WRONG: Final = 1
 EDITS_SHOWN_MAX: Final = 50
 
 
-def repair(
-    call: Call, target: str, session: str | None, *, into: str | None, is_dry_run: bool
+@options.verb
+@click.argument(
+    "target",
+    metavar="AGENT|ADDRESS",
+    help=f"{one_of(WITH_A_STORE)}, or an address of ours.",
+    shell_complete=options.stores,
+)
+@click.argument(
+    "session", metavar="[SESSION]", required=False, help="One session; without it, all."
+)
+@click.option("--into", metavar="DIR", help="Where the copies go.")
+@options.dry_run
+def main(
+    call: Call, *, target: str, session: str | None, into: str | None, is_dry_run: bool
 ) -> int:
-    """Repair the histories of an agent in copies, or show what is repaired of an address."""
+    """Repair an agent's damaged histories in a copy. Its own store is never changed."""
     target = name_of(target)
     if target not in WITH_A_STORE:
         return _own(call, target)

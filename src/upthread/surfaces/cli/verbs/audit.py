@@ -1,4 +1,4 @@
-"""The verb: reads the record and writes it in the form asked for, to where it was asked for."""
+"""`upthread audit`: writes the record of a workstream, in the form and to the place asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
+
+import click
 
 from upthread.client.project import Project
 from upthread.core.redaction.redactor import Redactor
@@ -18,6 +20,7 @@ from upthread.errors import UsageError
 from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.savings import delegations_of
 from upthread.runtime.record.timeline import Timeline
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import SCHEMA, plain
@@ -39,12 +42,25 @@ class Asked(NamedTuple):
     now_ms: int
 
 
-def audit(
-    call: Call, workstream: str, *, form: AuditFormat, into: str | None, with_content: bool = False
+@options.verb
+@options.workstream
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(AuditFormat)),
+    default="md",
+    help="Markdown, one page to open or to mail, JSON, trajectories, or spans.",
+)
+@click.option(
+    "-o", "--output", "into", metavar="FILE", help="Write to a file that only you can read."
+)
+@click.option("--content", "with_content", is_flag=True, help="In spans, include what was said.")
+def main(
+    call: Call, *, workstream: str, form: AuditFormat, into: str | None, with_content: bool
 ) -> int:
-    """Write the audit. `--json` is the same as `--format json`.
+    """Write down everything that is recorded of a workstream.
 
-    `with_content` is for spans, which else tell nothing of what was said.
+    --json is the same as --format json.
     """
     if with_content and form != "otel":
         raise UsageError(f"--content is for --format otel; {form} has it all", hint="leave it out")

@@ -1,4 +1,4 @@
-"""`agents`: which agents upthread knows, which are here, and how each one is driven."""
+"""The agents that upthread knows, and how it drives each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from upthread.client.consent import load_trusting
 from upthread.config import Settings
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
-from upthread.surfaces.cli.setup.verb import TARGETS
+from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.table import write_table
 
 _OWN_CAN: Final = ("resume", "load", "list", "fork", "sub_agents")
@@ -52,7 +52,7 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 
 
 def list_agents(call: Call) -> int:
-    """List the known agents and those the configuration adds."""
+    """List the agents that upthread knows, and those that the configuration adds."""
     settings = load_trusting(Path(), environment=os.environ, database=call.database)
     found, states = anyio.run(_looked_up, settings)
     listed = [

@@ -1,13 +1,15 @@
-"""The verb: what would change is shown, a person agrees, and it is done, or undone."""
+"""`upthread setup`: shows what would change in an agent's settings, asks, and does or undoes it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import anyio
+import click
 from msgspec import Struct
 
 from upthread.agents.registry import seen_way, version_here
@@ -18,8 +20,10 @@ from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.names import did_you_mean
 from upthread.core.workstreams import BECAUSE
 from upthread.errors import UsageError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode, roles
+from upthread.surfaces.cli.consent import HOOKS, Needs
+from upthread.surfaces.cli.setup import claude_code, launcher, roles
 from upthread.surfaces.cli.setup.changes import (
     Change,
     Installed,
@@ -27,19 +31,12 @@ from upthread.surfaces.cli.setup.changes import (
     file_without_block,
     is_of_repository,
 )
+from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import short_path
-from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
-
-
-TARGETS: Final[Mapping[str, Target]] = {
-    AGENTS[target.name].setup_name: target
-    for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
-}
-"""By what `upthread setup` calls each."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -56,8 +53,49 @@ class Asked(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...]
 
 
-def setup(call: Call, agent: str, asked: Asked) -> int:
-    """Set an agent up, or take that back, after asking."""
+@options.verb
+@click.argument(
+    "agent",
+    metavar="AGENT",
+    help="claude, codex or opencode.",
+    shell_complete=options.agents_to_set_up,
+)
+@click.option(
+    "--role",
+    "roles_given",
+    metavar="NAME=HOW",
+    multiple=True,
+    help="A role: resume, fresh or auto.",
+)
+@click.option("--remove", "is_removing", is_flag=True, help="Undo the set-up.")
+@options.yes
+@options.dry_run
+@click.option("--diff", "has_diff", is_flag=True, help="Show each file line by line.")
+@click.option(
+    "--status-line/--no-status-line",
+    default=None,
+    help="Claude Code's status line, with the workstream.",
+)
+def main(
+    call: Call,
+    *,
+    agent: str,
+    roles_given: Sequence[str],
+    is_removing: bool,
+    is_yes: bool,
+    is_dry_run: bool,
+    has_diff: bool,
+    status_line: bool | None,
+) -> int:
+    """Set up an agent, so that each delegation finds its session."""
+    asked = Asked(
+        is_removing=is_removing,
+        is_yes=is_yes,
+        is_dry_run=is_dry_run,
+        has_diff=has_diff,
+        status_line=status_line,
+        roles=tuple(roles_given),
+    )
     if not asked.is_dry_run:
         taken_back = ("--remove",) if asked.is_removing else ()
         require_person("nobody changes the set-up", "setup", agent, *taken_back)
@@ -122,8 +160,6 @@ def _show_what_happens(output: Output, agent: str, found: InUse) -> None:
 
 def _look_at_version(call: Call, known: Agent) -> None:
     """Say that an agent is of another version, and what is known of that one."""
-    import anyio  # only where something is set up
-
     version = anyio.run(version_here, known.name)
     tested = seen_way(known.name, NATIVE)
     notice = tested.warning(version) if tested else ""

@@ -1,17 +1,19 @@
-"""`id`: the agent's own id of a session."""
+"""`upthread id`: the agent's own id of a session."""
 
 from __future__ import annotations
 
 from upthread.client.project import Project
 from upthread.core.types import Conversation, Link
-from upthread.errors import NotFoundError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.state_lines import open_link
 
 
-def session_id(call: Call, address: str) -> int:
-    """Print the bare upstream id. Raises NotFoundError when no session is open."""
+@options.verb
+@options.address
+def main(call: Call, *, address: str) -> int:
+    """Print the agent's own session id, for scripts."""
 
     async def use(project: Project) -> tuple[Conversation, Link]:
         conversation, link = await project.session(address)
@@ -29,15 +31,3 @@ def session_id(call: Call, address: str) -> int:
     else:
         call.output.line(one_line(link.upstream_session_id))
     return 0
-
-
-def open_link(conversation: Conversation, link: Link | None) -> Link:
-    """Return the open link of a conversation; raises NotFoundError when it has none."""
-    if link is None:
-        address = conversation.key.address
-        raise NotFoundError(
-            f"{address} has no open session",
-            hint=f'start one: {quoted("upthread", "tell", address)} "…"',
-            address=address,
-        )
-    return link

@@ -8,11 +8,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 from msgspec import to_builtins
 
 from upthread.config import load_settings
 from upthread.core.text import command
 from upthread.errors import UsageError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.demo import one_kill, with_upthread, without
 from upthread.surfaces.cli.demo.counts import Counts
@@ -39,8 +41,20 @@ ROWS = (
 )
 
 
-def demo(call: Call, keep: Path | None) -> int:
-    """Kill a role in the middle of its work, and start it again. `keep` as for the whole of it."""
+@options.verb
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep everything below this new directory.",
+)
+@click.option(
+    "--full", "is_full", is_flag=True, help="The whole job, and the same without continuity."
+)
+def main(call: Call, *, keep: Path | None, is_full: bool) -> int:
+    """Watch a killed rehearsal agent continue its work. --full shows more."""
+    if is_full:
+        return _play_all(call, keep)
     output = call.output
     told: list[str] = []
 
@@ -62,11 +76,7 @@ def demo(call: Call, keep: Path | None) -> int:
     return 0
 
 
-def demo_in_full(call: Call, keep: Path | None) -> int:
-    """Play the three parts and show what was counted; `keep` keeps all of it below a directory.
-
-    Returns 1 where the job was not approved. Raises UsageError for a directory that is there.
-    """
+def _play_all(call: Call, keep: Path | None) -> int:
     output = call.output
     told: list[str] = []
 
