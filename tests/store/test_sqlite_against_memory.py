@@ -345,7 +345,6 @@ def everything(store):
         [store.links(each) for each in CONVERSATIONS],
         [store.messages(each) for each in CONVERSATIONS],
         [store.message_count(each) for each in CONVERSATIONS],
-        [store.turn_count(each) for each in CONVERSATIONS],
         [store.refusals(each) for each in CONVERSATIONS],
         [store.turn_events(each) for each in TURNS],
         [store.quarantined(each) for each in TURNS],

@@ -541,7 +541,6 @@ _READS: Planted = {
         "come newest first": _backwards,
         "the newest are the oldest": _oldest,
     },
-    ("S7", "turn_count"): {"is always one": _constant(1)},
     ("S7", "turn_owner"): {"is nobody": _constant(None)},
     ("S7", "turn_events"): {"come newest first": _backwards},
     ("S7", "turn_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},

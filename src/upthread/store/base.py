@@ -334,10 +334,6 @@ class Store(Protocol):
         """Return turns, oldest first; with `newest`, only the last so many."""
         ...
 
-    def turn_count(self, conversation_id: ConversationId, /) -> int:
-        """Return how many turns were opened in a conversation."""
-        ...
-
     def turn_owner(self, turn_id: TurnId, /) -> ConversationId | None:
         """Return the conversation a turn was opened in, None for an unknown turn."""
         ...

@@ -79,7 +79,6 @@ class ProjectStore:
         self.part_contents = _only(of_conversation, store.part_contents, ())
         self.prior_messages = _only(of_conversation, store.prior_messages, ())
         self.message_count = _only(of_conversation, store.message_count, 0)
-        self.turn_count = _only(of_conversation, store.turn_count, 0)
         self.refusals = _only(of_conversation, store.refusals, ())
         self.acts = _only(self._owns_either, store.acts, ())
         self.held = _only(of_conversation, store.held, _NOTHING_HELD)

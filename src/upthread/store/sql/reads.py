@@ -138,10 +138,6 @@ class Reads(ABC):
         found = self._read("turns", conversation_id, limit)
         return tuple(rows.turn_of(conversation_id, row) for row in reversed(found))
 
-    def turn_count(self, conversation_id: ConversationId) -> int:
-        row = self._row("turn_count", conversation_id)
-        return row[0] if row else 0
-
     def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
         row = self._row("turn", turn_id)
         return None if row is None else from_columns(row)[0]

@@ -224,9 +224,6 @@ class MemoryStore:
             newest,
         )
 
-    def turn_count(self, conversation_id: ConversationId) -> int:
-        return len(self.turns(conversation_id))
-
     def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
         turn = self._tables.turns.get(turn_id)
         return None if turn is None else turn.conversation_id

@@ -158,7 +158,6 @@ _READS = (
     "prior_messages",
     "message_count",
     "turns",
-    "turn_count",
     "turn_owner",
     "turn_events",
     "turn_moved_at_ms",

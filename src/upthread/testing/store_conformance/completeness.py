@@ -132,7 +132,6 @@ def _answers(trial: Trial) -> dict[str, object]:
         ),
         "message_count": store.message_count(CONVERSATION),
         "turns": store.turns(CONVERSATION),
-        "turn_count": store.turn_count(CONVERSATION),
         "turn_events": store.turn_events(TURN),
         "run_events": store.run_events(samples.RUN),
         "pending": [store.pending_transitions(due_before_ms=each) for each in (10, 20)],

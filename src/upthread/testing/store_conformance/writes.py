@@ -99,7 +99,6 @@ def _all_of(store: Store) -> dict[str, object]:
         "messages": [store.messages(each) for each in ids],
         "message count": store.message_count(CONVERSATION),
         "turns": store.turns(CONVERSATION),
-        "turn count": store.turn_count(CONVERSATION),
         "turn owner": store.turn_owner(TURN),
         "turn events": store.turn_events(TURN),
         "runs": store.runs(PROJECT, samples.WORKSTREAM),

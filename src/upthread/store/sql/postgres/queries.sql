@@ -265,9 +265,6 @@ VALUES ($1, $2, $3, $4);
 SELECT turn_id, opened_at_ms, run_id FROM upthread.turn AS t
 WHERE conversation_id = $1 AND upthread.is_whole(t) ORDER BY id DESC LIMIT $2;
 
--- turn_count: how many a conversation has
-SELECT count(*) FROM upthread.turn WHERE conversation_id = $1;
-
 -- turn: one by its id
 SELECT conversation_id, run_id, opened_at_ms FROM upthread.turn AS t WHERE turn_id = $1 AND upthread.is_whole(t);
 

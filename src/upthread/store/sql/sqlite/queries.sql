@@ -295,10 +295,6 @@ JOIN whole_turn AS t ON t.conversation = c.id
 LEFT JOIN run AS r ON r.id = t.run
 WHERE c.conversation_id = ? ORDER BY t.id DESC LIMIT coalesce(?, -1);
 
--- turn_count: how many a conversation has
-SELECT count(*) FROM turn
-WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?);
-
 -- last_turn_event: the last event's seq, NULL without one
 SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) << 20;
 
