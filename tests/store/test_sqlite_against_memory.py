@@ -351,7 +351,6 @@ def everything(store):
         [store.run_events(each) for each in RUNS],
         [store.pending_transitions(due_before_ms=each) for each in range(3)],
         [store.lease(each) for each in LEASES],
-        [store.examined_count(each) for each in TURNS],
         [store.examined(each) for each in CONVERSATIONS],
         [store.examined(each, upstream_session_id=SESSIONS[0]) for each in CONVERSATIONS],
         [store.briefing_edit(each) for each in CONVERSATIONS],

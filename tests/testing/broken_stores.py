@@ -612,7 +612,6 @@ _READS: Planted = {
         "are in the order of names": _in_order_of("path"),
     },
     ("S7", "examined"): {"are those of the first time": _cached},
-    ("S24", "examined_count"): {"is none": _constant(0)},
     ("S7", "briefing_edit"): {"is the first": _cached},
     ("S25", "briefing_edit"): {"is none": _constant(None)},
     ("S26", "messages"): {"erased are left out": _those(lambda each: each.text)},

@@ -394,13 +394,6 @@ class Store(Protocol):
         """
         ...
 
-    def examined_count(self, turn_id: TurnId, /) -> int:
-        """Return the place after the last one a turn has written an examined file to, 0 for none.
-
-        Counted over all conversations of the turn.
-        """
-        ...
-
     def briefing_edit(self, conversation_id: ConversationId, /) -> StoredEdit | None:
         """Return the newest edit of a conversation's briefing, None without one (S25)."""
         ...

@@ -88,7 +88,6 @@ class ProjectStore:
         self.turn_events = _only(self._owns_turn, store.turn_events, ())
         self.turn_moved_at_ms = _only(self._owns_turn, store.turn_moved_at_ms, None)
         self.quarantined = _only(self._owns_turn, store.quarantined, ())
-        self.examined_count = _only(self._owns_turn, store.examined_count, 0)
         self.run_events = _only(self._owns_run, store.run_events, ())
         self.run_moved_at_ms = _only(self._owns_run, store.run_moved_at_ms, None)
         self.scrub = store.scrub

@@ -189,10 +189,6 @@ class Reads(ABC):
         found = self._read("examined", conversation_id, upstream_session_id)
         return tuple(map(rows.examined_of, found))
 
-    def examined_count(self, turn_id: TurnId) -> int:
-        row = self._row("examined_count", turn_id)
-        return int(row[0] or 0) if row else 0
-
     def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
         row = self._row("briefing_edit", conversation_id)
         return None if row is None else rows.briefing_edit_of(row)

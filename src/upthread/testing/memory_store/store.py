@@ -309,9 +309,6 @@ class MemoryStore:
                 last[stored.file.path] = stored.file
         return tuple(last.values())
 
-    def examined_count(self, turn_id: TurnId) -> int:
-        return max((o + 1 for turn, o in self._tables.examined if turn == turn_id), default=0)
-
     def briefing_edit(self, conversation_id: ConversationId) -> base.StoredEdit | None:
         edits = self._tables.briefing_edits.get(conversation_id)
         if not edits:

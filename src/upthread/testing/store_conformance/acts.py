@@ -170,7 +170,6 @@ _READS = (
     "acts",
     "quarantined",
     "examined",
-    "examined_count",
     "briefing_edit",
     "held",
     "once",

@@ -136,7 +136,6 @@ def _answers(trial: Trial) -> dict[str, object]:
         "run_events": store.run_events(samples.RUN),
         "pending": [store.pending_transitions(due_before_ms=each) for each in (10, 20)],
         "examined": store.examined(CONVERSATION),
-        "examined_count": store.examined_count(TURN),
         "briefing_edit": store.briefing_edit(CONVERSATION),
         "acts": store.acts(CONVERSATION),
         "held": store.held(CONVERSATION),

@@ -107,7 +107,6 @@ def _all_of(store: Store) -> dict[str, object]:
         "quarantined": store.quarantined(TURN),
         "refusals": store.refusals(CONVERSATION),
         "examined": store.examined(CONVERSATION),
-        "examined count": store.examined_count(TURN),
         "edit": store.briefing_edit(CONVERSATION),
         "held": store.held(CONVERSATION),
         "owner of a session": store.link_owner(PROJECT, "ses_b"),

@@ -410,9 +410,6 @@ FROM (
 ) AS last
 ORDER BY last.id;
 
--- examined_count: the place after a turn's last one, NULL without one
-SELECT max(ordinal) + 1 FROM upthread.examined WHERE turn_id = $1;
-
 -- examined_files: a turn's from one place to another, to compare with
 SELECT
     ordinal, conversation_id, upstream_session_id, {examined},

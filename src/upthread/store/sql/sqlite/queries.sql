@@ -431,9 +431,6 @@ LEFT JOIN upstream AS u ON u.id = e.upstream
 WHERE c.conversation_id = ?1 AND (?2 IS NULL OR u.upstream_session_id = ?2)
 GROUP BY e.path ORDER BY newest;
 
--- examined_count: the place after a turn's last one, NULL without one
-SELECT max(e.ordinal) + 1 FROM turn AS t JOIN examined AS e ON e.turn = t.id WHERE t.turn_id = ?;
-
 -- examined_files: a turn's from one place to another, to compare with
 SELECT ordinal, conversation, upstream, {examined}, recorded_at_ms
 FROM examined WHERE turn = ? AND ordinal BETWEEN ? AND ?;
