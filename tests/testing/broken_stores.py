@@ -621,13 +621,6 @@ _READS: Planted = {
     },
     ("S26", "turn_events"): {"erased are left out": _answer(lambda rows: rows[:1])},
     ("S27", "scrub"): {"does nothing": _constant(None)},
-    ("S28", "held"): {
-        "counts at all times": _asked(before_ms=None),
-        "counts characters": _answer(
-            lambda held: replace(held, content_bytes=held.content_bytes and held.content_bytes - 1)
-        ),
-        "counts what was erased": _cached,
-    },
     ("S29", "recorded"): {
         "gives more than was asked for": _no_limit,
         **{

@@ -56,7 +56,6 @@ S26  What is erased is gone from every read, and what is left is what it was: nu
      other conversation or run changes. Erasing again changes nothing.
 S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
      index. What was not erased is as it was. StoreError when it cannot be promised.
-S28  `held` counts the content that is there and nothing that was erased.
 S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
      section by section to an empty store of any backend, they come out of that one as they went in,
      every read answers alike, and each conversation has the same `chain_head`, which one with other
@@ -204,14 +203,6 @@ class Once(Struct, frozen=True, kw_only=True):
     state: OnceState
     receipt: JsonValue
     recorded_at_ms: int
-
-
-class Held(Struct, frozen=True, kw_only=True):
-    """How much content there is. `oldest_at_ms` is None where there is none."""
-
-    parts: int
-    content_bytes: int
-    oldest_at_ms: int | None
 
 
 class StoredEdit(Struct, frozen=True, kw_only=True):
@@ -379,10 +370,6 @@ class Store(Protocol):
 
     def quarantined(self, turn_id: TurnId, /) -> tuple[Quarantined, ...]:
         """Return a turn's quarantined events, in order."""
-        ...
-
-    def held(self, conversation_id: ConversationId, /, *, before_ms: int | None = None) -> Held:
-        """Return how much content of parts a conversation has, recorded before a time (S28)."""
         ...
 
     def examined(

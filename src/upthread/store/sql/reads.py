@@ -23,7 +23,6 @@ from upthread.core.types import (
 )
 from upthread.store._rules import conversation_leases
 from upthread.store.base import (
-    Held,
     KnownProject,
     Once,
     Position,
@@ -178,10 +177,6 @@ class Reads(ABC):
         return tuple(
             rows.quarantined_of(turn_id, row) for row in self._read("quarantined", turn_id)
         )
-
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
-        ((parts, content_bytes, oldest_at_ms),) = self._read("held", conversation_id, before_ms)
-        return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
 
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None

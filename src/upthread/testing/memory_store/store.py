@@ -44,7 +44,6 @@ from upthread.store._rules import (
     ChainedPart,
     conversation_leases,
     first_damaged,
-    is_before,
     lost_lease,
     says_something,
     taken_lease,
@@ -284,18 +283,6 @@ class MemoryStore:
             )
             for (owner, ordinal), each in sorted(self._tables.quarantine.items())
             if owner == turn_id
-        )
-
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> base.Held:
-        there = [
-            (part.header.recorded_at_ms, len(part.content))
-            for part in self._tables.parts.get(conversation_id, ())
-            if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
-        ]
-        return base.Held(
-            parts=len(there),
-            content_bytes=sum(size for _, size in there),
-            oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
         )
 
     def examined(

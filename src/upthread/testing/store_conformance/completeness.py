@@ -138,7 +138,6 @@ def _answers(trial: Trial) -> dict[str, object]:
         "examined": store.examined(CONVERSATION),
         "briefing_edit": store.briefing_edit(CONVERSATION),
         "acts": store.acts(CONVERSATION),
-        "held": store.held(CONVERSATION),
         "once": store.once(PROJECT, "deploy"),
         "lease": store.lease("spec-42"),
     }

@@ -108,7 +108,6 @@ def _all_of(store: Store) -> dict[str, object]:
         "refusals": store.refusals(CONVERSATION),
         "examined": store.examined(CONVERSATION),
         "edit": store.briefing_edit(CONVERSATION),
-        "held": store.held(CONVERSATION),
         "owner of a session": store.link_owner(PROJECT, "ses_b"),
         "acts": store.acts(CONVERSATION),
         "acts of a run": store.acts(samples.RUN),

@@ -236,13 +236,6 @@ FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
 -- change_run_event: put another payload in an event's place
 UPDATE upthread.run_event SET payload = $3, seal = NULL WHERE run_id = $1 AND seq = $2;
 
--- held: how much content of a conversation was recorded before a time, NULL for any
-SELECT count(*), coalesce(sum(length(content)), 0)::bigint, min(recorded_at_ms)
-FROM upthread.part
-WHERE
-    conversation_id = $1 AND content IS NOT NULL
-    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
-
 -- scrub: write the tables that content was erased from anew
 SELECT upthread.scrub();
 

@@ -240,12 +240,6 @@ UPDATE run_event SET
     )
 WHERE id = ?1;
 
--- held: how much content of a conversation was recorded before a time, NULL for any
-SELECT count(*), coalesce(sum(length(p.content)), 0), min(p.recorded_at_ms)
-FROM part AS p JOIN conversation AS c ON c.id = p.conversation
-WHERE
-    c.conversation_id = ?1 AND p.content IS NOT NULL AND (?2 IS NULL OR p.recorded_at_ms < ?2);
-
 -- chained_parts: all of a conversation with what their chain covers
 SELECT
     p.message_seq, p.ordinal, p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms,
