@@ -20,9 +20,10 @@ S7   Reads return what was committed before they began, from any process, in seq
      in order of time.
 S8   Text comes back identical: NUL, lone surrogates, any size that was accepted. So do JSON values,
      as lists, dicts and scalars of the reader's own; not finite numbers included.
-S9   Every part has the SHA-256 of its content, chained per conversation; `verify` names the first
-     message that does not match, None when all do. Reading does not compute digests, but a row that
-     is missing between others or cannot be decoded raises StoreError: none is ever skipped.
+S9   Every part has the SHA-256 of its content, chained per conversation; `verify` returns the first
+     message that does not match, or the end of the chain when all do. Reading does not compute
+     digests, but a row that is missing between others or cannot be decoded raises StoreError: none
+     is ever skipped.
 S10  One key and generation has one conversation, whoever asks at the same moment.
 S11  One workstream has one base name, and within a project no two have the same.
 S12  `resolve` returns the highest generation of the key and its newest open link, and costs the
@@ -58,8 +59,8 @@ S27  After `scrub` no file of the store holds a byte of what was erased: no free
      index. What was not erased is as it was. StoreError when it cannot be promised.
 S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
      section by section to an empty store of any backend, they come out of that one as they went in,
-     every read answers alike, and each conversation has the same `chain_head`, which one with other
-     content has not. Pages of any size hold the same rows.
+     every read answers alike, and each chain ends the same, which a chain of other content does
+     not. Pages of any size hold the same rows.
 S30  Acts are kept once each, in the order of their commits, and stay when what they were about is
      erased.
 S31  `projects` returns identities of the same root commit, and those of the same path that have the
@@ -203,6 +204,17 @@ class Once(Struct, frozen=True, kw_only=True):
     state: OnceState
     receipt: JsonValue
     recorded_at_ms: int
+
+
+class Verified(NamedTuple):
+    """What a conversation's hash chain proves: `damaged_seq` is the first message it does not.
+
+    `head` is the end of the chain, None without a part or with a damaged one. Of two conversations
+    with the same head, each part has the same content, byte for byte.
+    """
+
+    damaged_seq: int | None
+    head: bytes | None
 
 
 class StoredEdit(Struct, frozen=True, kw_only=True):
@@ -389,8 +401,8 @@ class Store(Protocol):
         """Return how an action that is to be done once stands, None before any attempt (S23)."""
         ...
 
-    def verify(self, conversation_id: ConversationId, /) -> int | None:
-        """Return the `seq` of the first message that does not verify (S9), None if all do."""
+    def verify(self, conversation_id: ConversationId, /) -> Verified:
+        """Return the first message that does not verify, or how the chain ends (S9)."""
         ...
 
     def scrub(self) -> None:
@@ -436,13 +448,6 @@ class WholeStore(Store, Protocol):
 
     def known_projects(self) -> tuple[KnownProject, ...]:
         """Return all known identities of all projects, oldest first."""
-        ...
-
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        """Return the end of a conversation's hash chain, None without a part.
-
-        Of two that verify and have the same, each part has the same content, byte for byte.
-        """
         ...
 
     def recorded(

@@ -29,7 +29,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import KnownProject, Resolved, Run, Store, Turn
+from upthread.store.base import KnownProject, Resolved, Run, Store, Turn, Verified
 
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
@@ -81,7 +81,7 @@ class ProjectStore:
         self.acts = _only(self._owns_either, store.acts, ())
         self.examined = _only(of_conversation, store.examined, ())
         self.briefing_edit = _only(of_conversation, store.briefing_edit, None)
-        self.verify = _only(of_conversation, store.verify, None)
+        self.verify = _only(of_conversation, store.verify, Verified(None, None))
         self.turn_events = _only(self._owns_turn, store.turn_events, ())
         self.turn_moved_at_ms = _only(self._owns_turn, store.turn_moved_at_ms, None)
         self.quarantined = _only(self._owns_turn, store.quarantined, ())

@@ -122,9 +122,8 @@ class Move:
             if owned[0] != _WHEN_ALL_IS_PROVED:
                 self._must_be_equal(owned)
         for conversation_id in project.conversations:
-            self._must_verify(self._made, conversation_id)
-            ends = [s.chain_head(conversation_id) for s in (self._source, self._made)]
-            # Not `verify` alone: a chain of other content verifies as well (S29).
+            ends = [self._must_verify(s, conversation_id) for s in (self._source, self._made)]
+            # Not that both verify alone: a chain of other content verifies as well (S29).
             if ends[0] != ends[1]:
                 raise _not_equal(f"the hash chain of {conversation_id}")
         self._write((_WHEN_ALL_IS_PROVED, project.project_id))
@@ -195,10 +194,11 @@ class Move:
             if ours is None or theirs is None or not _is_same(ours, theirs):
                 raise _not_equal(f"row {number} of {owned[0]} of {owned[1]}")
 
-    def _must_verify(self, store: WholeStore, conversation_id: ConversationId) -> None:
-        damaged = store.verify(conversation_id)
+    def _must_verify(self, store: WholeStore, conversation_id: ConversationId) -> bytes | None:
+        """Return the end of a conversation's chain; StoreError where it does not verify."""
+        damaged, head = store.verify(conversation_id)
         if damaged is None:
-            return
+            return head
         if store is self._target:
             raise _not_equal(f"message {damaged} of {conversation_id}")
         raise StoreError(

@@ -192,10 +192,6 @@ class Reads(ABC):
         row = self._row("once", project_id, key)
         return None if row is None else rows.once_of(key, row)
 
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        row = self._row("chain_head", conversation_id)
-        return None if row is None else row[0]
-
     def recorded(
         self, section: Section, owner: str, *, after: Position | None = None, limit: int
     ) -> tuple[Recorded, ...]:

@@ -43,10 +43,10 @@ from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
     conversation_leases,
-    first_damaged,
     lost_lease,
     says_something,
     taken_lease,
+    verified,
 )
 from upthread.store.sql.recorded import recorded_of
 from upthread.testing.memory_store.erasure import erase_conversation, erase_run
@@ -316,12 +316,8 @@ class MemoryStore:
             recorded_at_ms=last.recorded_at_ms,
         )
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
-        return first_damaged(self._tables.parts.get(conversation_id, ()))
-
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        parts = self._tables.parts.get(conversation_id)
-        return cast("bytes", parts[-1].chain) if parts else None
+    def verify(self, conversation_id: ConversationId) -> base.Verified:
+        return verified(self._tables.parts.get(conversation_id, ()))
 
     def recorded(
         self, section: base.Section, owner: str, *, after: base.Position | None = None, limit: int

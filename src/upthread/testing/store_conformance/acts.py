@@ -11,7 +11,7 @@ from msgspec import structs
 from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Write
 from upthread.core.types import ConversationId, ConversationKey, ProjectId, ProjectIdentity, TurnId
 from upthread.errors import UpthreadError
-from upthread.store.base import WholeStore
+from upthread.store.base import Verified, WholeStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.copies import CHILD, everything, recorded_in
@@ -53,7 +53,7 @@ def a_store_that_acts_for_a_project_serves_it_as_before(trial: Trial) -> None:
     recorded = list(map(repr, recorded_in(store, PROJECT, limit=PAGE)))
     store.commit(samples.home())
     assert list(map(repr, recorded_in(store, PROJECT, limit=PAGE))) == recorded
-    assert store.verify(CONVERSATION) is None
+    assert store.verify(CONVERSATION).damaged_seq is None
     assert store.resolve(KEY) is not None
     trial.reopen()
     store = cast("WholeStore", trial.store)
@@ -69,7 +69,8 @@ def it_reads_nothing_of_another_project(trial: Trial) -> None:
     store.act_for(OTHER)
     assert list(recorded_in(store, PROJECT, limit=PAGE)) == []
     for name, found in _reads(store):
-        assert found in (None, (), 0), f"{name} of another project's: {found!r}"
+        is_nothing = found in (None, (), 0, Verified(None, None))
+        assert is_nothing, f"{name} of another project's: {found!r}"
 
 
 def it_writes_nothing_to_another_project(trial: Trial) -> None:
@@ -171,7 +172,7 @@ _READS = (
     "examined",
     "briefing_edit",
     "once",
-    "chain_head",
+    "verify",
 )
 
 ACTING_PROMISES = (

@@ -201,7 +201,7 @@ def what_is_recorded_makes_the_same_store_again(trial: Trial) -> None:
         for what, answer in _answers(target):
             assert answer == expected[what], f"{what} is {answer}, and was {expected[what]}"
         for conversation_id in CONVERSATIONS:
-            assert target.verify(conversation_id) is None
+            assert target.verify(conversation_id).damaged_seq is None
     finally:
         target.close()
 
@@ -245,7 +245,7 @@ def _answers_of(
         "edit": store.briefing_edit(conversation_id),
         "refusals": store.refusals(conversation_id),
         "acts": store.acts(conversation_id),
-        "chain": store.chain_head(conversation_id),
+        "chain": store.verify(conversation_id),
     }
     for what, answer in answers.items():
         yield f"{what} of {conversation_id}", iter((answer,))
@@ -280,7 +280,7 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
         store = cast("WholeStore", trial.backend.make(place))
         parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
-        heads.append(store.chain_head(CONVERSATION))
+        heads.append(store.verify(CONVERSATION).head)
         store.close()
     assert None not in heads
     assert heads[0] == heads[1]
@@ -289,7 +289,6 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
 
 def nothing_of_another_project_is_recorded(trial: Trial) -> None:
     store = cast("WholeStore", trial.store)
-    assert store.chain_head(CONVERSATION) is None
     store.commit(everything())
     nobody = types.ProjectId(f"{PROJECT}_two")
     assert recorded_in(store, nobody) == []

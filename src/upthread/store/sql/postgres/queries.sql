@@ -246,10 +246,6 @@ SELECT
 FROM upthread.part WHERE conversation_id = $1 AND (message_seq, ordinal) > ($2, $3)
 ORDER BY message_seq, ordinal LIMIT $4;
 
--- chain_head: the end of a conversation's chain
-SELECT chain FROM upthread.part WHERE conversation_id = $1
-ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
-
 -- open_turn: mint one
 INSERT INTO upthread.turn (turn_id, conversation_id, run_id, opened_at_ms)
 VALUES ($1, $2, $3, $4);

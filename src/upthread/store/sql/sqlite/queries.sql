@@ -249,11 +249,6 @@ LEFT JOIN turn AS t ON t.id = p.turn
 LEFT JOIN upstream AS u ON u.id = p.upstream
 WHERE p.conversation = ? ORDER BY p.message_seq, p.ordinal;
 
--- chain_head: the end of a conversation's chain
-SELECT chain FROM part
-WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?)
-ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
-
 -- upstream_row: the row of an upstream id
 SELECT id FROM upstream WHERE upstream_session_id = ?;
 

@@ -295,7 +295,7 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    damaged = store.verify(conversation.conversation_id)
+    damaged = store.verify(conversation.conversation_id).damaged_seq
     if damaged is not None:
         error = StoreError(f"message {damaged} is not what was recorded")
         return _unreadable(conversation_name(conversation), error)
