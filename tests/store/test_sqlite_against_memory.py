@@ -349,7 +349,6 @@ def everything(store):
         [store.turn_events(each) for each in TURNS],
         [store.quarantined(each) for each in TURNS],
         [store.run_events(each) for each in RUNS],
-        [store.pending_transitions(due_before_ms=each) for each in range(3)],
         [store.lease(each) for each in LEASES],
         [store.examined(each) for each in CONVERSATIONS],
         [store.examined(each, upstream_session_id=SESSIONS[0]) for each in CONVERSATIONS],

@@ -511,6 +511,16 @@ def _recorded(kind: type, **instead: Any) -> Callable[..., Any]:
     return _each(changed)
 
 
+def _moved_transition(by_ms: int) -> Callable[..., Any]:
+    def changed(row: Any) -> Any:
+        if not isinstance(row.write, commands.EnqueueTransition):
+            return row
+        due_at_ms = row.write.due_at_ms + by_ms
+        return row._replace(write=structs.replace(row.write, due_at_ms=due_at_ms))
+
+    return _each(changed)
+
+
 def _no_limit(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
     return real(section, owner, after=after, limit=limit * 10)
 
@@ -584,13 +594,14 @@ _READS: Planted = {
     },
     ("S10", "resolve"): {"finds a child": _child_found},
     ("S12", "link_owner"): {"had it once": _cached, "is nobody": _constant(None)},
-    ("S15", "pending_transitions"): {
-        "come early": _asked(due_before_ms=2**50),
-        "come a moment late": lambda real, due_before_ms: real(due_before_ms=due_before_ms - 1),
-        "come newest first": _backwards,
-        "never come": _constant(()),
-        "stay when their run went on": _cached,
+    ("S15", "recorded"): {
+        "are due a moment early": _moved_transition(-1),
+        "are due a moment late": _moved_transition(1),
+        "never come": lambda real, section, *owner, **page: (
+            () if section == "transition" else real(section, *owner, **page)
+        ),
     },
+    ("S15", "run_events"): {"stay as they were at first": _cached},
     ("S19", "resolve"): {"trims names": _folded},
     ("S19", "lease"): {"trims names": lambda real, name: real(name.strip())},
     ("S20", "resolve"): {

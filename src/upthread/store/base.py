@@ -32,7 +32,8 @@ S13  A lease has one holder. `acquire_lease` with `seen=None` succeeds on a free
      with `seen`, also on one that has not moved since it was seen. Each success raises the token.
 S14  A heartbeat or release under an old token raises FencedError and changes nothing; so does a
      heartbeat on a released lease. A second release under the same token changes nothing.
-S15  `pending_transitions` holds a run exactly while no later event of it was committed.
+S15  A transition is recorded with its time. It is due from then on, exactly while no later event of
+     its run was committed.
 S16  Opening a new store from many processes at once succeeds in each of them.
 S17  A store written by a newer version is refused with StoreError and left as it is.
 S18  A failed write (full disk, I/O error, read-only file system) raises StoreError; what was
@@ -363,13 +364,6 @@ class Store(Protocol):
 
     def run_moved_at_ms(self, run_id: RunId, /) -> int | None:
         """Return when a run's newest event was recorded, None before its first."""
-        ...
-
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        """Return the runs with a transition due and no later event, oldest first (S15).
-
-        Due is what was due at `due_before_ms` or before.
-        """
         ...
 
     def refusals(self, conversation_id: ConversationId, /) -> tuple[RecordDecision, ...]:

@@ -159,10 +159,6 @@ class ProjectStore:
         found = self.behind.run(run_id)
         return found if found is not None and self._is_it(found.project_id) else None
 
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        pending = self.behind.pending_transitions(due_before_ms=due_before_ms)
-        return tuple(run_id for run_id in pending if self._owns_run(run_id))
-
     # --- below: whose it is ----------------------------------------------------------------------
 
     def _is_it(self, project_id: str) -> bool:

@@ -26,6 +26,7 @@ from upthread.core.types import (
     Lease,
     ProjectId,
     ProjectIdentity,
+    RunId,
 )
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import conversation_lease, workstream_lease
@@ -221,6 +222,18 @@ def leases_held(store: WholeStore, project_id: ProjectId) -> Iterator[Lease]:
             lease = store.lease(name)
             if lease is not None and lease.holder is not None:
                 yield lease
+
+
+def due_runs(store: WholeStore, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
+    """Return the runs with a transition due by a time and no later event, by due time (S15)."""
+    due = {
+        write.run_id: write.due_at_ms
+        for write in _written(store, ("transition", project_id))
+        if isinstance(write, EnqueueTransition)
+        and write.due_at_ms <= before_ms
+        and len(store.run_events(write.run_id)) <= write.run_seq
+    }
+    return sorted(due, key=due.__getitem__)
 
 
 class _Counted:

@@ -162,10 +162,6 @@ class Reads(ABC):
         row = self._row("run_moved_at_ms", run_id)
         return row[0] if row else None
 
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        found = self._read("pending_transitions", due_before_ms)
-        return tuple(dict.fromkeys(from_columns(row)[0] for row in found))
-
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         found = self._read("refusals", conversation_id)
         return tuple(rows.refusal_of(conversation_id, row) for row in found)

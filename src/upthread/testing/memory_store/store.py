@@ -251,15 +251,6 @@ class MemoryStore:
     def run_moved_at_ms(self, run_id: RunId) -> int | None:
         return _newest_ms(self._tables.run_events.get(run_id, ()))
 
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        tables = self._tables
-        pending = [
-            run_id
-            for (run_id, run_seq), due_at_ms in tables.transitions.items()
-            if due_at_ms <= due_before_ms and len(tables.run_events.get(run_id, ())) <= run_seq
-        ]
-        return tuple(dict.fromkeys(pending))
-
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         return tuple(
             RecordDecision(

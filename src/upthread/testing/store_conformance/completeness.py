@@ -134,7 +134,7 @@ def _answers(trial: Trial) -> dict[str, object]:
         "turns": store.turns(CONVERSATION),
         "turn_events": store.turn_events(TURN),
         "run_events": store.run_events(samples.RUN),
-        "pending": [store.pending_transitions(due_before_ms=each) for each in (10, 20)],
+        "recorded": store.recorded("transition", PROJECT, limit=9),
         "examined": store.examined(CONVERSATION),
         "briefing_edit": store.briefing_edit(CONVERSATION),
         "acts": store.acts(CONVERSATION),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from msgspec import structs
 
@@ -187,8 +186,8 @@ def _section(store: WholeStore, section: Section, owner: str, *, limit: int) -> 
 
 
 def what_is_recorded_makes_the_same_store_again(trial: Trial) -> None:
-    source = cast("WholeStore", trial.store)
-    target = cast("WholeStore", trial.backend.make(trial.place.with_name("moved")))
+    source = trial.store
+    target = trial.backend.make(trial.place.with_name("moved"))
     try:
         source.commit(everything())
         written = recorded_in(source, PROJECT)
@@ -215,7 +214,6 @@ def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
         "resolved": map(store.resolve, (samples.KEY, samples.sibling_key(role="validator"))),
         "owners": (store.link_owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
         "runs": iter(store.runs(PROJECT, samples.WORKSTREAM)),
-        "pending": (store.pending_transitions(due_before_ms=each) for each in (5, 15, 25)),
         "once": (store.once(PROJECT, key) for key in ("push", "deploy")),
     }
     for run_id in (RUN, WAITING, STARTED):
@@ -253,7 +251,7 @@ def _answers_of(
 
 def pages_of_any_size_hold_the_same(trial: Trial) -> None:
     """Every section, and in each every row once, in one order."""
-    store = cast("WholeStore", trial.store)
+    store = trial.store
     store.commit(everything())
     for section, owner in _sections(store, PROJECT, limit=1_000):
         whole = list(map(repr, _section(store, section, owner, limit=1_000)))
@@ -277,7 +275,7 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
     heads: list[bytes | None] = []
     for number, words in enumerate((("a", "b"), ("a", "b"), ("x", "b"), ("a", "x"), ("a",))):
         place = trial.place.with_name(f"{trial.place.name}-{number}")
-        store = cast("WholeStore", trial.backend.make(place))
+        store = trial.backend.make(place)
         parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
         heads.append(store.verify(CONVERSATION).head)
@@ -288,7 +286,7 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
 
 
 def nothing_of_another_project_is_recorded(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
+    store = trial.store
     store.commit(everything())
     nobody = types.ProjectId(f"{PROJECT}_two")
     assert recorded_in(store, nobody) == []
@@ -297,7 +295,7 @@ def nothing_of_another_project_is_recorded(trial: Trial) -> None:
 
 
 def what_was_erased_is_recorded_by_its_outline(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
+    store = trial.store
     store.commit(everything())
     writes = [each.write for each in _section(store, "part", FORGOTTEN, limit=1)]
     parts = [write.parts for write in writes if isinstance(write, commands.RecordParts)]

@@ -21,7 +21,8 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import ConflictError, FencedError, NotFoundError
-from upthread.store.base import Store
+from upthread.runtime.record.store_copy import due_runs
+from upthread.store.base import WholeStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -81,7 +82,7 @@ def _one_of_each() -> list[commands.Write]:
     ]
 
 
-def _all_of(store: Store) -> dict[str, object]:
+def _all_of(store: WholeStore) -> dict[str, object]:
     """Return what is read of each thing that `_one_of_each` writes, by its name."""
     conversations = store.conversations(PROJECT, samples.WORKSTREAM)
     ids = [CONVERSATION, ConversationId("con_child")]
@@ -103,7 +104,7 @@ def _all_of(store: Store) -> dict[str, object]:
         "turn events": store.turn_events(TURN),
         "runs": store.runs(PROJECT, samples.WORKSTREAM),
         "run events": store.run_events(samples.RUN),
-        "pending": store.pending_transitions(due_before_ms=10_000),
+        "pending": due_runs(store, PROJECT, before_ms=10_000),
         "quarantined": store.quarantined(TURN),
         "refusals": store.refusals(CONVERSATION),
         "examined": store.examined(CONVERSATION),

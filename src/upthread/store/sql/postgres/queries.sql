@@ -335,16 +335,6 @@ DELETE FROM upthread.procrastinate_jobs AS j
 USING settled AS t JOIN upthread.run AS r ON r.run_id = t.run_id
 WHERE j.status = 'todo' AND j.queueing_lock = r.id || ':' || t.run_seq;
 
--- pending_transitions: runs with one due and no later event, oldest first
-SELECT t.run_id FROM upthread.transition AS t
-WHERE
-    NOT t.is_settled
-    AND t.due_at_ms <= $1
-    AND NOT EXISTS (
-        SELECT 1 FROM upthread.run_event AS e WHERE e.run_id = t.run_id AND e.seq > t.run_seq
-    )
-ORDER BY t.id;
-
 -- refusals: decisions that led to no turn, oldest first
 SELECT decision, reasons, inputs, decided_at_ms FROM upthread.refusal AS f
 WHERE conversation_id = $1 AND upthread.is_whole(f) ORDER BY id;

@@ -347,14 +347,6 @@ INSERT INTO transition (run, run_seq, due_at_ms, is_settled) SELECT ?1, ?2, ?3, 
 -- settle_transitions: those that an event settles
 UPDATE transition SET is_settled = 1 WHERE run = ? AND run_seq < ? AND NOT is_settled;
 
--- pending_transitions: runs with one due and no later event, oldest first
-SELECT r.run_id FROM transition AS t JOIN run AS r ON r.id = t.run
-WHERE
-    NOT t.is_settled
-    AND t.due_at_ms <= ?
-    AND NOT EXISTS (SELECT 1 FROM run_event AS e WHERE e.run = t.run AND e.seq > t.run_seq)
-ORDER BY t.id;
-
 -- refusals: decisions that led to no turn, oldest first
 SELECT f.decision, f.reasons, f.inputs, f.decided_at_ms
 FROM conversation AS c JOIN whole_refusal AS f ON f.conversation = c.id
