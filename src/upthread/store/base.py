@@ -85,9 +85,15 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from msgspec import Struct
 
-from upthread.core.commands import OnceState, RecordAct, RecordDecision, Write
+from upthread.core.commands import (
+    OnceState,
+    RecordAct,
+    RecordDecision,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -342,12 +348,8 @@ class Store(Protocol):
         """Return the conversation a turn was opened in, None for an unknown turn."""
         ...
 
-    def turn_events(self, turn_id: TurnId, /) -> tuple[TurnEvent, ...]:
-        """Return a turn's events in order; empty for an unknown turn."""
-        ...
-
-    def turn_moved_at_ms(self, turn_id: TurnId, /) -> int | None:
-        """Return when a turn's newest event was recorded, None before its first."""
+    def turn_events(self, turn_id: TurnId, /) -> tuple[RecordTurnEvent, ...]:
+        """Return a turn's events in order, their durability left out; empty for an unknown turn."""
         ...
 
     def runs(self, project_id: ProjectId, /, workstream: str) -> tuple[Run, ...]:
@@ -358,12 +360,8 @@ class Store(Protocol):
         """Return one run by its id."""
         ...
 
-    def run_events(self, run_id: RunId, /) -> tuple[RunEvent, ...]:
-        """Return a run's events in order; empty for an unknown run."""
-        ...
-
-    def run_moved_at_ms(self, run_id: RunId, /) -> int | None:
-        """Return when a run's newest event was recorded, None before its first."""
+    def run_events(self, run_id: RunId, /) -> tuple[RecordRunEvent, ...]:
+        """Return a run's events in order, their durability left out; empty for an unknown run."""
         ...
 
     def refusals(self, conversation_id: ConversationId, /) -> tuple[RecordDecision, ...]:

@@ -83,10 +83,8 @@ class ProjectStore:
         self.briefing_edit = _only(of_conversation, store.briefing_edit, None)
         self.verify = _only(of_conversation, store.verify, Verified(None, None))
         self.turn_events = _only(self._owns_turn, store.turn_events, ())
-        self.turn_moved_at_ms = _only(self._owns_turn, store.turn_moved_at_ms, None)
         self.quarantined = _only(self._owns_turn, store.quarantined, ())
         self.run_events = _only(self._owns_run, store.run_events, ())
-        self.run_moved_at_ms = _only(self._owns_run, store.run_moved_at_ms, None)
         self.scrub = store.scrub
         self.acquire_lease = store.acquire_lease
         self.heartbeat = store.heartbeat

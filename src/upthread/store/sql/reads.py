@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import Final, TypeAlias
 
-from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.commands import RecordAct, RecordDecision, RecordRunEvent, RecordTurnEvent
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -141,12 +140,8 @@ class Reads(ABC):
         row = self._row("turn", turn_id)
         return None if row is None else from_columns(row)[0]
 
-    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
+    def turn_events(self, turn_id: TurnId) -> tuple[RecordTurnEvent, ...]:
         return rows.turn_events_of(turn_id, self._read("turn_events", turn_id))
-
-    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
-        row = self._row("turn_moved_at_ms", turn_id)
-        return row[0] if row else None
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         return tuple(map(rows.run_of, self._read("runs", project_id, workstream)))
@@ -155,12 +150,8 @@ class Reads(ABC):
         row = self._row("run", run_id)
         return None if row is None else rows.run_of((run_id, *row))
 
-    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+    def run_events(self, run_id: RunId) -> tuple[RecordRunEvent, ...]:
         return rows.run_events_of(run_id, self._read("run_events", run_id))
-
-    def run_moved_at_ms(self, run_id: RunId) -> int | None:
-        row = self._row("run_moved_at_ms", run_id)
-        return row[0] if row else None
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         found = self._read("refusals", conversation_id)

@@ -12,11 +12,18 @@ from typing import TypeVar, cast
 
 from msgspec import structs
 
-from upthread.core.codec import decode_json, decode_part, decode_run_event, decode_turn_event
-from upthread.core.commands import EraseConversation, EraseRun, RecordAct, RecordDecision, Write
+from upthread.core.codec import decode_json, decode_part
+from upthread.core.commands import (
+    EraseConversation,
+    EraseRun,
+    RecordAct,
+    RecordDecision,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -49,9 +56,10 @@ from upthread.store._rules import (
     verified,
 )
 from upthread.store.sql.recorded import recorded_of
+from upthread.store.sql.rows import run_event_of, turn_event_of
 from upthread.testing.memory_store.erasure import erase_conversation, erase_run
 from upthread.testing.memory_store.recorded import ROWS
-from upthread.testing.memory_store.tables import StoredEvent, Tables, apply
+from upthread.testing.memory_store.tables import Tables, apply
 
 Found = TypeVar("Found")
 
@@ -227,12 +235,9 @@ class MemoryStore:
         turn = self._tables.turns.get(turn_id)
         return None if turn is None else turn.conversation_id
 
-    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
+    def turn_events(self, turn_id: TurnId) -> tuple[RecordTurnEvent, ...]:
         stored = self._tables.turn_events.get(turn_id, ())
-        return tuple(decode_turn_event(each.kind, each.payload) for each in stored)
-
-    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
-        return _newest_ms(self._tables.turn_events.get(turn_id, ()))
+        return tuple(turn_event_of(turn_id, seq, *each) for seq, each in enumerate(stored, 1))
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[base.Run, ...]:
         return tuple(
@@ -244,12 +249,9 @@ class MemoryStore:
     def run(self, run_id: RunId) -> base.Run | None:
         return self._tables.runs.get(run_id)
 
-    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+    def run_events(self, run_id: RunId) -> tuple[RecordRunEvent, ...]:
         stored = self._tables.run_events.get(run_id, ())
-        return tuple(decode_run_event(each.kind, each.payload) for each in stored)
-
-    def run_moved_at_ms(self, run_id: RunId) -> int | None:
-        return _newest_ms(self._tables.run_events.get(run_id, ()))
+        return tuple(run_event_of(run_id, seq, *each) for seq, each in enumerate(stored, 1))
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         return tuple(
@@ -372,10 +374,6 @@ def _is_place_of(asked: ProjectIdentity, known: ProjectIdentity) -> bool:
 
 def _last(found: Sequence[Found], newest: int | None) -> tuple[Found, ...]:
     return tuple(found if newest is None else found[max(len(found) - max(newest, 0), 0) :])
-
-
-def _newest_ms(events: Sequence[StoredEvent]) -> int | None:
-    return events[-1].recorded_at_ms if events else None
 
 
 def _message_of(stored: list[ChainedPart]) -> Message:

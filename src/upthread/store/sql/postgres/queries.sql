@@ -265,12 +265,8 @@ INSERT INTO upthread.turn_event (turn_id, seq, kind, payload, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
 
 -- turn_events: all of a turn, in order
-SELECT seq, kind, payload FROM upthread.turn_event AS e
+SELECT seq, kind, payload, recorded_at_ms FROM upthread.turn_event AS e
 WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq;
-
--- turn_moved_at_ms: when the last was recorded
-SELECT recorded_at_ms FROM upthread.turn_event AS e
-WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq DESC LIMIT 1;
 
 -- open_run: mint one
 INSERT INTO upthread.run ({run}) VALUES ({1:run});
@@ -291,12 +287,8 @@ INSERT INTO upthread.run_event (run_id, seq, kind, payload, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
 
 -- run_events: all of a run, in order
-SELECT seq, kind, payload FROM upthread.run_event AS e
+SELECT seq, kind, payload, recorded_at_ms FROM upthread.run_event AS e
 WHERE run_id = $1 AND upthread.is_whole(e) ORDER BY seq;
-
--- run_moved_at_ms: when the last was recorded
-SELECT recorded_at_ms FROM upthread.run_event AS e
-WHERE run_id = $1 AND upthread.is_whole(e) ORDER BY seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM upthread.transition WHERE run_id = $1 AND run_seq = $2;

@@ -295,14 +295,9 @@ INSERT INTO turn_event (id, kind, payload, recorded_at_ms, seal)
 VALUES ((?1 << 20) + ?2, ?3, ?4, ?5, ?6);
 
 -- turn_events: all of a turn, in order
-SELECT e.id & 1048575, e.kind, e.payload
+SELECT e.id & 1048575, e.kind, e.payload, e.recorded_at_ms
 FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
 WHERE t.turn_id = ? ORDER BY e.id;
-
--- turn_moved_at_ms: when the last was recorded
-SELECT e.recorded_at_ms
-FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
-WHERE t.turn_id = ? ORDER BY e.id DESC LIMIT 1;
 
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
@@ -328,12 +323,9 @@ SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal) VALUES (?, ?, ?, ?, ?, ?);
 
 -- run_events: all of a run, in order
-SELECT e.seq, e.kind, e.payload FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
+SELECT e.seq, e.kind, e.payload, e.recorded_at_ms
+FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
 WHERE r.run_id = ? ORDER BY e.seq;
-
--- run_moved_at_ms: when the last was recorded
-SELECT e.recorded_at_ms FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
-WHERE r.run_id = ? ORDER BY e.seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM transition WHERE run = ? AND run_seq = ?;
