@@ -42,6 +42,7 @@ S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach 
 S20  Conversations of two projects never meet, whatever their names.
 S21  A write that names a workstream, conversation, link, turn or run that was never opened raises
      NotFoundError, and nothing of the batch is there. An earlier write of the batch may open it.
+     The same for an event of a turn under another conversation than the turn's own.
 S22  `prior_messages` returns what was said over the given sessions in the newest so many exchanges,
      by sequence number, and of a reply in many steps its first and its last ones. It looks at the
      newest SAID_WITHIN_MESSAGES messages and no further, so that it costs the same over one link
@@ -285,10 +286,18 @@ class Store(Protocol):
         """Return all links of a conversation, oldest first."""
         ...
 
-    def link_owner(self, project_id: ProjectId, /, upstream_session_id: str) -> Conversation | None:
-        """Return a project's conversation whose newest link holds this session, None if none.
+    def owner(
+        self,
+        project_id: ProjectId,
+        /,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
+        """Return a project's conversation by its session or by a turn of it, None without one.
 
-        Of several, the one whose link was opened last.
+        The owner of a session holds the session in its newest link. Of several, the conversation
+        whose link was opened last. Of the two arguments, one is given.
         """
         ...
 
@@ -344,12 +353,10 @@ class Store(Protocol):
         """Return turns, oldest first; with `newest`, only the last so many."""
         ...
 
-    def turn_owner(self, turn_id: TurnId, /) -> ConversationId | None:
-        """Return the conversation a turn was opened in, None for an unknown turn."""
-        ...
-
-    def turn_events(self, turn_id: TurnId, /) -> tuple[RecordTurnEvent, ...]:
-        """Return a turn's events in order, their durability left out; empty for an unknown turn."""
+    def turn_events(
+        self, conversation_id: ConversationId, /, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
+        """Return the events of a conversation's turn in order, their durability left out."""
         ...
 
     def runs(self, project_id: ProjectId, /, workstream: str) -> tuple[Run, ...]:
@@ -372,8 +379,10 @@ class Store(Protocol):
         """Return what people did to a conversation or a run, oldest first (S30)."""
         ...
 
-    def quarantined(self, turn_id: TurnId, /) -> tuple[Quarantined, ...]:
-        """Return a turn's quarantined events, in order."""
+    def quarantined(
+        self, conversation_id: ConversationId, /, turn_id: TurnId
+    ) -> tuple[Quarantined, ...]:
+        """Return the quarantined events of a conversation's turn, in order."""
         ...
 
     def examined(

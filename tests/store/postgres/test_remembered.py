@@ -89,7 +89,7 @@ def test_what_another_process_wrote_already_is_the_same_again(store, other, ways
     store.commit(again)
     store.commit(again)
     assert store.message_count(CONVERSATION) == 2
-    assert len(store.turn_events(TURN)) == 2
+    assert len(store.turn_events(CONVERSATION, TURN)) == 2
     assert "SerializationFailure" in ways or "UniqueViolation" in ways
 
 

@@ -103,8 +103,17 @@ class Reads(ABC):
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         return rows.links_of(conversation_id, self._read("links", conversation_id))
 
-    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
-        row = self._row("link_owner", upstream_session_id, project_id)
+    def owner(
+        self,
+        project_id: ProjectId,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
+        if turn_id is None:
+            row = self._row("link_owner", upstream_session_id, project_id)
+        else:
+            row = self._row("turn_owner", turn_id, project_id)
         return None if row is None else rows.conversation_of(row)
 
     def messages(
@@ -136,12 +145,11 @@ class Reads(ABC):
         found = self._read("turns", conversation_id, limit)
         return tuple(rows.turn_of(conversation_id, row) for row in reversed(found))
 
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
-        row = self._row("turn", turn_id)
-        return None if row is None else from_columns(row)[0]
-
-    def turn_events(self, turn_id: TurnId) -> tuple[RecordTurnEvent, ...]:
-        return rows.turn_events_of(turn_id, self._read("turn_events", turn_id))
+    def turn_events(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
+        found = self._read("turn_events", conversation_id, turn_id)
+        return rows.turn_events_of(conversation_id, turn_id, found)
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         return tuple(map(rows.run_of, self._read("runs", project_id, workstream)))
@@ -160,10 +168,11 @@ class Reads(ABC):
     def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
         return tuple(act_of("", row) for row in self._read("acts", owner))
 
-    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
-        return tuple(
-            rows.quarantined_of(turn_id, row) for row in self._read("quarantined", turn_id)
-        )
+    def quarantined(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[Quarantined, ...]:
+        found = self._read("quarantined", conversation_id, turn_id)
+        return tuple(rows.quarantined_of(turn_id, row) for row in found)
 
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None

@@ -85,8 +85,7 @@ def _run(owner: str, columns: Columns) -> commands.Write:
 
 
 def _run_event(_owner: str, columns: Columns) -> commands.Write:
-    run_id, *event = columns
-    return run_event_of(_text(run_id), *event)
+    return run_event_of(_text(columns[0]), columns[1:])
 
 
 def _turn(_owner: str, columns: Columns) -> commands.Write:
@@ -129,9 +128,8 @@ def _transition(_owner: str, columns: Columns) -> commands.Write:
     )
 
 
-def _turn_event(_owner: str, columns: Columns) -> commands.Write:
-    turn_id, *event = columns
-    return turn_event_of(_text(turn_id), *event)
+def _turn_event(owner: str, columns: Columns) -> commands.Write:
+    return turn_event_of(ConversationId(owner), _text(columns[0]), columns[1:])
 
 
 def _part(owner: str, columns: Columns) -> commands.Write:
@@ -150,9 +148,10 @@ def _part(owner: str, columns: Columns) -> commands.Write:
     )
 
 
-def _quarantine(_owner: str, columns: Columns) -> commands.Write:
+def _quarantine(owner: str, columns: Columns) -> commands.Write:
     turn_id, ordinal, reason, raw, at_ms = columns
     return commands.RecordQuarantine(
+        conversation_id=ConversationId(owner),
         turn_id=TurnId(_text(turn_id)),
         ordinal=ordinal,
         reason=_text(reason),

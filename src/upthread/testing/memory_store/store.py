@@ -157,18 +157,24 @@ class MemoryStore:
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         return tuple(self._tables.links_of(conversation_id))
 
-    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+    def owner(
+        self,
+        project_id: ProjectId,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
         newest: dict[str, Link] = {}
         for (owner, _), link in self._tables.links.items():
             newest.pop(owner, None)  # in the order the newest links were opened
             newest[owner] = link
-        owners = [
-            owner
-            for owner, link in newest.items()
-            if link.upstream_session_id == upstream_session_id
-            and self._tables.conversations[owner].key.project_id == project_id
-        ]
-        return self._tables.conversations[owners[-1]] if owners else None
+        turn = self._tables.turns.get(turn_id) if turn_id else None
+        found = [turn.conversation_id] if turn else []
+        if turn_id is None:
+            held = (e for e in newest.values() if e.upstream_session_id == upstream_session_id)
+            found = [each.conversation_id for each in held]
+        owners = [self._tables.conversations[each] for each in found]
+        return next((e for e in reversed(owners) if e.key.project_id == project_id), None)
 
     def messages(
         self,
@@ -231,13 +237,14 @@ class MemoryStore:
             newest,
         )
 
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+    def turn_events(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
         turn = self._tables.turns.get(turn_id)
-        return None if turn is None else turn.conversation_id
-
-    def turn_events(self, turn_id: TurnId) -> tuple[RecordTurnEvent, ...]:
-        stored = self._tables.turn_events.get(turn_id, ())
-        return tuple(turn_event_of(turn_id, seq, *each) for seq, each in enumerate(stored, 1))
+        if turn is None or turn.conversation_id != conversation_id:
+            return ()
+        stored = enumerate(self._tables.turn_events.get(turn_id, ()), 1)
+        return tuple(turn_event_of(conversation_id, turn_id, (n, *each)) for n, each in stored)
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[base.Run, ...]:
         return tuple(
@@ -251,7 +258,7 @@ class MemoryStore:
 
     def run_events(self, run_id: RunId) -> tuple[RecordRunEvent, ...]:
         stored = self._tables.run_events.get(run_id, ())
-        return tuple(run_event_of(run_id, seq, *each) for seq, each in enumerate(stored, 1))
+        return tuple(run_event_of(run_id, (seq, *each)) for seq, each in enumerate(stored, 1))
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         return tuple(
@@ -269,7 +276,12 @@ class MemoryStore:
     def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
         return tuple(e for e in self._tables.acts if owner in {e.conversation_id, e.run_id})
 
-    def quarantined(self, turn_id: TurnId) -> tuple[base.Quarantined, ...]:
+    def quarantined(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[base.Quarantined, ...]:
+        turn = self._tables.turns.get(turn_id)
+        if turn is None or turn.conversation_id != conversation_id:
+            return ()
         return tuple(
             base.Quarantined(
                 turn_id=turn_id, ordinal=ordinal, reason=each.reason, raw=decode_json(each.raw)

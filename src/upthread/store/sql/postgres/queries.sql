@@ -266,7 +266,14 @@ VALUES ($1, $2, $3, $4, $5);
 
 -- turn_events: all of a turn, in order
 SELECT seq, kind, payload, recorded_at_ms FROM upthread.turn_event AS e
-WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq;
+WHERE turn_id = $2 AND upthread.is_whole(e) AND EXISTS (
+    SELECT 1 FROM upthread.turn AS t WHERE t.turn_id = $2 AND t.conversation_id = $1
+) ORDER BY seq;
+
+-- turn_owner: the conversation that has a turn, within a project
+SELECT {c.conversation}
+FROM upthread.turn AS t JOIN upthread.conversation AS c ON c.conversation_id = t.conversation_id
+WHERE t.turn_id = $1 AND c.project_id = $2 AND upthread.is_whole(t) AND upthread.is_whole(c);
 
 -- open_run: mint one
 INSERT INTO upthread.run ({run}) VALUES ({1:run});
@@ -360,7 +367,9 @@ WHERE (conversation_id = $1 OR run_id = $1) AND upthread.is_whole(a) ORDER BY id
 
 -- quarantined: one turn's, in order
 SELECT ordinal, reason, raw FROM upthread.quarantine AS q
-WHERE turn_id = $1 AND upthread.is_whole(q) ORDER BY ordinal;
+WHERE turn_id = $2 AND upthread.is_whole(q) AND EXISTS (
+    SELECT 1 FROM upthread.turn AS t WHERE t.turn_id = $2 AND t.conversation_id = $1
+) ORDER BY ordinal;
 
 -- quarantine: one, to compare with
 SELECT reason, raw, recorded_at_ms FROM upthread.quarantine WHERE turn_id = $1 AND ordinal = $2;

@@ -266,6 +266,15 @@ ORDER BY id LIMIT 64;
 -- turn_row: the row of a turn
 SELECT id FROM turn WHERE turn_id = ?;
 
+-- turn_row_within: the row of a conversation's turn
+SELECT t.id FROM turn AS t JOIN conversation AS c ON c.id = t.conversation
+WHERE t.turn_id = ? AND c.conversation_id = ?;
+
+-- turn_owner: the conversation that has a turn, within a project
+SELECT {c.conversation}
+FROM whole_turn AS t JOIN whole_conversation AS c ON c.id = t.conversation
+WHERE t.turn_id = ? AND c.project_id = ?;
+
 -- turn: one, to compare with
 SELECT c.conversation_id, r.run_id, t.opened_at_ms
 FROM whole_turn AS t
@@ -296,8 +305,10 @@ VALUES ((?1 << 20) + ?2, ?3, ?4, ?5, ?6);
 
 -- turn_events: all of a turn, in order
 SELECT e.id & 1048575, e.kind, e.payload, e.recorded_at_ms
-FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
-WHERE t.turn_id = ? ORDER BY e.id;
+FROM turn AS t
+JOIN conversation AS c ON c.id = t.conversation
+JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+WHERE c.conversation_id = ? AND t.turn_id = ? ORDER BY e.id;
 
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
@@ -380,8 +391,11 @@ WHERE a.conversation = (SELECT id FROM conversation WHERE conversation_id = ?1)
 ORDER BY a.id;
 
 -- quarantined: one turn's, in order
-SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN whole_quarantine AS q ON q.turn = t.id
-WHERE t.turn_id = ? ORDER BY q.ordinal;
+SELECT q.ordinal, q.reason, q.raw
+FROM turn AS t
+JOIN conversation AS c ON c.id = t.conversation
+JOIN whole_quarantine AS q ON q.turn = t.id
+WHERE c.conversation_id = ? AND t.turn_id = ? ORDER BY q.ordinal;
 
 -- quarantine: one, to compare with
 SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = ?;
