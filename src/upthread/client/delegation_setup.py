@@ -45,6 +45,7 @@ from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.record.events import run_view
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -191,7 +192,7 @@ class Preparing:
         # What a person configured for the agent wins over what surrounds it.
         own = self._agents[agent].environment if agent in self._agents else {}
         where = agent_environment({**self._environment, **own})
-        owner = self._store.link_owner(self._project_id, session) if session else None
+        owner = self._store.owner(self._project_id, session) if session else None
         link = self._store.links(owner.conversation_id)[-1] if owner else None
         attached = last_attached(self._store, link)
         if attached.chose_profile:
@@ -360,7 +361,7 @@ class Preparing:
         runs = self._store.runs(self._project_id, workstream) if role.resume_if else ()
         if not runs or role.resume_if is None:
             return None
-        report = pipelines.fold(self._store.run_events(runs[-1].run_id)).report(role.resume_if)
+        report = run_view(self._store, runs[-1].run_id).report(role.resume_if)
         return report.digest if report else None
 
     def place_of(self, workstream: str) -> str:

@@ -32,6 +32,7 @@ from upthread.core.types import (
     ErasedPart,
     Link,
     Message,
+    ProjectId,
     RunId,
     Speaker,
     TextPart,
@@ -39,6 +40,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
+from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
 from upthread.store.base import Store, Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
@@ -74,6 +76,13 @@ class NewestTurns:
             yield self._read[number]
 
 
+def turn_count(store: Store, conversation_id: ConversationId, last: TurnView | None) -> int:
+    """Return how many turns a conversation has, of which `last` is the newest. Blocking."""
+    # The end of the newest turn tells the number, so that nobody reads all turns.
+    before = last.ended.turns_before if last and last.ended else None
+    return len(store.turns(conversation_id)) if before is None else before + 1
+
+
 def views_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
@@ -85,7 +94,7 @@ def _read_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
-        yield turn_id, turns.fold(store.turn_events(turn_id))
+        yield turn_id, turn_view(store, conversation_id, turn_id)
 
 
 def refusals_in_row(
@@ -100,7 +109,7 @@ def refusals_in_row(
     row: list[str] = []
     for turn in reversed(store.turns(conversation_id, newest=REFUSALS_MAX)):
         is_own = turn.turn_id == turn_id
-        for attempt in turns.attempts(store.turn_events(turn.turn_id)):
+        for attempt in turns.attempts(turn_events(store, conversation_id, turn.turn_id)):
             if is_own and not attempt.after.is_over:
                 if attempt.asked_new or attempt.sends > sends:
                     return ()
@@ -175,7 +184,7 @@ def totals_of(
         if turn_id == before:
             newer.clear()  # what came after it was not asked for
             continue
-        events = store.turn_events(turn_id)
+        events = turn_events(store, conversation_id, turn_id)
         newer.append((turn_id, events))
         # What was added up at its end holds for all turns before: none of them is read.
         if (known := totals_before(events)) is not None:
@@ -199,11 +208,11 @@ def _ids_newest_first(store: Store, conversation_id: ConversationId) -> Iterator
             return
 
 
-def spent_on_run(store: Store, run_id: RunId) -> Tokens:
+def spent_on_run(store: Store, project_id: ProjectId, run_id: RunId) -> Tokens:
     """Return what the turns of a run took."""
-    steps = (each for each in store.run_events(run_id) if isinstance(each, StepStarted))
+    steps = (each for each in run_events(store, run_id) if isinstance(each, StepStarted))
     turn_ids = dict.fromkeys(TurnId(step.turn_id) for step in steps)
-    return added(spent_on_turn(store.turn_events(turn_id)) for turn_id in turn_ids)
+    return added(spent_on_turn(events_by_turn(store, project_id, each)) for each in turn_ids)
 
 
 def spent_in_conversation(store: Store, conversation_id: ConversationId) -> Tokens:
@@ -230,11 +239,11 @@ def turns_cut_off(store: Store, messages: Sequence[Message]) -> list[CutOffTurn]
 
 
 def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
-    view = turns.fold(store.turn_events(turn_id))
+    own = of_turn(messages, turn_id)
+    view = turn_view(store, own[0].conversation_id, turn_id)
     if not view.was_cut_off:
         return None
 
-    own = of_turn(messages, turn_id)
     asked = [message.text for message in own if message.speaker is Speaker.USER]
     return CutOffTurn(
         turn_id=turn_id,
@@ -332,7 +341,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         kept = _calls_by_turn(store.messages(conversation.conversation_id))
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
-            view = turns.fold(store.turn_events(turn.turn_id))
+            view = turn_view(store, turn.conversation_id, turn.turn_id)
             call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)

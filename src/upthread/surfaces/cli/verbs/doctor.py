@@ -28,6 +28,7 @@ from upthread.core.history.model import history_of
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
+from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
@@ -276,7 +277,7 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    damaged = store.verify(conversation.conversation_id)
+    damaged = store.verify(conversation.conversation_id).damaged_seq
     if damaged is not None:
         error = StoreError(f"message {damaged} is not what was recorded")
         return _unreadable(conversation_name(conversation), error)
@@ -300,6 +301,6 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
 
 def _is_running(store: Store, conversation: Conversation) -> bool:
     for turn in store.turns(conversation.conversation_id, newest=1):
-        events = store.turn_events(turn.turn_id)
+        events = turn_events(store, turn.conversation_id, turn.turn_id)
         return not any(isinstance(event, TurnEnded) for event in events)
     return False
