@@ -28,6 +28,7 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.reader import Reader
     from upthread.agents.base import AgentAdapter
 
 __all__ = [
@@ -201,6 +202,11 @@ def part_of(agent: str, part: str) -> ModuleType | None:
     if row is None or not row.folder:
         return None
     return import_module(f"upthread.agents.{row.folder}.{part}")
+
+
+def reader_of(agent: str) -> Reader:
+    """Return the reader of an agent's own store, for an agent that has one."""
+    return cast("Reader", part_of(agent, "reader"))
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:
