@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from upthread.core.commands import EnqueueTransition
-from upthread.store._rules import must_exist
-from upthread.store.seals import seal_of
+from upthread.store._rules import must_exist, seal_of
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Tail, from_columns
 from upthread.store.sql.statements import read_queries
 from upthread.store.sqlite.database import (
