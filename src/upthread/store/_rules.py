@@ -217,7 +217,7 @@ def verified(parts: Iterable[ChainedPart]) -> Verified:
 
 
 def seal_of(*columns: str | float | bytes | None) -> bytes:
-    """Return the seal of a row: the SHA-256 of its columns, each told apart from all that look like it.
+    """Return a row's seal: the SHA-256 of its columns, each told apart from all that look alike.
 
     Text that is not valid Unicode may be given as its bytes.
     """

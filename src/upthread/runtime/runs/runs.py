@@ -376,9 +376,8 @@ class Runs:
         tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        events = await self._system.in_thread(
-            lambda: events_by_turn(self._store, request.project_id, turn_id)
-        )
+        read = partial(events_by_turn, self._store, request.project_id, turn_id)
+        events = await self._system.in_thread(read)
         if (elsewhere := fold_turn(events).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
