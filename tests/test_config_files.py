@@ -234,3 +234,24 @@ def test_a_verb_answers_in_little_memory_and_can_be_stopped(clone, make):
         raise
     assert process.returncode == 1
     assert b"planner.md cannot be read" in said
+
+
+FIRST_USE = """
+import sys, threading
+from upthread import config
+together = threading.Barrier(4)
+def read():
+    together.wait()
+    config.read_config(b"agent = 'codex'", source="here")
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=read) for _ in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+"""
+
+
+def test_threads_that_read_a_configuration_at_the_same_moment_as_the_first_ones_all_get_it():
+    """msgspec 0.22.0 crashes where two threads use a type first, as two projects do."""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")

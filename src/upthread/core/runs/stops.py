@@ -19,7 +19,7 @@ from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, ready
 
 NOTHING_SAID: Final = "the agent answered nothing"
 """The detail of a turn that ended well, as its agent says, without a word and without a call."""
@@ -244,7 +244,7 @@ def _of_end(ended: TurnEnded) -> Ending:
         return Ending(is_finished=False, how=f"ended: {stop.said}")
     if ended.report is None:
         return Ending(is_finished=True, how="finished")
-    report = msgspec.convert(ended.report, Report)
+    report = msgspec.convert(ended.report, ready(Report))
     if report.status == "done" and report.verdict is not None:
         return Ending(is_finished=True, how=f"finished: {report.verdict.result}")
     return Ending(is_finished=True, how=_REPORTED[report.status])
