@@ -285,8 +285,10 @@ class ChildProcess:
 
 
 def _name_of(descriptor: str) -> str:
-    """Return what a process has open, for example `pipe:[4711]`."""
-    return Path("/proc", descriptor).resolve().name
+    """Return what a process has open, for example `pipe:[4711]`; empty if that is not seen."""
+    with suppress(OSError):
+        return str(Path("/proc", descriptor).readlink())
+    return ""
 
 
 async def _read_chunk(pipe: IO[bytes] | None) -> bytes:

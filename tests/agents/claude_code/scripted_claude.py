@@ -120,8 +120,7 @@ def main():
         return
     how = "--resume" if "--resume" in words else "--session-id"
     session = words[words.index(how) + 1]
-    held = store(session).read_text().strip() if store(session).exists() else ""
-    if how == "--resume" and not held:
+    if how == "--resume" and not (store(session).exists() and store(session).read_text().strip()):
         sys.stderr.write(f"No conversation found with session ID: {session}\n")
         raise SystemExit(1)
     if "--fork-session" in words:

@@ -129,7 +129,7 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     OTHER_PROFILE: (
         "the session is in another profile of the agent",
-        "have the agent's command set that one again, then go on; or start fresh with --fresh",
+        "start the agent in that profile again, then go on; or start fresh with --fresh",
     ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",
