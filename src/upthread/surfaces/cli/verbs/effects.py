@@ -11,7 +11,6 @@ from upthread.client.project import Project
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.core.turns.turn import HELD_BACK
-from upthread.errors import UsageError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
@@ -75,9 +74,6 @@ def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> in
         Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
         Settlement.AGAIN: "may be done again",
     }
-    if said not in set(Settlement):
-        words = ", ".join(Settlement)
-        raise UsageError(f"{said!r} is not one of: {words}", hint="look whether it was done")
 
     async def use(project: Project) -> RecordedEffect:
         by = who_acts(os.environ)

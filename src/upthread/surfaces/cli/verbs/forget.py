@@ -5,7 +5,6 @@ It never removes what agents have stored themselves; it prints where that is.
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.times import midnight_ms
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -82,7 +82,7 @@ def main(
     selection = Selection(
         workstream=parse_workstream(workstream) if workstream is not None else None,
         role=parse_role(role) if role is not None else None,
-        before_ms=_midnight_ms(before) if before is not None else None,
+        before_ms=midnight_ms(before, "like 2026-01-31, in UTC") if before is not None else None,
     )
 
     async def look(project: Project) -> _Found:
@@ -272,12 +272,3 @@ def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]
         for conversation in each.conversations:
             for link in conversation.links:
                 yield link.agent, link.upstream_session_id
-
-
-def _midnight_ms(text: str) -> int:
-    try:
-        # In UTC: the same command erases the same on every machine.
-        day = dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC)
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no date", hint="like 2026-01-31, in UTC") from error
-    return int(day.timestamp() * 1000)
