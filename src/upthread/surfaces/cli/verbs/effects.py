@@ -22,7 +22,13 @@ from upthread.surfaces.cli.terminal.table import write_table
 
 @options.verb
 @options.workstream
-@click.argument("said", metavar="[done|not-done|again]", required=False, help="What you found out.")
+@click.argument(
+    "said",
+    metavar="[done|not-done|again]",
+    type=click.Choice([each.value for each in Settlement]),
+    required=False,
+    help="What you found out.",
+)
 @click.argument(
     "effect", metavar="[EFFECT]", required=False, help="Which action, if several are in doubt."
 )
