@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio.to_thread
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.agents.stored import stored_histories
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
@@ -259,12 +259,7 @@ def _with_elsewhere(found: _Found) -> _Found:
         _Elsewhere(agent=agent, upstream_session_id=session, path=paths.get((agent, session)))
         for agent, session in sessions
     )
-    return _Found(
-        selections=found.selections,
-        workstreams=found.workstreams,
-        logs=found.logs,
-        elsewhere=elsewhere,
-    )
+    return structs.replace(found, elsewhere=elsewhere)
 
 
 def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]]:
