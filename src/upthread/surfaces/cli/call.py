@@ -33,6 +33,7 @@ from upthread.surfaces.cli.terminal.output import Output
 
 if TYPE_CHECKING:
     from upthread.client.project import Project
+    from upthread.client.surroundings import Surroundings
     from upthread.config import Settings
     from upthread.runtime.permissions.policy import AskPerson
 
@@ -55,6 +56,18 @@ class Call(Struct, kw_only=True):
         from upthread.config import load_settings
 
         return load_settings(Path.cwd(), environment=os.environ, database=self.database)
+
+    def trusted_settings(self) -> Settings:
+        """Return the settings of the working directory as far as a person agreed to them."""
+        from upthread.client.consent import load_trusting
+
+        return load_trusting(Path(), environment=os.environ, database=self.database)
+
+    def surroundings(self) -> Surroundings:
+        """Return what is known of the working directory before any record is opened."""
+        from upthread.client.surroundings import surroundings
+
+        return surroundings(Path(), environment=os.environ, database=self.database)
 
     def with_project(
         self,

@@ -50,11 +50,14 @@ class Verb(click.Command):
         call = ctx.find_object(Call)
         assert call is not None
         assert self.callback is not None
-        return self.callback(call, **ctx.params)
+        return self.callback(call, **ctx.params) or 0
 
 
-def verb(main: Callable[..., int]) -> Verb:
-    """Declare the function of a verb; its docstring is the help."""
+def verb(main: Callable[..., int | None]) -> Verb:
+    """Declare the function of a verb; its docstring is the help.
+
+    The function returns the exit code, or nothing where all went well.
+    """
     made = click.command(cls=Verb, add_help_option=False, context_settings=SETTINGS)(main)
     made.params += COMMON
     return made

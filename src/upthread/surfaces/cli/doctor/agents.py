@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,6 @@ from upthread.agents.registry import (
     installed_agents,
     seen_way,
 )
-from upthread.client.consent import load_trusting
 from upthread.config import Settings
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
@@ -53,7 +51,7 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 
 def list_agents(call: Call) -> int:
     """List the agents that upthread knows, and those that the configuration adds."""
-    settings = load_trusting(Path(), environment=os.environ, database=call.database)
+    settings = call.trusted_settings()
     found, states = anyio.run(_looked_up, settings)
     listed = [
         _known(name, found, states) for name in AGENTS_AND_REHEARSAL if name not in settings.agents

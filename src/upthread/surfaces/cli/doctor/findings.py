@@ -15,12 +15,12 @@ from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.phrases import counted
 
 _IN_WORDS: Final = {
-    "every_call_has_a_result": "call without a result",
-    "every_result_has_a_call": "result without a call",
-    "one_result_for_a_call": "second result",
-    "call_ids_differ": "call id used twice",
-    "results_stand_after_their_calls": "late result",
-    "text_is_unicode": "half of a character",
+    "every_call_has_a_result": ("call without a result", "calls without a result"),
+    "every_result_has_a_call": ("result without a call", "results without a call"),
+    "one_result_for_a_call": ("second result", "second results"),
+    "call_ids_differ": ("call id used twice", "call ids used twice"),
+    "results_stand_after_their_calls": ("late result", "late results"),
+    "text_is_unicode": ("half of a character", "halves of characters"),
 }
 
 
@@ -64,13 +64,7 @@ def faults_of(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
 
 def _words(stored: VendorHistory, found: Sequence[Fault]) -> Iterator[str]:
     for rule, number in counts_of(found).items():
-        yield (
-            counted(number, _IN_WORDS[rule])
-            .replace("call without a results", "calls without a result")
-            .replace("result without a calls", "results without a call")
-            .replace("call id used twices", "call ids used twice")
-            .replace("half of a characters", "halves of characters")
-        )
+        yield counted(number, *_IN_WORDS[rule])
     if stored.unreadable:
         first = stored.unreadable[0]
         yield f"{counted(len(stored.unreadable), 'place')} unreadable, first {first.place}: " + (

@@ -112,6 +112,6 @@ def spent_line(what: str, total: Tokens, tokens_max: int) -> str:
     return f"{what}: {total.in_words} of at most {tokens_max} tokens"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 turn`, `3 turns`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import cast
 
 import click
 
 from upthread.agent_stores.outline import SessionOutline
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings, surroundings
+from upthread.client.surroundings import Surroundings
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
@@ -113,7 +111,7 @@ async def _role_or_none(project: Project, address: str) -> RoleView | None:
 
 def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
     """Let a person choose; with `is_yes` all; else only list the sessions, and say how."""
-    around = surroundings(Path(), environment=os.environ, database=call.database)
+    around = call.surroundings()
     outlines = [each for each in outlines_here(around, Filters(agent=agent)) if _is_offered(each)]
 
     async def look(project: Project) -> list[Candidate]:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import click
 
-from upthread.client.project import Project
-from upthread.core.runs.pipeline import RunView
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
@@ -33,11 +31,9 @@ def main(call: Call, *, workstream: str, words: Sequence[str]) -> int:
         )
     given = read_prompt(words[-1])
     question_id = words[0] if len(words) == 2 else None
-
-    async def use(project: Project) -> RunView:
-        return await project.answer(workstream, given, question_id=question_id)
-
-    view = call.with_project(use)
+    view = call.with_project(
+        lambda project: project.answer(workstream, given, question_id=question_id)
+    )
     output = call.output
     if output.is_json:
         state = shapes.run_state(workstream, view, next_commands=next_commands(workstream, view))

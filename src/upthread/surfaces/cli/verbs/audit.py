@@ -57,7 +57,7 @@ class Asked(NamedTuple):
 @click.option("--content", "with_content", is_flag=True, help="In spans, include what was said.")
 def main(
     call: Call, *, workstream: str, form: AuditFormat, into: str | None, with_content: bool
-) -> int:
+) -> None:
     """Write down everything that is recorded of a workstream.
 
     --json is the same as --format json.
@@ -98,7 +98,6 @@ def main(
     call.with_project(use)
     if into is not None:
         output.note(f"written to {into}")
-    return 0
 
 
 def _json(asked: Asked, beside: Mapping[str, object]) -> Iterator[str]:

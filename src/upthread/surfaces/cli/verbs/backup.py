@@ -19,7 +19,7 @@ from upthread.surfaces.cli.call import Call
     type=click.Path(path_type=Path),
     help="A new file; without it, a file in `backups`.",
 )
-def main(call: Call, *, target: Path | None) -> int:
+def main(call: Call, *, target: Path | None) -> None:
     """Copy the database to a file, with its key, while others write."""
     made = back_up(call.settings(), target)
     if call.output.is_json:
@@ -32,7 +32,7 @@ def main(call: Call, *, target: Path | None) -> int:
                 "encryption_key": made.encryption_key,
             }
         )
-        return 0
+        return
     call.output.line(f"{made.backup}: {made.size_bytes:,} bytes, copied and checked", "green")
     if made.key is not None:
         call.output.line(f"{made.key}: the key of its redactions")
@@ -42,4 +42,3 @@ def main(call: Call, *, target: Path | None) -> int:
             "that key nobody can read it",
             "yellow",
         )
-    return 0

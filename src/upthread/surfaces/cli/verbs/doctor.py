@@ -200,13 +200,13 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
         output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
         output.command("  ", each.cure)
     for agent, number in (+diagnosis.other_versions).items():
-        histories = "1 history" if number == 1 else f"{number} histories"
+        histories = counted(number, "history", "histories")
         output.line(f"{agent}: {histories} of versions nobody has looked at, read as they are")
     _show_sums(output, diagnosis)
 
 
 def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
-    histories = "1 history" if diagnosis.sound == 1 else f"{diagnosis.sound} histories"
+    histories = counted(diagnosis.sound, "history", "histories")
     others = len(diagnosis.findings) - diagnosis.unsound
     more = f"; {counted(others, 'other finding')}" if others else ""
     style = "yellow" if diagnosis.findings else "green"

@@ -11,7 +11,6 @@ from upthread.client.project import Project
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.core.turns.turn import HELD_BACK
-from upthread.errors import UsageError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
@@ -23,7 +22,13 @@ from upthread.surfaces.cli.terminal.table import write_table
 
 @options.verb
 @options.workstream
-@click.argument("said", metavar="[done|not-done|again]", required=False, help="What you found out.")
+@click.argument(
+    "said",
+    metavar="[done|not-done|again]",
+    type=click.Choice([each.value for each in Settlement]),
+    required=False,
+    help="What you found out.",
+)
 @click.argument(
     "effect", metavar="[EFFECT]", required=False, help="Which action, if several are in doubt."
 )
@@ -75,9 +80,6 @@ def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> in
         Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
         Settlement.AGAIN: "may be done again",
     }
-    if said not in set(Settlement):
-        words = ", ".join(Settlement)
-        raise UsageError(f"{said!r} is not one of: {words}", hint="look whether it was done")
 
     async def use(project: Project) -> RecordedEffect:
         by = who_acts(os.environ)

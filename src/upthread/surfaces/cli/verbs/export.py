@@ -42,7 +42,7 @@ LOOK_TIMES: Final = 10
 @click.option("--content", "with_content", is_flag=True, help="Include what was said.")
 def main(
     call: Call, *, workstream: str | None, endpoint: str | None, follows: bool, with_content: bool
-) -> int:
+) -> None:
     """Send ended turns to an OpenTelemetry collector, as spans; with --follow live."""
     with extra("the export", "otel"):
         from upthread.surfaces.exports.collector import Collector
@@ -63,7 +63,6 @@ def main(
         call.with_project(use)
     finally:
         collector.close()
-    return 0
 
 
 def _say(output: Output, spans: int, endpoint: str) -> None:

@@ -5,7 +5,6 @@ It never removes what agents have stored themselves; it prints where that is.
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Final
 
 import anyio.to_thread
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.agents.stored import stored_histories
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
@@ -30,6 +29,7 @@ from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.times import midnight_ms
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -82,7 +82,7 @@ def main(
     selection = Selection(
         workstream=parse_workstream(workstream) if workstream is not None else None,
         role=parse_role(role) if role is not None else None,
-        before_ms=_midnight_ms(before) if before is not None else None,
+        before_ms=midnight_ms(before, "like 2026-01-31, in UTC") if before is not None else None,
     )
 
     async def look(project: Project) -> _Found:
@@ -259,12 +259,7 @@ def _with_elsewhere(found: _Found) -> _Found:
         _Elsewhere(agent=agent, upstream_session_id=session, path=paths.get((agent, session)))
         for agent, session in sessions
     )
-    return _Found(
-        selections=found.selections,
-        workstreams=found.workstreams,
-        logs=found.logs,
-        elsewhere=elsewhere,
-    )
+    return structs.replace(found, elsewhere=elsewhere)
 
 
 def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]]:
@@ -272,12 +267,3 @@ def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]
         for conversation in each.conversations:
             for link in conversation.links:
                 yield link.agent, link.upstream_session_id
-
-
-def _midnight_ms(text: str) -> int:
-    try:
-        # In UTC: the same command erases the same on every machine.
-        day = dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC)
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no date", hint="like 2026-01-31, in UTC") from error
-    return int(day.timestamp() * 1000)

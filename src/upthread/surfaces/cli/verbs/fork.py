@@ -8,7 +8,6 @@ from typing import Final
 import click
 from msgspec import structs
 
-from upthread.client.project import Project
 from upthread.runtime.record.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
@@ -43,15 +42,10 @@ def main(
     is_dry_run: bool,
 ) -> int:
     """Branch a conversation off after a message. The first conversation stays as it is."""
-
-    async def look(project: Project) -> ForkPlan:
-        return await project.fork.plan(address, into, at_message=at_message)
-
-    async def change(project: Project) -> Fork:
-        return await project.fork(address, into, at_message=at_message)
-
     # Looked up and closed before the question: the plan is made again when it is carried out.
-    plan = call.with_project(look)
+    plan = call.with_project(
+        lambda project: project.fork.plan(address, into, at_message=at_message)
+    )
     output = call.output
     if not output.is_json:
         for line in _plan(plan):
@@ -61,7 +55,8 @@ def main(
         return 0
     if not is_yes and not confirm(output, f"Fork {plan.source.key.address}?", declined=UNCHANGED):
         return DECLINED
-    _tell(call, plan, call.with_project(change))
+    made = call.with_project(lambda project: project.fork(address, into, at_message=at_message))
+    _tell(call, plan, made)
     return 0
 
 

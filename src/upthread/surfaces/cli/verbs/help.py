@@ -11,7 +11,7 @@ from upthread.surfaces.cli.call import Call
 @options.verb
 @click.argument("name", metavar="[VERB]", required=False, help="The verb.")
 @click.option("--all", "is_all", is_flag=True, help="List every verb.")
-def main(call: Call, *, name: str | None, is_all: bool) -> int:
+def main(call: Call, *, name: str | None, is_all: bool) -> None:
     """Show the help of upthread or of a verb."""
     program = click.get_current_context().parent
     assert program is not None
@@ -26,4 +26,3 @@ def main(call: Call, *, name: str | None, is_all: bool) -> int:
         call.output.json({"help": shown.get_help()})
     else:
         call.output.document(f"{shown.get_help()}\n")
-    return 0

@@ -12,7 +12,7 @@ from upthread.surfaces.cli.terminal.state_lines import open_link
 
 @options.verb
 @options.address
-def main(call: Call, *, address: str) -> int:
+def main(call: Call, *, address: str) -> None:
     """Print the agent's own session id, for scripts."""
 
     async def use(project: Project) -> tuple[Conversation, Link]:
@@ -30,4 +30,3 @@ def main(call: Call, *, address: str) -> int:
         call.output.json(told)
     else:
         call.output.line(one_line(link.upstream_session_id))
-    return 0

@@ -6,15 +6,12 @@ reads the agent's own file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
 import click
 
 from upthread.agent_stores.outline import SessionOutline
 from upthread.client.project import Project
-from upthread.client.surroundings import surroundings
 from upthread.core.names import parse_address
 from upthread.errors import NotFoundError, UsageError
 from upthread.surfaces.cli import options
@@ -82,7 +79,7 @@ def main(
 def _keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_run: bool) -> int:
     if address is not None and len(filters.ids) != 1:
         raise UsageError("--as names one session's address", hint="name one session")
-    around = surroundings(Path(), environment=os.environ, database=call.database)
+    around = call.surroundings()
     outlines = outlines_here(around, filters)
     _require_found(filters, outlines)
 

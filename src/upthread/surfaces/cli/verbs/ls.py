@@ -30,11 +30,11 @@ WATCH_S: Final = 1.0
 @click.option(
     "--workers", "shows_workers", is_flag=True, help="The workers of a shared database instead."
 )
-def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> int:
+def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> None:
     """List the workstreams, or the roles of one."""
     if shows_workers:
         _list_workers(call)
-        return 0
+        return
 
     async def use(project: Project) -> None:
         shown: object = None
@@ -58,7 +58,6 @@ def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers
             await anyio.sleep(WATCH_S)
 
     call.with_project(use)
-    return 0
 
 
 def _write_list(

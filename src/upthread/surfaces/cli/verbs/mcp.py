@@ -24,7 +24,7 @@ TOKEN_CHARACTERS_MIN: Final = 16
 @options.verb
 @click.option("--http", "is_http", is_flag=True, help="Over HTTP on loopback, not stdio.")
 @options.port
-def main(call: Call, *, is_http: bool, port: int) -> int:
+def main(call: Call, *, is_http: bool, port: int) -> None:
     """Serve delegation as MCP tools, until the client or Ctrl-C ends it."""
     with extra("the MCP server", "mcp"):
         from upthread.surfaces.mcp_server import transports
@@ -56,4 +56,3 @@ def main(call: Call, *, is_http: bool, port: int) -> int:
 
     # Whoever started the server: what it is asked for comes from a model.
     call.with_project(serve, actor=actor)
-    return 0

@@ -29,16 +29,13 @@ def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: b
         only = ("--turn",) if is_turn else ()
         require_person("nobody ends a conversation", "reset", address, *only)
 
-    async def look(project: Project) -> RoleView:
-        return await project.role(address)
-
     async def change(project: Project) -> Conversation:
         if not is_turn:
             return await project.reset(address)
         await project.free(address)
         return view.conversation
 
-    view = call.with_project(look)
+    view = call.with_project(lambda project: project.role(address))
     output = call.output
     if not output.is_json:
         output.line(_plan_to_free(view) if is_turn else _plan(view))

@@ -50,7 +50,7 @@ _GROUPS: Final[Mapping[str, Callable[[Delegation], str]]] = {
     help="What you pay for a million tokens, for example read=3,written=15 "
     "(also: cached, cache_written).",
 )
-def main(call: Call, *, workstream: str | None, prices: str | None) -> int:
+def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
     """Show what delegations cost, as their agents counted, and what resuming saved or lost."""
     paid = read_prices(prices) if prices is not None else None
 
@@ -69,10 +69,10 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> int:
     output = call.output
     if output.is_json:
         output.json(_shape(workstream, delegations, paid))
-        return 0
+        return
     if not delegations:
         output.note("nothing was delegated here yet")
-        return 0
+        return
     output.row(
         (one_line(workstream or "all workstreams"), "bold"), (f": {ways_in_words(total)}", "")
     )
@@ -85,7 +85,6 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> int:
     else:
         for name in _GROUPS:
             _write_group(output, name, delegations, paid)
-    return 0
 
 
 def _delegations(record: Audit) -> list[Delegation]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import calendar
 import os
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,8 +15,7 @@ from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings, surroundings
-from upthread.errors import UsageError
+from upthread.client.surroundings import Surroundings
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
@@ -27,6 +24,7 @@ from upthread.surfaces.cli.sessions.opening import opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.times import midnight_ms
 from upthread.surfaces.cli.terminal.times import since as when
 
 HITS_MAX: Final = 20
@@ -76,15 +74,15 @@ def main(
     place: Path | None,
     since: str | None,
     is_all: bool,
-) -> int:
+) -> None:
     """Search our record and all that the agents have stored, the newest session first."""
     call.is_stream = True
     asked = Asked(
         role=role, agent=None if agent is None else store_of(agent), place=place, is_all=is_all
     )
     sought = Words([*words])
-    since_ms = _moment(since)
-    around = surroundings(Path(), environment=os.environ, database=call.database)
+    since_ms = midnight_ms(since, "--since 2026-11-20") if since else 0
+    around = call.surroundings()
     seen = look(seconds_max=SECONDS_MAX)
     telling = _Telling(call, since_ms=since_ms, most=None if asked.is_all else HITS_MAX)
     _tell_own(call, around, sought, asked, telling)
@@ -98,12 +96,11 @@ def main(
         result = {"hits": telling.told, "passed_over": passed_over}
         result["is_cut_short"] = seen.is_cut_short
         call.output.json({"type": "result", "status": "done", **result})
-        return 0
+        return
     if not telling.told:
         call.output.note("nothing was found; all words have to be in one message", "dim")
     if passed_over:
         call.output.note(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
-    return 0
 
 
 class _Telling:
@@ -215,12 +212,3 @@ def _tell(call: Call, hit: Hit) -> None:
     for words in (hit.unarchive_command, hit.resume_command):
         if words:
             output.command("    ", quoted(*words))
-
-
-def _moment(date: str | None) -> int:
-    if date is None:
-        return 0
-    try:
-        return calendar.timegm(time.strptime(date, "%Y-%m-%d")) * 1000
-    except ValueError:
-        raise UsageError(f"{date!r} is no date", hint="--since 2026-11-20") from None

@@ -10,12 +10,10 @@ from typing import Final
 
 import anyio
 import click
-from msgspec import Struct
 
 from upthread.agents.registry import seen_way, version_here
 from upthread.boundary.own_home import home_directory
 from upthread.client.agent_calls import InUse
-from upthread.client.consent import load_trusting
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.names import did_you_mean
 from upthread.core.workstreams import BECAUSE
@@ -33,24 +31,9 @@ from upthread.surfaces.cli.setup.changes import (
 )
 from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
-from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import short_path
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """What a person wants. `roles` are `NAME=HOW`, the continuity of each.
-
-    `status_line` is None where nothing was said of it.
-    """
-
-    is_removing: bool
-    is_yes: bool
-    is_dry_run: bool
-    has_diff: bool
-    status_line: bool | None
-    roles: tuple[str, ...]
 
 
 @options.verb
@@ -88,16 +71,8 @@ def main(
     status_line: bool | None,
 ) -> int:
     """Set up an agent, so that each delegation finds its session."""
-    asked = Asked(
-        is_removing=is_removing,
-        is_yes=is_yes,
-        is_dry_run=is_dry_run,
-        has_diff=has_diff,
-        status_line=status_line,
-        roles=tuple(roles_given),
-    )
-    if not asked.is_dry_run:
-        taken_back = ("--remove",) if asked.is_removing else ()
+    if not is_dry_run:
+        taken_back = ("--remove",) if is_removing else ()
         require_person("nobody changes the set-up", "setup", agent, *taken_back)
     known = AGENTS.get(name_of(agent))
     if known is None or known.setup_name not in TARGETS:
@@ -106,44 +81,45 @@ def main(
     agent = known.setup_name
     home = home_directory(os.environ)
     installed = Installed(home)
-    if not asked.is_removing:
-        _look_at_version(call, known)
-    if asked.is_removing:
+    if is_removing:
         kept = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
         changes = kept
     else:
-        of_roles = _roles(call, asked)
-        kept = (*_of_agent(call, agent, home, asked), *of_roles)
+        _look_at_version(call, known)
+        is_asked = not is_yes and not is_dry_run and can_ask(call.output)
+        of_roles = _roles(call, roles_given, is_asked=is_asked)
+        kept = (*_of_agent(call, agent, status_line=status_line, is_asked=is_asked), *of_roles)
         # The launcher first: a hook that names it must never find it missing.
         changes = (launcher.change(home), *kept)
     needed = tuple(change for change in changes if change.is_needed)
     if not call.output.is_json:
-        _show(call, agent, needed, asked)
-    if asked.is_dry_run:
+        _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
+    if is_dry_run:
         return _tell(call, agent, needed, is_done=False)
-    question = f"{'Change these back' if asked.is_removing else 'Make these changes'}?"
-    if needed and not asked.is_yes and not confirm(call.output, question):
+    question = f"{'Change these back' if is_removing else 'Make these changes'}?"
+    if needed and not is_yes and not confirm(call.output, question):
         call.output.note("nothing was changed")
         return DECLINED
-    if asked.is_removing:
+    if is_removing:
         _take_back(agent, home, installed, needed)
     else:
         _make(agent, home, installed, kept, needed)
     code = _tell(call, agent, needed, is_done=True)
-    if not asked.is_removing:
+    if not is_removing:
         # Opened once by a person: in a project that nobody has used hooks leave all alone.
         found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
-        _show_what_happens(call.output, agent, found)
+        _show_what_happens(call, agent, found)
     return code
 
 
-def _show_what_happens(output: Output, agent: str, found: InUse) -> None:
+def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
     """Say which roles continue here, in which workstream, and what to type next."""
+    output = call.output
     if TARGETS[agent].then:
         output.note(TARGETS[agent].then, "yellow")
     if output.is_json:
         return
-    settings = load_trusting(Path(), environment=os.environ)
+    settings = call.trusted_settings()
     names, unusable = roles.continued(settings, name_of(agent), os.environ)
     output.line(f"continued here: {', '.join(names) or 'no role yet'}")
     for why in unusable:
@@ -167,16 +143,18 @@ def _look_at_version(call: Call, known: Agent) -> None:
         call.output.note(notice, "yellow")
 
 
-def _of_agent(call: Call, agent: str, home: Path, asked: Asked) -> tuple[Change, ...]:
+def _of_agent(
+    call: Call, agent: str, *, status_line: bool | None, is_asked: bool
+) -> tuple[Change, ...]:
+    home = home_directory(os.environ)
     if agent != claude_code.AGENT:
-        if asked.status_line:
+        if status_line:
             raise UsageError(f"{agent} shows no status line of ours", hint="claude does")
         return TARGETS[agent].changes(os.environ, home)
-    wanted = asked.status_line
-    if wanted is None and _is_asked(call, asked) and not claude_code.has_status_line(os.environ):
+    if status_line is None and is_asked and not claude_code.has_status_line(os.environ):
         question = "Show the workstream in Claude Code's status line?"
-        wanted = choose(call.output, question, ("yes", "no"), usual="no") == "yes"
-    return TARGETS[agent].changes(os.environ, home, has_status_line=bool(wanted))
+        status_line = choose(call.output, question, ("yes", "no"), usual="no") == "yes"
+    return TARGETS[agent].changes(os.environ, home, has_status_line=bool(status_line))
 
 
 def _make(
@@ -204,27 +182,25 @@ def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Chang
         launcher.remove(home)
 
 
-def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
-    settings = load_trusting(Path(), environment=os.environ)
+def _roles(call: Call, said: Sequence[str], *, is_asked: bool) -> tuple[Change, ...]:
+    settings = call.trusted_settings()
 
     def ask(role: str) -> str:
-        if not _is_asked(call, asked):
+        if not is_asked:
             return roles.USUAL  # `--yes` takes what is offered, as Enter does
         question = f"{role}: go on in its earlier session?"
         return choose(call.output, question, roles.CONTINUITIES, usual=roles.USUAL)
 
-    return roles.changes(settings, roles.parsed(asked.roles), ask)
-
-
-def _is_asked(call: Call, asked: Asked) -> bool:
-    return not asked.is_yes and not asked.is_dry_run and can_ask(call.output)
+    return roles.changes(settings, roles.parsed(said), ask)
 
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
     return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
 
 
-def _show(call: Call, agent: str, changes: tuple[Change, ...], asked: Asked) -> None:
+def _show(
+    call: Call, agent: str, changes: tuple[Change, ...], *, is_removing: bool, has_diff: bool
+) -> None:
     """Show what would be done, in ten lines at most: a file each, and how to see or undo all."""
     output = call.output
     if not changes:
@@ -233,11 +209,11 @@ def _show(call: Call, agent: str, changes: tuple[Change, ...], asked: Asked) -> 
     for change in changes:
         how = "new" if change.before is None else "gone" if change.after is None else "changed"
         output.row((f"{short_path(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
-        for line in change.diff() if asked.has_diff else ():
+        for line in change.diff() if has_diff else ():
             output.line(line, DIFF_STYLES.get(line[:1], ""))
-    if not asked.has_diff:
-        again = f"upthread setup {agent}{' --remove' if asked.is_removing else ''} --diff"
-        undo = "" if asked.is_removing else f"; to undo it: upthread setup {agent} --remove"
+    if not has_diff:
+        again = f"upthread setup {agent}{' --remove' if is_removing else ''} --diff"
+        undo = "" if is_removing else f"; to undo it: upthread setup {agent} --remove"
         output.line(f"line by line: {again} --dry-run{undo}", "dim")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -12,7 +11,6 @@ from upthread.boundary.consents import Consent
 from upthread.client.consent import (
     BY_YOURSELF,
     decided_of,
-    load_trusting,
     refuse_models,
     take_back,
 )
@@ -44,14 +42,14 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
     if is_listing and is_removing:
         raise UsageError("--list and --remove exclude each other", hint="choose one")
     if is_listing:
-        settings = _settings(call)
+        settings = call.trusted_settings()
         return _list(call, settings, decided_of(settings))
     if is_removing:
         return _remove(call, is_yes=is_yes, is_dry_run=is_dry_run)
     # Before anything is read or shown: a model that says --yes is told no.
     if is_yes and not is_dry_run:
         refuse_models(who_acts(os.environ))
-    settings = _settings(call)
+    settings = call.trusted_settings()
     pending, output = settings.pending, call.output
     if not output.is_json:
         show(pending, output.line)
@@ -75,7 +73,7 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
 
 
 def _remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
-    settings = _settings(call)
+    settings = call.trusted_settings()
     decided = decided_of(settings)
     if not is_dry_run and decided:
         if not is_yes and not confirm(call.output, "Take all of it back?"):
@@ -85,10 +83,6 @@ def _remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
     if not call.output.is_json and decided and not is_dry_run:
         call.output.line("taken back", "green")
     return code
-
-
-def _settings(call: Call) -> Settings:
-    return load_trusting(Path(), environment=os.environ, database=call.database)
 
 
 def _agreed(call: Call) -> bool:

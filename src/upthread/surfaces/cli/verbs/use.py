@@ -53,11 +53,7 @@ def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: b
     if workstream is not None and is_clearing:
         raise UsageError("say which workstream", hint="upthread use WS, or upthread use --clear")
     require_person("nobody changes the workstream", "use", workstream or "--clear")
-
-    async def change(project: Project) -> InUse:
-        return await project.use(workstream)
-
-    return _show(call, call.with_project(change))
+    return _show(call, call.with_project(lambda project: project.use(workstream)))
 
 
 def _show_state(call: Call) -> int:

@@ -23,7 +23,7 @@ from upthread.surfaces.cli.call import Call, extra
     default=True,
     help="Only print the address, open no browser.",
 )
-def main(call: Call, *, port: int, opens_browser: bool) -> int:
+def main(call: Call, *, port: int, opens_browser: bool) -> None:
     """Show the record in a browser: live, read-only, only for you, until Ctrl-C.
 
     The printed address has a token, so that no other user of this machine can open it.
@@ -47,4 +47,3 @@ def main(call: Call, *, port: int, opens_browser: bool) -> int:
             ) from error
 
     call.with_project(serve)
-    return 0

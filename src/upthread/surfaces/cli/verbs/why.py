@@ -32,7 +32,7 @@ from upthread.surfaces.cli.terminal.state_lines import write_cut_off, write_doub
 @options.verb
 @options.address
 @options.agent
-def main(call: Call, *, address: str, agent: str | None) -> int:
+def main(call: Call, *, address: str, agent: str | None) -> None:
     """Show the last decision, and what would be decided now."""
 
     async def use(project: Project) -> tuple[Why, RoleView]:
@@ -44,7 +44,7 @@ def main(call: Call, *, address: str, agent: str | None) -> int:
     if output.is_json:
         instance_name = view.conversation.instance_name
         output.json({"instance_name": instance_name, **shapes.why(found)})
-        return 0
+        return
     output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
     output.line(f"  state {standing_in_words(found.standing)}", "dim")
     if found.standing.command:
@@ -70,7 +70,6 @@ def main(call: Call, *, address: str, agent: str | None) -> int:
     # Told only where it differs: nearly always both ways come to the same.
     if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
         _write_inside(output, found.inside_agent, found.inside, session)
-    return 0
 
 
 def _write_inside(output: Output, agent: str, inside: Decision, session: str | None) -> None:

@@ -65,7 +65,7 @@ def main(
     concurrency: int,
     grace_s: float,
     metrics_port: int | None,
-) -> int:
+) -> None:
     """Carry out the runs of a shared database, on as many machines as there are workers.
 
     The worker ends on SIGTERM or Ctrl-C, when each run is finished or handed back.
@@ -86,7 +86,6 @@ def main(
         tell=lambda served: _tell(call, served),
     )
     anyio.run(workers.serve, chosen)
-    return 0
 
 
 def _tell(call: Call, served: Served) -> None:
