@@ -22,6 +22,7 @@ from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
+from upthread.core.config_file import AgentSettings
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
 from upthread.core.names import Address, key_of
@@ -63,7 +64,7 @@ class Preparing:
         self, parts: ProjectParts, *, worktrees: Worktrees, host: str, is_inside: bool = False
     ) -> None:
         # Inside an agent its environment is the agent's already, whoever started it.
-        self._agents = {} if is_inside else parts.settings.agents
+        self._agents: Mapping[str, AgentSettings] = {} if is_inside else parts.settings.agents
         self._store = parts.store
         self._settings = parts.settings
         self._project_id = parts.project_id
