@@ -420,7 +420,7 @@ def _run_events_of(table: str) -> Callable[..., Any]:
 
     def does(real: Real, run_id: Any) -> Any:
         rows = _of(real).database.rows(statement, (run_id,))
-        return tuple(run_event_of(run_id, *row) for row in rows)
+        return tuple(run_event_of(run_id, row) for row in rows)
 
     return does
 
