@@ -92,7 +92,7 @@ async def _follow(output: Output, exported: Exported) -> NoReturn:
 
 
 class Exported:
-    """The spans that were sent, of all workstreams or of one. Unchanged workstreams are not read."""
+    """The spans that were sent, of all workstreams or one. Unchanged workstreams are not read."""
 
     def __init__(
         self,
