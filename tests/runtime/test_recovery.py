@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, e
 import upthread
 from upthread.core.turns import turn
 from upthread.errors import RefusedError
-from upthread.runtime.turns.progress import Listener, TurnStarted
+from upthread.runtime.turns.progress import Listener, Notice, TurnStarted
 
 pytestmark = pytest.mark.anyio
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
@@ -293,3 +294,17 @@ async def test_a_turn_continues_elsewhere_only_where_it_does_not_need_its_sessio
     async with world.open() as project:
         assert (await project.run("spec-42", None, options)).status == "done"
         assert (await project.role(ADDRESS)).link.upstream_session_id == session
+
+
+async def test_a_profile_that_is_gone_is_named_when_its_session_is_replaced(world: World) -> None:
+    async with world.open() as project:
+        await project.tell(ADDRESS, "[[rehearse: say one]]", upthread.TellOptions(agent="rehearsal"))
+    shutil.rmtree(world.sessions)
+    notices: list[Notice] = []
+    listener = Listener(notice=notices.append)
+    options = upthread.TellOptions(agent="rehearsal", listener=listener)
+    async with elsewhere(world) as project:
+        done = await project.tell(ADDRESS, "[[rehearse: say two]]", options)
+    assert done.reasons[0] == "missing"
+    (told,) = (each.text for each in notices if each.kind == "profile_lost")
+    assert f"UPTHREAD_REHEARSAL_HOME={world.sessions}" in told

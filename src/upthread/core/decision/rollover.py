@@ -228,6 +228,10 @@ REFUSALS_MAX: Final = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
 
+_ADDED: Final = ("; ", " (")
+"""What follows the agent's words where ours were added to them."""
+
+
 def is_refused_for_good(
     before: Sequence[str], now: str, *, stderr: str = "", is_slow: bool = False
 ) -> bool:
@@ -242,7 +246,9 @@ def is_refused_for_good(
     told = stderr or now
     if not before or _IN_USE.search(told):
         return False
-    is_same = _NUMBER.sub("", before[0]).startswith(_NUMBER.sub("", now))
+    older, newer = (_NUMBER.sub("", words) for words in (before[0], now))
+    rest = older.removeprefix(newer)
+    is_same = older.startswith(newer) and (not rest or rest.startswith(_ADDED))
     may_pass = is_slow or bool(_MAY_PASS.search(told))
     needed = REFUSALS_MAX if may_pass or not is_same else REFUSALS_MAX - 1
     return len(before) + 1 >= needed and (is_same or not may_pass)
