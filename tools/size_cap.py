@@ -67,7 +67,7 @@ class CapFileError(ValueError):
 
 
 def processor_minutes_max(name: str, root: Path = ROOT) -> float:
-    """Return how many processor minutes `name`, for example `test`, may take: half as much again as measured."""
+    """Return how many processor minutes `name` may take: half as much again as measured."""
     measured = _read_file(root).get("processor_minutes", {})
     if not isinstance(measured.get(name), int | float):
         raise CapFileError(f"{FILE} has no number for {name} under [processor_minutes]")

@@ -103,6 +103,14 @@ async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_r
     assert world.prompts()[1] == SAY_REPORT
 
 
+async def test_a_prompt_that_was_sent_again_does_not_make_a_later_one_undecidable(world: World):
+    world.configure('[agents.rehearsal]\ninject = "never"\n')
+    for times in (1, 2):
+        killed(world, SAY_REPORT, SENT)
+        result, recognised = await go_on(world)
+        assert (recognised, result.outcome, len(world.prompts())) == (["absent"], "ok", times)
+
+
 @pytest.mark.soak
 async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(world):
     await tell(world, SAY_REPORT)
@@ -298,7 +306,8 @@ async def test_a_turn_continues_elsewhere_only_where_it_does_not_need_its_sessio
 
 async def test_a_profile_that_is_gone_is_named_when_its_session_is_replaced(world: World) -> None:
     async with world.open() as project:
-        await project.tell(ADDRESS, "[[rehearse: say one]]", upthread.TellOptions(agent="rehearsal"))
+        options = upthread.TellOptions(agent="rehearsal")
+        await project.tell(ADDRESS, "[[rehearse: say one]]", options)
     shutil.rmtree(world.sessions)
     notices: list[Notice] = []
     listener = Listener(notice=notices.append)
