@@ -102,10 +102,6 @@ class Whys:
             refused = "--continue is refused"
             row = refusals_in_row(self._store, conversation_id, turn_id=view.last_turn_id)
         words = row[0].partition(NEW_REFUSED)[0] if row else ""
-        session = view.link.upstream_session_id if view.link else ""
-        # An agent that does not start refuses a new session as well, and names none.
-        if not turn.sends and f" for session {session}" not in words:
-            return decision
         if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
             return decision
         hint = f"if {refused} in the same words, upthread asks the agent for a new session"

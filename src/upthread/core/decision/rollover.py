@@ -228,6 +228,18 @@ REFUSALS_MAX: Final = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
 
+_NOT_STARTED: Final = ("the command ", " initialize", " before it listened", " where it listens")
+
+
+def says_not_started(words: str) -> bool:
+    """Return whether an error of ours says that the agent did not come to any session.
+
+    For example "the command 'codex' was not found on PATH outside of the working tree".
+    """
+    ours = words.partition(":")[0]
+    return any(each in ours for each in _NOT_STARTED)
+
+
 _ADDED: Final = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
