@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.by_hand import of_each
 
+from upthread.agent_stores.reader import Reader
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
@@ -121,10 +122,8 @@ def test_an_agent_is_driven_natively_where_its_own_command_is(
 
 
 CALLED_OF_A_STORE = {
-    "stored": ("read_stored", "read_session", "stamp_of"),
-    "histories": ("find_histories", "read_histories", "repair"),
-    "outline": ("outlines",),
-    "search": ("sessions",),
+    "reader": tuple(name for name in vars(Reader) if not name.startswith("_")),
+    "repair": ("repair",),
 }
 """What is called by name of each part that reads a store, which no type checker sees."""
 

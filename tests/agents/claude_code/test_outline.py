@@ -6,7 +6,7 @@ import json
 import os
 
 from upthread.agent_stores.outline import DAY_MS, look
-from upthread.agents.claude_code.outline import FAR_BYTES, outlines
+from upthread.agents.claude_code.reader import FAR_BYTES, outlines
 
 ENTRY = {"cwd": "/work", "sessionId": "s1", "version": "2.1.330", "gitBranch": "main"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.agents.claude_code.search import said_in
+from upthread.agents.claude_code.reader import said_in
 
 
 def told(entry):

@@ -12,8 +12,9 @@ import pytest
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
 from upthread.agents._process_group import started_at_ticks
-from upthread.agents.claude_code import stored
-from upthread.agents.claude_code.stored import read_history, writer_of
+from upthread.agents.claude_code import writer
+from upthread.agents.claude_code.reader import read_history
+from upthread.agents.claude_code.writer import writer_of
 from upthread.core.events import (
     ChildStarted,
     ReasoningReceived,
@@ -116,7 +117,7 @@ def test_files_of_another_form_are_passed_over(tmp_path, register):
 
 
 def test_leftovers_of_dead_processes_stand_before_nothing(tmp_path, register, monkeypatch):
-    monkeypatch.setattr(stored, "FILES_MAX", 10)
+    monkeypatch.setattr(writer, "FILES_MAX", 10)
     for number in range(20):
         register(f"{2**22 + 1 + number}.json", pid=2**22 + 1 + number)
     register(f"{os.getpid()}.json")

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.agent_stores.transcripts import function_call, function_output, rollout, spoken
 
-from upthread.agents.codex.histories import find_histories, find_rollout, read_rollout
+from upthread.agents.codex.reader import read_histories
+from upthread.agents.codex.rollouts import find_histories, find_rollout
 from upthread.core.history.model import faults, is_sound
 from upthread.core.types import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+
+
+def read_rollout(path):
+    (read,) = read_histories(path)
+    return read
 
 
 def parts(read):

@@ -8,7 +8,7 @@ import pytest
 from tests.support.agent_homes import compressed
 
 from upthread.agent_stores.outline import look
-from upthread.agents.codex.outline import outlines
+from upthread.agents.codex.reader import outlines
 
 THREAD = "01a20601-8661-7d90-8014-80c2410a5e75"
 NAME = f"rollout-2026-11-20T10-00-00-{THREAD}.jsonl"

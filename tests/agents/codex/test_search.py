@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.agents.codex.search import said_in
+from upthread.agents.codex.reader import said_in
 
 
 def told(item, kind="response_item"):
