@@ -136,7 +136,7 @@ def test_every_folder_has_the_parts_that_the_house_calls(row):
         assert adapter is None
         return
     assert adapter is not None
-    made: AgentAdapter = adapter.ADAPTER(command=row.ways[0].command, environment={})
+    made: AgentAdapter = adapter.ADAPTER(command=row.ways[0].command)
     assert (made.agent, made.command) == (row.name, row.ways[0].command)
     for part, names in CALLED_OF_A_STORE.items() if row.home else ():
         assert all(callable(getattr(part_of(row.name, part), name)) for name in names), part

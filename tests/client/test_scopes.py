@@ -160,8 +160,6 @@ class Calls:
             "newest": lambda: one([1, 20]),
             "first": lambda: one([None, 1, 20]),
             "owner": lambda: one([*self._ids["conversation_id"], *self._ids["run_id"]]),
-            "before_ms": lambda: None,
-            "due_before_ms": lambda: 2**50,
         }[name]()
 
     def write(self, user: User) -> commands.Write:
@@ -325,7 +323,7 @@ async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
                 with pytest.raises(UpthreadError):
                     bare.commit([calls.write(user)])
                 refused += 1
-        assert {"messages", "turns", "links", "conversation", "turn_owner", "run"} <= shown
+        assert {"messages", "turns", "links", "conversation", "owner", "run"} <= shown
         assert refused > BARE_CALLS // 40
         assert recorded_of(other, address) == before
         bare.close()
@@ -357,9 +355,9 @@ async def test_without_the_scope_these_calls_would_show_it(users, database):
     calls, whole = Calls(random.Random(42), users), open_store(database)
     store, found = users[0].project.store, set()
     assert all(hasattr(store, name) for name in READS), "every read of the port is in the scope"
-    assert not any(hasattr(store, name) for name in ("recorded", "known_projects", "chain_head"))
+    assert not any(hasattr(store, name) for name in ("recorded", "known_projects"))
     for name, positional, named in islice(iter(calls.read, None), 2_000):
         if leaks(getattr(whole, name)(*positional, **named), users[1]):
             found.add(name)
-    assert {"messages", "turns", "links", "conversation", "turn_owner", "run", "resolve"} <= found
+    assert {"messages", "turns", "links", "conversation", "owner", "run", "resolve"} <= found
     whole.close()

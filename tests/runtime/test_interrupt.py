@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from os import kill as process_signal
 
 import anyio
@@ -285,7 +284,7 @@ async def test_an_agent_that_stores_no_turn_before_its_end_is_told_what_is_done(
     text = "my number is seven [[rehearse: write a.txt x]] [[rehearse: hang]]"
     process = world.start("tell", ADDRESS, text)
     eventually(lambda: world.log("write"))
-    time.sleep(1)  # an action is on record a moment later
+    await anyio.sleep(1)  # an action is on record a moment later
     process.send(signal.SIGKILL)
     assert process.exit_code == -signal.SIGKILL
     for sent in range(2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.store.seals import seal_of
+from upthread.store._rules import seal_of
 
 
 def test_seals_tell_apart_what_looks_alike_beside_each_other():

@@ -45,12 +45,12 @@ def standing(store):
     return tuple(
         (
             store.message_count(each.conversation_id),
+            len(store.turns(each.conversation_id)),
             [len(message.parts) for message in store.messages(each.conversation_id, newest=1)],
             [
-                len(store.turn_events(turn.turn_id))
+                len(store.turn_events(each.conversation_id, turn.turn_id))
                 for turn in store.turns(each.conversation_id, newest=2)
             ],
-            store.turn_count(each.conversation_id),
             [link.ended_because for link in store.links(each.conversation_id)],
         )
         for each in conversations
@@ -166,7 +166,7 @@ class Laboratory:
             messages = store.messages(owner)
             whole = messages[:-1]  # the last one may be still growing
             assert [message.text for message in whole] == texts[: len(whole)], where
-            assert store.verify(owner) is None, where
+            assert store.verify(owner).damaged_seq is None, where
         assert store.database.connection.pragma("quick_check") == "ok", where
 
     def cut_often(self, *, seed: int, cuts: int, synced=None) -> None:

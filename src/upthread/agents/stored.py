@@ -8,7 +8,7 @@ is changed in a store.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -141,11 +141,20 @@ def profile_of(environment: Mapping[str, str], agent: str) -> str:
     return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
 
 
-def is_elsewhere(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:
-    """Return whether a profile has a session, and the environment's own profile lacks it."""
+def profile_without(
+    environment: Mapping[str, str], session: UpstreamSessionId, profile: str
+) -> str:
+    """Return the environment's profile if it lacks a session that another one has, else empty.
+
+    Of a store that cannot be read, the agent itself says what is wrong.
+    """
     variable, _, place = profile.partition("=")
     agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
-    return not stamp_of(environment, agent, session) and bool(stamp_of(there, agent, session))
+    own = profile_of(environment, agent)
+    with suppress(StoreError):
+        is_other = profile != own and not stamp_of(environment, agent, session)
+        return own if is_other and stamp_of(there, agent, session) else ""
+    return ""
 
 
 _VARIABLES: Final = {

@@ -206,7 +206,7 @@ def _must_rest(store: WholeStore) -> None:
 
 def _must_verify(store: WholeStore) -> None:
     for conversation in _conversations(store):
-        damaged = store.verify(conversation.conversation_id)
+        damaged = store.verify(conversation.conversation_id).damaged_seq
         if damaged is not None:
             raise StoreError(
                 f"message {damaged} of {conversation.key.address} in the backup is not what was "
@@ -219,7 +219,7 @@ def _must_verify(store: WholeStore) -> None:
 def _lacking(here: WholeStore, there: WholeStore) -> Iterator[Lacking]:
     for conversation in _conversations(here):
         name = conversation.conversation_id
-        turns = here.turn_count(name) - there.turn_count(name)
+        turns = len(here.turns(name)) - len(there.turns(name))
         links, known = here.links(name), {each.upstream_session_id for each in there.links(name)}
         is_known = not links or links[-1].upstream_session_id in known
         if turns > 0 or not is_known:

@@ -24,7 +24,7 @@ from upthread.core.project import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.record.store_copy import Move, ToMove, leases_held
+from upthread.runtime.record.store_copy import Move, ToMove, due_runs, leases_held
 from upthread.runtime.system import host_name, is_dead, now_ms
 from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.address import file_path, is_postgres, key_path
@@ -217,7 +217,7 @@ def _moved_on(source: WholeStore, seen: Lease) -> Lease | None:
 
 def _must_not_be_due(source: WholeStore, project_id: ProjectId) -> None:
     """Raise for a run that a worker may take: it would go on in both places."""
-    due = set(source.pending_transitions(due_before_ms=now_ms()))
+    due = set(due_runs(source, project_id, before_ms=now_ms()))
     for known in source.workstreams(project_id):
         if due & {run.run_id for run in source.runs(project_id, known.workstream)}:
             raise ConflictError(

@@ -35,6 +35,7 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
+    ready,
 )
 from upthread.errors import StoreError, UsageError
 
@@ -235,7 +236,7 @@ class _Decoder:
 
     @functools.cached_property
     def decode(self) -> Callable[[bytes], Any]:
-        return msgspec.json.Decoder(self.shape).decode
+        return msgspec.json.Decoder(ready(self.shape)).decode
 
 
 def _decode_as(decoder: _Decoder, content: bytes, what: str) -> Any:
@@ -251,7 +252,7 @@ def _decode_leniently(shape: Any, content: bytes, what: str) -> Any:
     import json  # noqa: PLC0415  # seldom: of what msgspec does not take
 
     try:
-        return msgspec.convert(json.loads(decode_text(content)), shape)
+        return msgspec.convert(json.loads(decode_text(content)), ready(shape))
     except msgspec.ValidationError as error:
         raise StoreError(f"stored {what} is not what it should be: {error}") from error
     except ValueError as error:

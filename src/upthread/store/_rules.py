@@ -13,6 +13,7 @@ from upthread.core.codec import StoredPart, encode_plain_json
 from upthread.core.commands import RecordOnce, RecordParts
 from upthread.core.types import Speaker, TextPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError
+from upthread.store.base import Verified
 
 Found = TypeVar("Found")
 
@@ -191,8 +192,8 @@ class ChainedPart(NamedTuple):
     erased_bytes: int | None = None
 
 
-def first_damaged(parts: Iterable[ChainedPart]) -> int | None:
-    """Return the `seq` of the first message that does not verify (S9), None when all do.
+def verified(parts: Iterable[ChainedPart]) -> Verified:
+    """Return the first message that does not verify, or the end of the chain (S9).
 
     Where a message is missing, that is the one. Rows missing after the last one that is left cannot
     be noticed.
@@ -204,12 +205,25 @@ def first_damaged(parts: Iterable[ChainedPart]) -> int | None:
         # Of the first one (0, 1) would follow as well, and no message is numbered 0.
         if place not in {(seq, ordinal + 1), (seq + 1, 0)} or place[0] < 1:
             # A damaged number may be anything; what is named is a message that there can be.
-            return max(1, min(header.seq, seq + 1))
+            return Verified(max(1, min(header.seq, seq + 1)), None)
         # A digest stored beside its content proves nothing: it may have been changed with it.
         computed = digest_of(content) if isinstance(content, bytes) else digest
         if (
             not isinstance(computed, bytes)
             or (previous := chained(previous, computed, header)) != chain
         ):
-            return header.seq
-    return None
+            return Verified(header.seq, None)
+    return Verified(None, None if place == (0, 0) else previous)
+
+
+def seal_of(*columns: str | float | bytes | None) -> bytes:
+    """Return a row's seal: the SHA-256 of its columns, each told apart from all that look alike.
+
+    Text that is not valid Unicode may be given as its bytes.
+    """
+    # ASCII and not as it is: what counts as printable differs between versions of Python.
+    # Bytes stand there by their length, in a tuple, which no other column is; they themselves
+    # follow, since written out they could be four times as long.
+    told = ascii([(len(each),) if type(each) is bytes else each for each in columns])
+    content = [each for each in columns if type(each) is bytes]
+    return sha256(b"".join((told.encode(), *content))).digest()

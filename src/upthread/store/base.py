@@ -20,9 +20,10 @@ S7   Reads return what was committed before they began, from any process, in seq
      in order of time.
 S8   Text comes back identical: NUL, lone surrogates, any size that was accepted. So do JSON values,
      as lists, dicts and scalars of the reader's own; not finite numbers included.
-S9   Every part has the SHA-256 of its content, chained per conversation; `verify` names the first
-     message that does not match, None when all do. Reading does not compute digests, but a row that
-     is missing between others or cannot be decoded raises StoreError: none is ever skipped.
+S9   Every part has the SHA-256 of its content, chained per conversation; `verify` returns the first
+     message that does not match, or the end of the chain when all do. Reading does not compute
+     digests, but a row that is missing between others or cannot be decoded raises StoreError: none
+     is ever skipped.
 S10  One key and generation has one conversation, whoever asks at the same moment.
 S11  One workstream has one base name, and within a project no two have the same.
 S12  `resolve` returns the highest generation of the key and its newest open link, and costs the
@@ -31,7 +32,8 @@ S13  A lease has one holder. `acquire_lease` with `seen=None` succeeds on a free
      with `seen`, also on one that has not moved since it was seen. Each success raises the token.
 S14  A heartbeat or release under an old token raises FencedError and changes nothing; so does a
      heartbeat on a released lease. A second release under the same token changes nothing.
-S15  `pending_transitions` holds a run exactly while no later event of it was committed.
+S15  A transition is recorded with its time. It is due from then on, exactly while no later event of
+     its run was committed.
 S16  Opening a new store from many processes at once succeeds in each of them.
 S17  A store written by a newer version is refused with StoreError and left as it is.
 S18  A failed write (full disk, I/O error, read-only file system) raises StoreError; what was
@@ -40,6 +42,7 @@ S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach 
 S20  Conversations of two projects never meet, whatever their names.
 S21  A write that names a workstream, conversation, link, turn or run that was never opened raises
      NotFoundError, and nothing of the batch is there. An earlier write of the batch may open it.
+     The same for an event of a turn under another conversation than the turn's own.
 S22  `prior_messages` returns what was said over the given sessions in the newest so many exchanges,
      by sequence number, and of a reply in many steps its first and its last ones. It looks at the
      newest SAID_WITHIN_MESSAGES messages and no further, so that it costs the same over one link
@@ -56,11 +59,10 @@ S26  What is erased is gone from every read, and what is left is what it was: nu
      other conversation or run changes. Erasing again changes nothing.
 S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
      index. What was not erased is as it was. StoreError when it cannot be promised.
-S28  `held` counts the content that is there and nothing that was erased.
 S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
      section by section to an empty store of any backend, they come out of that one as they went in,
-     every read answers alike, and each conversation has the same `chain_head`, which one with other
-     content has not. Pages of any size hold the same rows.
+     every read answers alike, and each chain ends the same, which a chain of other content does
+     not. Pages of any size hold the same rows.
 S30  Acts are kept once each, in the order of their commits, and stay when what they were about is
      erased.
 S31  `projects` returns identities of the same root commit, and those of the same path that have the
@@ -84,9 +86,15 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from msgspec import Struct
 
-from upthread.core.commands import OnceState, RecordAct, RecordDecision, Write
+from upthread.core.commands import (
+    OnceState,
+    RecordAct,
+    RecordDecision,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -206,12 +214,15 @@ class Once(Struct, frozen=True, kw_only=True):
     recorded_at_ms: int
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """How much content there is. `oldest_at_ms` is None where there is none."""
+class Verified(NamedTuple):
+    """What a conversation's hash chain proves: `damaged_seq` is the first message it does not.
 
-    parts: int
-    content_bytes: int
-    oldest_at_ms: int | None
+    `head` is the end of the chain, None without a part or with a damaged one. Of two conversations
+    with the same head, each part has the same content, byte for byte.
+    """
+
+    damaged_seq: int | None
+    head: bytes | None
 
 
 class StoredEdit(Struct, frozen=True, kw_only=True):
@@ -275,10 +286,18 @@ class Store(Protocol):
         """Return all links of a conversation, oldest first."""
         ...
 
-    def link_owner(self, project_id: ProjectId, /, upstream_session_id: str) -> Conversation | None:
-        """Return a project's conversation whose newest link holds this session, None if none.
+    def owner(
+        self,
+        project_id: ProjectId,
+        /,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
+        """Return a project's conversation by its session or by a turn of it, None without one.
 
-        Of several, the one whose link was opened last.
+        The owner of a session holds the session in its newest link. Of several, the conversation
+        whose link was opened last. Of the two arguments, one is given.
         """
         ...
 
@@ -334,20 +353,10 @@ class Store(Protocol):
         """Return turns, oldest first; with `newest`, only the last so many."""
         ...
 
-    def turn_count(self, conversation_id: ConversationId, /) -> int:
-        """Return how many turns were opened in a conversation."""
-        ...
-
-    def turn_owner(self, turn_id: TurnId, /) -> ConversationId | None:
-        """Return the conversation a turn was opened in, None for an unknown turn."""
-        ...
-
-    def turn_events(self, turn_id: TurnId, /) -> tuple[TurnEvent, ...]:
-        """Return a turn's events in order; empty for an unknown turn."""
-        ...
-
-    def turn_moved_at_ms(self, turn_id: TurnId, /) -> int | None:
-        """Return when a turn's newest event was recorded, None before its first."""
+    def turn_events(
+        self, conversation_id: ConversationId, /, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
+        """Return the events of a conversation's turn in order, their durability left out."""
         ...
 
     def runs(self, project_id: ProjectId, /, workstream: str) -> tuple[Run, ...]:
@@ -358,19 +367,8 @@ class Store(Protocol):
         """Return one run by its id."""
         ...
 
-    def run_events(self, run_id: RunId, /) -> tuple[RunEvent, ...]:
-        """Return a run's events in order; empty for an unknown run."""
-        ...
-
-    def run_moved_at_ms(self, run_id: RunId, /) -> int | None:
-        """Return when a run's newest event was recorded, None before its first."""
-        ...
-
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        """Return the runs with a transition due and no later event, oldest first (S15).
-
-        Due is what was due at `due_before_ms` or before.
-        """
+    def run_events(self, run_id: RunId, /) -> tuple[RecordRunEvent, ...]:
+        """Return a run's events in order, their durability left out; empty for an unknown run."""
         ...
 
     def refusals(self, conversation_id: ConversationId, /) -> tuple[RecordDecision, ...]:
@@ -381,12 +379,10 @@ class Store(Protocol):
         """Return what people did to a conversation or a run, oldest first (S30)."""
         ...
 
-    def quarantined(self, turn_id: TurnId, /) -> tuple[Quarantined, ...]:
-        """Return a turn's quarantined events, in order."""
-        ...
-
-    def held(self, conversation_id: ConversationId, /, *, before_ms: int | None = None) -> Held:
-        """Return how much content of parts a conversation has, recorded before a time (S28)."""
+    def quarantined(
+        self, conversation_id: ConversationId, /, turn_id: TurnId
+    ) -> tuple[Quarantined, ...]:
+        """Return the quarantined events of a conversation's turn, in order."""
         ...
 
     def examined(
@@ -398,13 +394,6 @@ class Store(Protocol):
         """
         ...
 
-    def examined_count(self, turn_id: TurnId, /) -> int:
-        """Return the place after the last one a turn has written an examined file to, 0 for none.
-
-        Counted over all conversations of the turn.
-        """
-        ...
-
     def briefing_edit(self, conversation_id: ConversationId, /) -> StoredEdit | None:
         """Return the newest edit of a conversation's briefing, None without one (S25)."""
         ...
@@ -413,8 +402,8 @@ class Store(Protocol):
         """Return how an action that is to be done once stands, None before any attempt (S23)."""
         ...
 
-    def verify(self, conversation_id: ConversationId, /) -> int | None:
-        """Return the `seq` of the first message that does not verify (S9), None if all do."""
+    def verify(self, conversation_id: ConversationId, /) -> Verified:
+        """Return the first message that does not verify, or how the chain ends (S9)."""
         ...
 
     def scrub(self) -> None:
@@ -460,13 +449,6 @@ class WholeStore(Store, Protocol):
 
     def known_projects(self) -> tuple[KnownProject, ...]:
         """Return all known identities of all projects, oldest first."""
-        ...
-
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        """Return the end of a conversation's hash chain, None without a part.
-
-        Of two that verify and have the same, each part has the same content, byte for byte.
-        """
         ...
 
     def recorded(

@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from upthread.core.decision.words import TOKENS_MAX
+from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, ready
 
 NOTHING_SAID: Final = "the agent answered nothing"
 """The detail of a turn that ended well, as its agent says, without a word and without a call."""
@@ -126,6 +126,10 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     TOKENS_MAX: (
         "the tokens that were allowed are used up, or the next turn would pass them",
         "allow more with --tokens-max, or go on without it",
+    ),
+    OTHER_PROFILE: (
+        "the session is in another profile of the agent",
+        "start the agent in that profile again, then go on; or start fresh with --fresh",
     ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",
@@ -240,7 +244,7 @@ def _of_end(ended: TurnEnded) -> Ending:
         return Ending(is_finished=False, how=f"ended: {stop.said}")
     if ended.report is None:
         return Ending(is_finished=True, how="finished")
-    report = msgspec.convert(ended.report, Report)
+    report = msgspec.convert(ended.report, ready(Report))
     if report.status == "done" and report.verdict is not None:
         return Ending(is_finished=True, how=f"finished: {report.verdict.result}")
     return Ending(is_finished=True, how=_REPORTED[report.status])

@@ -37,6 +37,7 @@ from upthread.core.types import (
     Part,
     UnknownPart,
 )
+from upthread.runtime.record.events import run_events, turn_events
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Quarantined, Run, Store, Turn
 
@@ -154,7 +155,7 @@ def _conversation(
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),
         messages=last_seq,
-        first_unverified_seq=store.verify(conversation_id),
+        first_unverified_seq=store.verify(conversation_id).damaged_seq,
         standing=standing,
     )
 
@@ -240,14 +241,14 @@ class _Turns(Sequence[AuditedTurn]):
     def _read(self, place: int) -> AuditedTurn:
         turn = self._turns[place]
         said = _Messages(self._store, turn.conversation_id, self._spans.of(place))
-        events = self._store.turn_events(turn.turn_id)
+        events = turn_events(self._store, turn.conversation_id, turn.turn_id)
         return AuditedTurn(
             turn=turn,
             number=place + 1,
             view=turns.fold(events),
             events=events,
             messages=tuple(said),
-            quarantined=self._store.quarantined(turn.turn_id),
+            quarantined=self._store.quarantined(turn.conversation_id, turn.turn_id),
         )
 
 
@@ -302,7 +303,7 @@ def _is_value(part: Part) -> TypeGuard[UnknownPart]:
 
 
 def _run(store: Store, run: Run, number: int, standing: Standing | None) -> AuditedRun:
-    events = store.run_events(run.run_id)
+    events = run_events(store, run.run_id)
     return AuditedRun(
         run=run,
         number=number,

@@ -16,11 +16,9 @@ from upthread.core.context.briefing_edit import BriefingEdit
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.roles.reports import Report
-from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.step_prompt import answer_told
 from upthread.core.sessions import readable
-from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import EffectState, effects_of
 from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import (
@@ -32,7 +30,9 @@ from upthread.core.types import (
     Outcome,
     Speaker,
     TurnId,
+    ready,
 )
+from upthread.runtime.record.events import run_view, turn_view
 from upthread.runtime.record.turn_views import of_turn, turns_cut_off
 from upthread.store.base import Store, Turn
 
@@ -97,7 +97,7 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
 def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
     """Return the newest runs on a conversation's workstream, oldest first."""
     newest = store.runs(key.project_id, key.workstream)[-RUNS_MAX:]
-    return tuple(pipelines.fold(store.run_events(each.run_id)) for each in newest)
+    return tuple(run_view(store, each.run_id) for each in newest)
 
 
 def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
@@ -105,7 +105,7 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
     kept = store.briefing_edit(conversation_id)
     if kept is None:
         return 0, BriefingEdit()
-    return kept.seq, msgspec.convert(kept.edit, BriefingEdit)
+    return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
 
 
 def _messages(store: Store, request: BriefingRequest) -> tuple[Message, ...]:
@@ -144,12 +144,12 @@ def _reports(
             ends[message.turn_id] = message.seq
     reported: list[Reported] = []
     for turn in newest:
-        ended = turns.fold(store.turn_events(turn.turn_id)).ended
+        ended = turn_view(store, turn.conversation_id, turn.turn_id).ended
         if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
             continue
         seq = ends.get(turn.turn_id)
         place = f"message {seq}" if seq else ""
-        reported.append(Reported(role, msgspec.convert(ended.report, Report), place))
+        reported.append(Reported(role, msgspec.convert(ended.report, ready(Report)), place))
     return reported
 
 

@@ -10,7 +10,7 @@ it (record_filter.py), and what the person does is kept with who it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from upthread.core.acts import acts_in
@@ -29,7 +29,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Held, KnownProject, Resolved, Run, Store, Turn
+from upthread.store.base import KnownProject, Resolved, Run, Store, Turn, Verified
 
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
@@ -37,8 +37,6 @@ Others = ParamSpec("Others")
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
-
-_NOTHING_HELD: Final = Held(parts=0, content_bytes=0, oldest_at_ms=None)
 
 
 class ProjectStore:
@@ -63,7 +61,6 @@ class ProjectStore:
         self._by_user = by_user
         self._now_ms = now_ms
         self._own: set[str] = set()
-        self._turns_read: dict[TurnId, ConversationId] = {}
         self._policy, self._redactor = policy, redactor
         # As attributes, each read once: what the store answers where the id is the project's, and
         # nothing where it is not. A new read of the port is one row here.
@@ -73,25 +70,20 @@ class ProjectStore:
         self.workstreams = _only(of_project, store.workstreams, ())
         self.runs = _only(of_project, store.runs, ())
         self.once = _only(of_project, store.once, None)
-        self.link_owner = _only(of_project, store.link_owner, None)
+        self.owner = _only(of_project, store.owner, None)
         self.links = _only(of_conversation, store.links, ())
         self.messages = _only(of_conversation, store.messages, ())
         self.part_contents = _only(of_conversation, store.part_contents, ())
         self.prior_messages = _only(of_conversation, store.prior_messages, ())
         self.message_count = _only(of_conversation, store.message_count, 0)
-        self.turn_count = _only(of_conversation, store.turn_count, 0)
         self.refusals = _only(of_conversation, store.refusals, ())
         self.acts = _only(self._owns_either, store.acts, ())
-        self.held = _only(of_conversation, store.held, _NOTHING_HELD)
         self.examined = _only(of_conversation, store.examined, ())
         self.briefing_edit = _only(of_conversation, store.briefing_edit, None)
-        self.verify = _only(of_conversation, store.verify, None)
-        self.turn_events = _only(self._owns_turn, store.turn_events, ())
-        self.turn_moved_at_ms = _only(self._owns_turn, store.turn_moved_at_ms, None)
-        self.quarantined = _only(self._owns_turn, store.quarantined, ())
-        self.examined_count = _only(self._owns_turn, store.examined_count, 0)
+        self.verify = _only(of_conversation, store.verify, Verified(None, None))
+        self.turn_events = _only(of_conversation, store.turn_events, ())
+        self.quarantined = _only(of_conversation, store.quarantined, ())
         self.run_events = _only(self._owns_run, store.run_events, ())
-        self.run_moved_at_ms = _only(self._owns_run, store.run_moved_at_ms, None)
         self.scrub = store.scrub
         self.acquire_lease = store.acquire_lease
         self.heartbeat = store.heartbeat
@@ -108,13 +100,11 @@ class ProjectStore:
         take: Sequence[LeaseClaim] = (),
         give: Sequence[Fence] = (),
     ) -> None:
-        batch = writes if self._filter is None else self._kept(self._filter, writes)
+        batch = writes if self._filter is None else self._filter.kept(writes)
         opened: set[str] = set()
         for write in batch:
             self._check(write, opened)
-        acts = acts_in(
-            batch, by_user=self._by_user, now_ms=self._now_ms(), owner_of=self.turn_owner
-        )
+        acts = acts_in(batch, by_user=self._by_user, now_ms=self._now_ms())
         self.behind.commit((*batch, *acts), fences=fences, take=take, give=give)
         # Only now: what could not be opened may be another's.
         self._learn(*opened)
@@ -124,12 +114,6 @@ class ProjectStore:
         if self._policy is None or self._redactor is None:
             return None
         return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)
-
-    def _kept(self, record_filter: RecordFilter, writes: Sequence[Write]) -> Sequence[Write]:
-        for turn_id, conversation_id in self._turns_read.items():
-            record_filter.learn(turn_id, conversation_id)
-        self._turns_read.clear()
-        return record_filter.kept(writes)
 
     # --- what tells by itself whose it is --------------------------------------------------------
 
@@ -150,23 +134,11 @@ class ProjectStore:
             return ()
         found = self.behind.turns(conversation_id, newest=newest)
         self._learn(*(turn.turn_id for turn in found))
-        # A turn's events do not name their conversation, and what is kept follows from its role.
-        if len(self._turns_read) + len(found) > OWN_MAX:
-            self._turns_read.clear()
-        self._turns_read.update((turn.turn_id, conversation_id) for turn in found)
         return found
-
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
-        owner = self.behind.turn_owner(turn_id)
-        return owner if owner is not None and self._owns(owner) else None
 
     def run(self, run_id: RunId) -> Run | None:
         found = self.behind.run(run_id)
         return found if found is not None and self._is_it(found.project_id) else None
-
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        pending = self.behind.pending_transitions(due_before_ms=due_before_ms)
-        return tuple(run_id for run_id in pending if self._owns_run(run_id))
 
     # --- below: whose it is ----------------------------------------------------------------------
 
@@ -177,7 +149,8 @@ class ProjectStore:
         return self._is_known(conversation_id, lambda: self.conversation(conversation_id))
 
     def _owns_turn(self, turn_id: TurnId) -> bool:
-        return self._is_known(turn_id, lambda: self.turn_owner(turn_id))
+        find = partial(self.behind.owner, self._project_id, turn_id=turn_id)
+        return self._is_known(turn_id, find)
 
     def _owns_either(self, name: ConversationId | RunId) -> bool:
         return self._owns(ConversationId(name)) or self._owns_run(RunId(name))

@@ -26,6 +26,7 @@ from upthread.core.types import (
     Lease,
     ProjectId,
     ProjectIdentity,
+    RunId,
 )
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import conversation_lease, workstream_lease
@@ -122,9 +123,8 @@ class Move:
             if owned[0] != _WHEN_ALL_IS_PROVED:
                 self._must_be_equal(owned)
         for conversation_id in project.conversations:
-            self._must_verify(self._made, conversation_id)
-            ends = [s.chain_head(conversation_id) for s in (self._source, self._made)]
-            # Not `verify` alone: a chain of other content verifies as well (S29).
+            ends = [self._must_verify(s, conversation_id) for s in (self._source, self._made)]
+            # Not that both verify alone: a chain of other content verifies as well (S29).
             if ends[0] != ends[1]:
                 raise _not_equal(f"the hash chain of {conversation_id}")
         self._write((_WHEN_ALL_IS_PROVED, project.project_id))
@@ -195,10 +195,11 @@ class Move:
             if ours is None or theirs is None or not _is_same(ours, theirs):
                 raise _not_equal(f"row {number} of {owned[0]} of {owned[1]}")
 
-    def _must_verify(self, store: WholeStore, conversation_id: ConversationId) -> None:
-        damaged = store.verify(conversation_id)
+    def _must_verify(self, store: WholeStore, conversation_id: ConversationId) -> bytes | None:
+        """Return the end of a conversation's chain; StoreError where it does not verify."""
+        damaged, head = store.verify(conversation_id)
         if damaged is None:
-            return
+            return head
         if store is self._target:
             raise _not_equal(f"message {damaged} of {conversation_id}")
         raise StoreError(
@@ -221,6 +222,18 @@ def leases_held(store: WholeStore, project_id: ProjectId) -> Iterator[Lease]:
             lease = store.lease(name)
             if lease is not None and lease.holder is not None:
                 yield lease
+
+
+def due_runs(store: WholeStore, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
+    """Return the runs with a transition due by a time and no later event, by due time (S15)."""
+    due = {
+        write.run_id: write.due_at_ms
+        for write in _written(store, ("transition", project_id))
+        if isinstance(write, EnqueueTransition)
+        and write.due_at_ms <= before_ms
+        and len(store.run_events(write.run_id)) <= write.run_seq
+    }
+    return sorted(due, key=due.__getitem__)
 
 
 class _Counted:

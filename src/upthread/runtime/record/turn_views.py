@@ -18,7 +18,7 @@ from msgspec import Struct
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX
-from upthread.core.events import AgentsCall, StepStarted, TurnEvent
+from upthread.core.events import AgentsCall, SessionAttached, StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
@@ -32,12 +32,15 @@ from upthread.core.types import (
     ErasedPart,
     Link,
     Message,
+    ProjectId,
     RunId,
     Speaker,
     TextPart,
     ToolCallPart,
     TurnId,
+    UpstreamSessionId,
 )
+from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
 from upthread.store.base import Store, Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
@@ -73,6 +76,13 @@ class NewestTurns:
             yield self._read[number]
 
 
+def turn_count(store: Store, conversation_id: ConversationId, last: TurnView | None) -> int:
+    """Return how many turns a conversation has, of which `last` is the newest. Blocking."""
+    # The end of the newest turn tells the number, so that nobody reads all turns.
+    before = last.ended.turns_before if last and last.ended else None
+    return len(store.turns(conversation_id)) if before is None else before + 1
+
+
 def views_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
@@ -84,7 +94,7 @@ def _read_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
-        yield turn_id, turns.fold(store.turn_events(turn_id))
+        yield turn_id, turn_view(store, conversation_id, turn_id)
 
 
 def refusals_in_row(
@@ -99,7 +109,7 @@ def refusals_in_row(
     row: list[str] = []
     for turn in reversed(store.turns(conversation_id, newest=REFUSALS_MAX)):
         is_own = turn.turn_id == turn_id
-        for attempt in turns.attempts(store.turn_events(turn.turn_id)):
+        for attempt in turns.attempts(turn_events(store, conversation_id, turn.turn_id)):
             if is_own and not attempt.after.is_over:
                 if attempt.asked_new or attempt.sends > sends:
                     return ()
@@ -128,34 +138,22 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     )
 
 
-def session_host(store: Store, link: Link | None) -> str | None:
-    """Return the host a link's session was last attached on, None where that is not known.
-
-    Blocking.
-    """
-    view = _last_attached(store, link)
-    return view.attached.agent_host if view and view.attached else None
+_NOT_KNOWN: Final = SessionAttached(upstream_session_id=UpstreamSessionId(""), how="", agent="")
 
 
-def session_profile(store: Store, link: Link | None) -> str:
-    """Return the profile of its agent that a link's session was last attached in. Blocking.
-
-    Empty where that is not known.
-    """
-    view = _last_attached(store, link)
-    return view.attached.agent_profile if view and view.attached else ""
+def last_attached(store: Store, link: Link | None) -> SessionAttached:
+    """Return how a link's session was last attached, empty where that is not known. Blocking."""
+    return _last_attached(store, link).attached or _NOT_KNOWN
 
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:
     """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
-    view = _last_attached(store, link)
-    return view is not None and call_of(view) is not None
+    return call_of(_last_attached(store, link)) is not None
 
 
 def main_session_of(store: Store, link: Link) -> str:
     """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
-    view = _last_attached(store, link)
-    call = call_of(view) if view else None
+    call = call_of(_last_attached(store, link))
     return call.main_session if call else ""
 
 
@@ -164,15 +162,13 @@ def call_of(view: TurnView) -> AgentsCall | None:
     return view.intended.call if view.intended else None
 
 
-def _last_attached(store: Store, link: Link | None) -> TurnView | None:
-    """Return the newest turn that was in a link's session, None where none is known."""
-    if link is None:
-        return None
-    for _, view in views_newest_first(store, link.conversation_id):
+def _last_attached(store: Store, link: Link | None) -> TurnView:
+    """Return the newest turn that was in a link's session, an empty one where none is known."""
+    for _, view in views_newest_first(store, link.conversation_id) if link else ():
         attached = view.attached
-        if attached and attached.upstream_session_id == link.upstream_session_id:
+        if link and attached and attached.upstream_session_id == link.upstream_session_id:
             return view
-    return None
+    return TurnView()
 
 
 # --- what they came to -------------------------------------------------------------------------
@@ -188,7 +184,7 @@ def totals_of(
         if turn_id == before:
             newer.clear()  # what came after it was not asked for
             continue
-        events = store.turn_events(turn_id)
+        events = turn_events(store, conversation_id, turn_id)
         newer.append((turn_id, events))
         # What was added up at its end holds for all turns before: none of them is read.
         if (known := totals_before(events)) is not None:
@@ -212,11 +208,11 @@ def _ids_newest_first(store: Store, conversation_id: ConversationId) -> Iterator
             return
 
 
-def spent_on_run(store: Store, run_id: RunId) -> Tokens:
+def spent_on_run(store: Store, project_id: ProjectId, run_id: RunId) -> Tokens:
     """Return what the turns of a run took."""
-    steps = (each for each in store.run_events(run_id) if isinstance(each, StepStarted))
+    steps = (each for each in run_events(store, run_id) if isinstance(each, StepStarted))
     turn_ids = dict.fromkeys(TurnId(step.turn_id) for step in steps)
-    return added(spent_on_turn(store.turn_events(turn_id)) for turn_id in turn_ids)
+    return added(spent_on_turn(events_by_turn(store, project_id, each)) for each in turn_ids)
 
 
 def spent_in_conversation(store: Store, conversation_id: ConversationId) -> Tokens:
@@ -243,11 +239,11 @@ def turns_cut_off(store: Store, messages: Sequence[Message]) -> list[CutOffTurn]
 
 
 def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
-    view = turns.fold(store.turn_events(turn_id))
+    own = of_turn(messages, turn_id)
+    view = turn_view(store, own[0].conversation_id, turn_id)
     if not view.was_cut_off:
         return None
 
-    own = of_turn(messages, turn_id)
     asked = [message.text for message in own if message.speaker is Speaker.USER]
     return CutOffTurn(
         turn_id=turn_id,
@@ -345,7 +341,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         kept = _calls_by_turn(store.messages(conversation.conversation_id))
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
-            view = turns.fold(store.turn_events(turn.turn_id))
+            view = turn_view(store, turn.conversation_id, turn.turn_id)
             call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)

@@ -53,6 +53,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
+from upthread.runtime.record.events import events_by_turn, run_events, run_view
 from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
@@ -170,7 +171,7 @@ class Runs:
     def view(self, project_id: ProjectId, workstream: str) -> RunView | None:
         """Return the newest run's view, None before the first. Blocking."""
         runs = self._store.runs(project_id, workstream)
-        return pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        return run_view(self._store, runs[-1].run_id) if runs else None
 
     # --- taking up -------------------------------------------------------------------------------
 
@@ -186,7 +187,7 @@ class Runs:
     async def _taken_up(self, transition: Transition, fence: Fence) -> LiveRun | None:
         """Return the run a transition belongs to, None when the transition is settled."""
         run_id = transition.run_id
-        events = await self._system.in_thread(lambda: self._store.run_events(run_id))
+        events = await self._system.in_thread(lambda: run_events(self._store, run_id))
         if any(settles(event) for event in events[transition.run_seq :]):
             return None
         return LiveRun(run_id=run_id, view=pipelines.fold(events), fences=(fence,))
@@ -202,14 +203,13 @@ class Runs:
                 workstream=workstream,
             )
         run_id = runs[-1].run_id
-        return run_id, pipelines.fold(self._store.run_events(run_id))
+        return run_id, run_view(self._store, run_id)
 
     async def _begin(self, request: RunRequest, fence: Fence) -> LiveRun:
         return await self._system.in_thread(lambda: self._begin_blocking(request, fence))
 
     def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
-        runs = self._store.runs(request.project_id, request.workstream)
-        last = pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        last = self.view(request.project_id, request.workstream)
         # The same once more is no second run: so a caller goes on whose process was killed.
         if request.specification is None or (
             last is not None
@@ -253,7 +253,7 @@ class Runs:
         )
         self._store.commit(writes, fences=live.fences)
         # As it is kept: every later process reads that, and digests must be of the same text.
-        live.view = pipelines.fold(self._store.run_events(run_id))
+        live.view = run_view(self._store, run_id)
         request.options.on_event(started)
         return live
 
@@ -331,8 +331,7 @@ class Runs:
 
     async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
         # Read again: what could not go on may have committed something before that.
-        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
-        live.view = pipelines.fold(events)
+        live.view = await self._system.in_thread(lambda: run_view(self._store, live.run_id))
         role = pipelines.next_role(live.view)
         await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
 
@@ -343,12 +342,13 @@ class Runs:
         if parked := await self._system.in_thread(lambda: parked_in_doubt(self._store, tell)):
             await self._commit(live, request, parked)
             return
-        turn = self._turns.tell(self._limited(live, tell))
+        turn = self._turns.tell(self._limited(live, request, tell))
         await self._take_turn(live, request, command.step.role, turn)
 
-    def _limited(self, live: LiveRun, tell: TellRequest) -> TellRequest:
+    def _limited(self, live: LiveRun, request: RunRequest, tell: TellRequest) -> TellRequest:
         """Return a turn that counts what the run has spent over all its processes."""
-        return structs.replace(tell, spent=partial(spent_on_run, self._store, live.run_id))
+        read = partial(spent_on_run, self._store, request.project_id, live.run_id)
+        return structs.replace(tell, spent=read)
 
     async def _take_turn(
         self, live: LiveRun, request: RunRequest, role: str, turn: Awaitable[TurnResult]
@@ -359,11 +359,11 @@ class Runs:
         except RefusedError as refused:
             if refused.reasons[0] != TOKENS_MAX:
                 raise
-            detail = refused.ids.get("tokens", "")
-            parked = RunParked(reason=TOKENS_MAX, detail=detail, role=role)
+            tokens = refused.ids.get("tokens", "")
+            parked = RunParked(reason=TOKENS_MAX, detail=tokens, role=role)
             await self._commit(live, request, parked)
-            return
-        await self._after_turn(live, request, role, result)
+        else:
+            await self._after_turn(live, request, role, result)
 
     async def _continue_step(
         self, live: LiveRun, request: RunRequest, command: ContinueStep
@@ -374,13 +374,13 @@ class Runs:
         tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        events = await self._system.in_thread(lambda: self._store.turn_events(turn_id))
-        if (elsewhere := fold_turn(events).ended) is not None:
+        read = partial(events_by_turn, self._store, request.project_id, turn_id)
+        if (elsewhere := fold_turn(await self._system.in_thread(read)).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
-            return
-        turn = self._turns.go_on(self._limited(live, tell), turn_id)
-        await self._take_turn(live, request, command.role, turn)
+        else:
+            turn = self._turns.go_on(self._limited(live, request, tell), turn_id)
+            await self._take_turn(live, request, command.role, turn)
 
     async def _after_turn(
         self, live: LiveRun, request: RunRequest, role: str, result: TurnResult
@@ -388,7 +388,7 @@ class Runs:
         """Read the run again: the turn's own commits have moved it on."""
         live.steps_done += 1
         seen = live.view.events
-        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
+        events = await self._system.in_thread(lambda: run_events(self._store, live.run_id))
         live.view = pipelines.fold(events)
         for event in events[seen:]:
             request.options.on_event(event)

@@ -24,7 +24,7 @@ from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.examination import Examiner
+from upthread.runtime.turns.examination import Examiner, first_file_after
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
@@ -181,7 +181,7 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
     return _Beforehand(
         children=recorded_children(store, live.conversation),
         # Counted over all sends of the turn, so that nothing is written over; a first has none.
-        quarantined=len(store.quarantined(live.log.turn_id)) if is_again else 0,
+        quarantined=live.log.quarantined() if is_again else 0,
         examiner=examiner_of(store, live),
         known=(*doubts(store, live), *left_open_before(store, live), *own),
     )
@@ -201,7 +201,7 @@ def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> Pr
 def _is_own_child(store: Store, live: LiveTurn, session: UpstreamSessionId) -> bool:
     """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
     own = live.conversation
-    owner = store.link_owner(own.key.project_id, session)
+    owner = store.owner(own.key.project_id, session)
     # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
     while owner is not None and owner.parent_conversation_id is not None:
         if owner.parent_conversation_id == own.conversation_id:
@@ -229,7 +229,7 @@ def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = N
         turn_id=turn_id,
         upstream_session_id=session,
         known=store.examined(conversation_id, upstream_session_id=session),
-        first_ordinal=store.examined_count(turn_id),
+        first_ordinal=first_file_after(live.log.view.events),
         unseen_after_ns=unseen_after_ns,
     )
 

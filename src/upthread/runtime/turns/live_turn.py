@@ -10,7 +10,7 @@ view as the store has it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
@@ -83,6 +83,8 @@ class LiveTurn:
         self.link: Link | None = claim.link
         self.refused_link: Link | None = None
         self.inputs: HandshakeInputs | None = None
+        self.environment: Callable[[], Mapping[str, str]] = dict[str, str]
+        """The running agent's, as far as it is seen."""
         self.agent_version = ""
         self.reset_at_ms: int | None = None
         # By those who send, and who adopt what came meanwhile:
@@ -343,6 +345,10 @@ class TurnLog:
         reason = self.view.parked.reason if self.view.parked else ""
         return Outcome(reason) if reason in known else Outcome.UNKNOWN
 
+    def quarantined(self) -> int:
+        """Return how many events of the turn are quarantined. Blocking."""
+        return len(self._store.quarantined(self._conversation_id, self.turn_id))
+
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
         self._held += (event,)
@@ -364,6 +370,7 @@ class TurnLog:
         committed = self.view.events - len(self._held)
         records = tuple(
             RecordTurnEvent(
+                conversation_id=self._conversation_id,
                 turn_id=self.turn_id,
                 seq=seq,
                 event=event,

@@ -81,10 +81,13 @@ class Batch:
         found = self.content_row(query, values)
         return int(found[0] or 0) if found else 0
 
-    def owner(self, table: Owner, name: str) -> bytes:
+    def owner(self, table: Owner, name: str, *, within: str | None = None) -> bytes:
         owner = encode_word(name)
         known = self._tails if table == "conversation" else self._opened[table]
-        if owner not in known:
+        is_known = owner in known
+        if is_known and within is not None:
+            is_known = self._opened[table][owner].columns[0] == within
+        if not is_known:
             must_exist(None, what=table, name=name)
         return owner
 

@@ -9,8 +9,8 @@ from upthread.core.codec import decode_text, encode_text
 from upthread.core.commands import Write
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, Message, ProjectId
-from upthread.store._rules import first_damaged, lost_lease
-from upthread.store.base import SAID_WITHIN_MESSAGES
+from upthread.store._rules import lost_lease, verified
+from upthread.store.base import SAID_WITHIN_MESSAGES, Verified
 from upthread.store.postgres.batch import Batch, Transaction, columns_of_claim
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.queries import QUERIES, RECORDED, to_columns
@@ -100,9 +100,9 @@ class PostgresStore(Reads):
         row = self._row("message_count", conversation_id)
         return int(row[0] or 0) if row else 0
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
+    def verify(self, conversation_id: ConversationId) -> Verified:
         rows = self._all_parts(conversation_id)
-        return first_damaged(chained_parts(conversation_id, rows))
+        return verified(chained_parts(conversation_id, rows))
 
     def scrub(self) -> None:
         """Write the tables anew; the server's own log and its backups are its keeper's."""

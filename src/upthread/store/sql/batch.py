@@ -83,8 +83,11 @@ class Batch(Protocol):
         """Return one number, 0 for NULL."""
         ...
 
-    def owner(self, table: Owner, name: str) -> OwnerKey:
-        """Return what rows name an owner by. NotFoundError when it was never opened (S21)."""
+    def owner(self, table: Owner, name: str, *, within: str | None = None) -> OwnerKey:
+        """Return what rows name an owner by. NotFoundError when it was never opened (S21).
+
+        `within` is the conversation that a turn must be of, None for a turn of any.
+        """
         ...
 
     def upstream(self, name: str | None) -> Column:

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import Final, TypeAlias
 
-from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.commands import RecordAct, RecordDecision, RecordRunEvent, RecordTurnEvent
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -23,7 +22,6 @@ from upthread.core.types import (
 )
 from upthread.store._rules import conversation_leases
 from upthread.store.base import (
-    Held,
     KnownProject,
     Once,
     Position,
@@ -105,8 +103,17 @@ class Reads(ABC):
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         return rows.links_of(conversation_id, self._read("links", conversation_id))
 
-    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
-        row = self._row("link_owner", upstream_session_id, project_id)
+    def owner(
+        self,
+        project_id: ProjectId,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
+        if turn_id is None:
+            row = self._row("link_owner", upstream_session_id, project_id)
+        else:
+            row = self._row("turn_owner", turn_id, project_id)
         return None if row is None else rows.conversation_of(row)
 
     def messages(
@@ -138,20 +145,11 @@ class Reads(ABC):
         found = self._read("turns", conversation_id, limit)
         return tuple(rows.turn_of(conversation_id, row) for row in reversed(found))
 
-    def turn_count(self, conversation_id: ConversationId) -> int:
-        row = self._row("turn_count", conversation_id)
-        return row[0] if row else 0
-
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
-        row = self._row("turn", turn_id)
-        return None if row is None else from_columns(row)[0]
-
-    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
-        return rows.turn_events_of(turn_id, self._read("turn_events", turn_id))
-
-    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
-        row = self._row("turn_moved_at_ms", turn_id)
-        return row[0] if row else None
+    def turn_events(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
+        found = self._read("turn_events", conversation_id, turn_id)
+        return rows.turn_events_of(conversation_id, turn_id, found)
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         return tuple(map(rows.run_of, self._read("runs", project_id, workstream)))
@@ -160,16 +158,8 @@ class Reads(ABC):
         row = self._row("run", run_id)
         return None if row is None else rows.run_of((run_id, *row))
 
-    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+    def run_events(self, run_id: RunId) -> tuple[RecordRunEvent, ...]:
         return rows.run_events_of(run_id, self._read("run_events", run_id))
-
-    def run_moved_at_ms(self, run_id: RunId) -> int | None:
-        row = self._row("run_moved_at_ms", run_id)
-        return row[0] if row else None
-
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        found = self._read("pending_transitions", due_before_ms)
-        return tuple(dict.fromkeys(from_columns(row)[0] for row in found))
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         found = self._read("refusals", conversation_id)
@@ -178,24 +168,17 @@ class Reads(ABC):
     def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
         return tuple(act_of("", row) for row in self._read("acts", owner))
 
-    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
-        return tuple(
-            rows.quarantined_of(turn_id, row) for row in self._read("quarantined", turn_id)
-        )
-
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
-        ((parts, content_bytes, oldest_at_ms),) = self._read("held", conversation_id, before_ms)
-        return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
+    def quarantined(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[Quarantined, ...]:
+        found = self._read("quarantined", conversation_id, turn_id)
+        return tuple(rows.quarantined_of(turn_id, row) for row in found)
 
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
         found = self._read("examined", conversation_id, upstream_session_id)
         return tuple(map(rows.examined_of, found))
-
-    def examined_count(self, turn_id: TurnId) -> int:
-        row = self._row("examined_count", turn_id)
-        return int(row[0] or 0) if row else 0
 
     def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
         row = self._row("briefing_edit", conversation_id)
@@ -204,10 +187,6 @@ class Reads(ABC):
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         row = self._row("once", project_id, key)
         return None if row is None else rows.once_of(key, row)
-
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        row = self._row("chain_head", conversation_id)
-        return None if row is None else row[0]
 
     def recorded(
         self, section: Section, owner: str, *, after: Position | None = None, limit: int

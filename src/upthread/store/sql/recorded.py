@@ -14,13 +14,19 @@ from upthread.core import commands
 from upthread.core.codec import (
     decode_json,
     decode_part,
-    decode_run_event,
     decode_text,
-    decode_turn_event,
 )
 from upthread.core.types import ConversationId, ProjectId, RunId, Speaker, TurnId
 from upthread.store.base import Position, Recorded, Section
-from upthread.store.sql.rows import conversation_of, examined_of, link_of, project_of, refusal_of
+from upthread.store.sql.rows import (
+    conversation_of,
+    examined_of,
+    link_of,
+    project_of,
+    refusal_of,
+    run_event_of,
+    turn_event_of,
+)
 
 Columns = tuple[Any, ...]
 
@@ -79,11 +85,7 @@ def _run(owner: str, columns: Columns) -> commands.Write:
 
 
 def _run_event(_owner: str, columns: Columns) -> commands.Write:
-    run_id, seq, kind, payload, at_ms = columns
-    event = decode_run_event(_text(kind), payload)
-    return commands.RecordRunEvent(
-        run_id=RunId(_text(run_id)), seq=seq, event=event, recorded_at_ms=at_ms
-    )
+    return run_event_of(_text(columns[0]), columns[1:])
 
 
 def _turn(_owner: str, columns: Columns) -> commands.Write:
@@ -126,12 +128,8 @@ def _transition(_owner: str, columns: Columns) -> commands.Write:
     )
 
 
-def _turn_event(_owner: str, columns: Columns) -> commands.Write:
-    turn_id, seq, kind, payload, at_ms = columns
-    event = decode_turn_event(_text(kind), payload)
-    return commands.RecordTurnEvent(
-        turn_id=TurnId(_text(turn_id)), seq=seq, event=event, recorded_at_ms=at_ms
-    )
+def _turn_event(owner: str, columns: Columns) -> commands.Write:
+    return turn_event_of(ConversationId(owner), _text(columns[0]), columns[1:])
 
 
 def _part(owner: str, columns: Columns) -> commands.Write:
@@ -150,9 +148,10 @@ def _part(owner: str, columns: Columns) -> commands.Write:
     )
 
 
-def _quarantine(_owner: str, columns: Columns) -> commands.Write:
+def _quarantine(owner: str, columns: Columns) -> commands.Write:
     turn_id, ordinal, reason, raw, at_ms = columns
     return commands.RecordQuarantine(
+        conversation_id=ConversationId(owner),
         turn_id=TurnId(_text(turn_id)),
         ordinal=ordinal,
         reason=_text(reason),

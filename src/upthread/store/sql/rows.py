@@ -13,9 +13,8 @@ from upthread.core.codec import (
     decode_text,
     decode_turn_event,
 )
-from upthread.core.commands import RecordDecision
+from upthread.core.commands import RecordDecision, RecordRunEvent, RecordTurnEvent
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -229,16 +228,37 @@ def run_of(row: Row) -> Run:
     return Run(*from_columns(row))
 
 
-def turn_events_of(turn_id: TurnId, rows: Collection[Row]) -> tuple[TurnEvent, ...]:
+def turn_events_of(
+    conversation_id: ConversationId, turn_id: TurnId, rows: Collection[Row]
+) -> tuple[RecordTurnEvent, ...]:
     """Return a turn's events from the columns of `-- turn_events`; none may be missing."""
     must_count((row[0] for row in rows), what="event", owner=turn_id)
-    return tuple(decode_turn_event(_text(kind), payload) for _, kind, payload in rows)
+    return tuple(turn_event_of(conversation_id, turn_id, row) for row in rows)
 
 
-def run_events_of(run_id: RunId, rows: Collection[Row]) -> tuple[RunEvent, ...]:
+def turn_event_of(conversation_id: ConversationId, turn_id: TurnId, row: Row) -> RecordTurnEvent:
+    """Return one event of a turn from the columns of `-- turn_events`."""
+    seq, kind, payload, at_ms = row
+    return RecordTurnEvent(
+        conversation_id=conversation_id,
+        turn_id=turn_id,
+        seq=seq,
+        event=decode_turn_event(_text(kind), payload),
+        recorded_at_ms=at_ms,
+    )
+
+
+def run_events_of(run_id: RunId, rows: Collection[Row]) -> tuple[RecordRunEvent, ...]:
     """Return a run's events from the columns of `-- run_events`; none may be missing."""
     must_count((row[0] for row in rows), what="event", owner=run_id)
-    return tuple(decode_run_event(_text(kind), payload) for _, kind, payload in rows)
+    return tuple(run_event_of(run_id, row) for row in rows)
+
+
+def run_event_of(run_id: RunId, row: Row) -> RecordRunEvent:
+    """Return one event of a run from the columns of `-- run_events`."""
+    seq, kind, payload, at_ms = row
+    event = decode_run_event(_text(kind), payload)
+    return RecordRunEvent(run_id=run_id, seq=seq, event=event, recorded_at_ms=at_ms)
 
 
 # --- what belongs to no message ----------------------------------------------------------------

@@ -174,6 +174,8 @@ def _record_turn_event(write: commands.RecordTurnEvent, to_columns: ToColumns) -
     append = _append_of("turn", write.turn_id, write, to_columns)
 
     def apply(batch: Batch) -> None:
+        # Looked up for the error alone: the event is appended by the turn's name.
+        batch.owner("turn", write.turn_id, within=write.conversation_id)
         append(batch)
 
     return Step(apply, turn=write.turn_id)
@@ -239,7 +241,8 @@ def _record_quarantine(write: commands.RecordQuarantine, to_columns: ToColumns) 
     given = (*to_columns(write.reason), encode_json(write.raw), write.recorded_at_ms)
 
     def apply(batch: Batch) -> None:
-        place = (batch.owner("turn", write.turn_id), write.ordinal)
+        turn = batch.owner("turn", write.turn_id, within=write.conversation_id)
+        place = (turn, write.ordinal)
         stored = batch.content_row("quarantine", place)
         if stored is not None:
             what = f"quarantined event {write.ordinal} of turn {write.turn_id}"

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from upthread.core.commands import EnqueueTransition
-from upthread.store._rules import must_exist
-from upthread.store.seals import seal_of
+from upthread.store._rules import must_exist, seal_of
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Tail, from_columns
 from upthread.store.sql.statements import read_queries
-from upthread.store.sqlite.database import Connection, Database, first_of, to_column
+from upthread.store.sqlite.database import (
+    Connection,
+    Database,
+    first_of,
+    to_column,
+    to_columns,
+)
 
 ROWS_MAX: Final = 4096
 """How many ids of one table a store remembers the rows of."""
@@ -37,14 +42,18 @@ QUERIES: Final = read_queries("sqlite")
 _QUERIES: Final = dict(QUERIES)
 
 
+Name: TypeAlias = str | tuple[str, str]
+"""An id, or the id of a turn with that of its conversation."""
+
+
 class Rows:
     """The rows of ids, which never change. Forgotten whole when a transaction fails."""
 
     def __init__(self) -> None:
-        self.tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.tables: defaultdict[str, dict[Name, int]] = defaultdict(dict)
         """By table, then by id; read only."""
 
-    def put(self, table: str, name: str, row: int) -> None:
+    def put(self, table: str, name: Name, row: int) -> None:
         known = self.tables[table]
         if len(known) >= ROWS_MAX:
             # All at once: to drop the oldest alone, each look would have to keep an order.
@@ -140,9 +149,10 @@ class Batch:
         found = self.content_row(query, values)
         return int(found[0] or 0) if found else 0
 
-    def owner(self, table: Owner, name: str) -> int:
-        row = self._known[table].get(name)
-        return must_exist(self._found(table, name), what=table, name=name) if row is None else row
+    def owner(self, table: Owner, name: str, *, within: str | None = None) -> int:
+        named = name if within is None else (name, within)
+        row = self._known[table].get(named)
+        return must_exist(self._found(table, named), what=table, name=name) if row is None else row
 
     def upstream(self, name: str | None) -> int | None:
         """Return the row of an upstream id, which is written down at its first use."""
@@ -157,8 +167,9 @@ class Batch:
         return self.row(table, (to_column(name),))
 
     def open(self, table: Owner, name: str, values: Sequence[Column], given: Row) -> None:
-        del given  # `opened` reads the row again; PostgreSQL's batch keeps it
-        self._mint(table, name, values)
+        row = self._mint(table, name, values)
+        if table == "turn":
+            self._rows.put(table, (name, given[0]), row)
 
     def append_event(
         self, table: Owner, name: str, seq: int, event: tuple[Column, bytes, int]
@@ -201,12 +212,15 @@ class Batch:
     def grow(self, conversation: int, tail: Tail) -> None:
         self._left.tails[conversation] = tail
 
-    def _found(self, table: str, name: str) -> int | None:
-        found = self.content_row(f"{table}_row", (to_column(name),))
+    def _found(self, table: str, named: Name) -> int | None:
+        if isinstance(named, str):
+            found = self.content_row(f"{table}_row", (to_column(named),))
+        else:
+            found = self.content_row(f"{table}_row_within", to_columns(*named))
         if found is None:
             return None
         row = int(found[0])
-        self._rows.put(table, name, row)
+        self._rows.put(table, named, row)
         return row
 
     def _mint(self, table: str, name: str, values: Sequence[Column]) -> int:

@@ -25,9 +25,8 @@ import apsw
 from upthread.boundary.processes import suspended_holder
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
-from upthread.store._rules import not_whole
+from upthread.store._rules import not_whole, seal_of
 from upthread.store.address import KEY_SUFFIX
-from upthread.store.seals import seal_of
 from upthread.store.sql.batch import Column, Row
 from upthread.store.sql.statements import Migration, read_migrations
 from upthread.store.sqlite.encryption import unlock

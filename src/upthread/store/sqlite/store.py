@@ -19,8 +19,8 @@ from upthread.core.types import (
     Message,
     ProjectId,
 )
-from upthread.store._rules import first_damaged, lost_lease, taken_lease
-from upthread.store.base import SAID_WITHIN_MESSAGES, Resolved
+from upthread.store._rules import lost_lease, taken_lease, verified
+from upthread.store.base import SAID_WITHIN_MESSAGES, Resolved, Verified
 from upthread.store.sql.batch import Row
 from upthread.store.sql.reads import Reads
 from upthread.store.sql.rows import chained_parts, lease_of, messages_of, resolved_of, said_of
@@ -159,18 +159,18 @@ class SqliteStore(Reads):
         row = self._row("message_count", self._conversation_row(conversation_id))
         return int(row[0] or 0) if row else 0
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
+    def verify(self, conversation_id: ConversationId) -> Verified:
         conversation = self._conversation_row(conversation_id)
         with self.database.worded("verify"):
             # Streamed: a conversation may be larger than memory should hold.
             rows = self.database.connection.execute(QUERIES["chained_parts"], (conversation,))
             try:
-                damaged = first_damaged(chained_parts(conversation_id, rows))
+                found = verified(chained_parts(conversation_id, rows))
             finally:
                 end(rows)
-        if damaged is None:  # The message says more than the file does.
+        if found.damaged_seq is None:  # The message says more than the file does.
             self._must_be_sound()
-        return damaged
+        return found
 
     def scrub(self) -> None:
         # Late: `forget` alone does this, and every look loads the store.

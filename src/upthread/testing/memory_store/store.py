@@ -12,11 +12,18 @@ from typing import TypeVar, cast
 
 from msgspec import structs
 
-from upthread.core.codec import decode_json, decode_part, decode_run_event, decode_turn_event
-from upthread.core.commands import EraseConversation, EraseRun, RecordAct, RecordDecision, Write
+from upthread.core.codec import decode_json, decode_part
+from upthread.core.commands import (
+    EraseConversation,
+    EraseRun,
+    RecordAct,
+    RecordDecision,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -43,16 +50,16 @@ from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
     conversation_leases,
-    first_damaged,
-    is_before,
     lost_lease,
     says_something,
     taken_lease,
+    verified,
 )
 from upthread.store.sql.recorded import recorded_of
+from upthread.store.sql.rows import run_event_of, turn_event_of
 from upthread.testing.memory_store.erasure import erase_conversation, erase_run
 from upthread.testing.memory_store.recorded import ROWS
-from upthread.testing.memory_store.tables import StoredEvent, Tables, apply
+from upthread.testing.memory_store.tables import Tables, apply
 
 Found = TypeVar("Found")
 
@@ -150,18 +157,24 @@ class MemoryStore:
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         return tuple(self._tables.links_of(conversation_id))
 
-    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+    def owner(
+        self,
+        project_id: ProjectId,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
         newest: dict[str, Link] = {}
         for (owner, _), link in self._tables.links.items():
             newest.pop(owner, None)  # in the order the newest links were opened
             newest[owner] = link
-        owners = [
-            owner
-            for owner, link in newest.items()
-            if link.upstream_session_id == upstream_session_id
-            and self._tables.conversations[owner].key.project_id == project_id
-        ]
-        return self._tables.conversations[owners[-1]] if owners else None
+        turn = self._tables.turns.get(turn_id) if turn_id else None
+        found = [turn.conversation_id] if turn else []
+        if turn_id is None:
+            held = (e for e in newest.values() if e.upstream_session_id == upstream_session_id)
+            found = [each.conversation_id for each in held]
+        owners = [self._tables.conversations[each] for each in found]
+        return next((e for e in reversed(owners) if e.key.project_id == project_id), None)
 
     def messages(
         self,
@@ -224,19 +237,14 @@ class MemoryStore:
             newest,
         )
 
-    def turn_count(self, conversation_id: ConversationId) -> int:
-        return len(self.turns(conversation_id))
-
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+    def turn_events(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
         turn = self._tables.turns.get(turn_id)
-        return None if turn is None else turn.conversation_id
-
-    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
-        stored = self._tables.turn_events.get(turn_id, ())
-        return tuple(decode_turn_event(each.kind, each.payload) for each in stored)
-
-    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
-        return _newest_ms(self._tables.turn_events.get(turn_id, ()))
+        if turn is None or turn.conversation_id != conversation_id:
+            return ()
+        stored = enumerate(self._tables.turn_events.get(turn_id, ()), 1)
+        return tuple(turn_event_of(conversation_id, turn_id, (n, *each)) for n, each in stored)
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[base.Run, ...]:
         return tuple(
@@ -248,21 +256,9 @@ class MemoryStore:
     def run(self, run_id: RunId) -> base.Run | None:
         return self._tables.runs.get(run_id)
 
-    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+    def run_events(self, run_id: RunId) -> tuple[RecordRunEvent, ...]:
         stored = self._tables.run_events.get(run_id, ())
-        return tuple(decode_run_event(each.kind, each.payload) for each in stored)
-
-    def run_moved_at_ms(self, run_id: RunId) -> int | None:
-        return _newest_ms(self._tables.run_events.get(run_id, ()))
-
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        tables = self._tables
-        pending = [
-            run_id
-            for (run_id, run_seq), due_at_ms in tables.transitions.items()
-            if due_at_ms <= due_before_ms and len(tables.run_events.get(run_id, ())) <= run_seq
-        ]
-        return tuple(dict.fromkeys(pending))
+        return tuple(run_event_of(run_id, (seq, *each)) for seq, each in enumerate(stored, 1))
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         return tuple(
@@ -280,25 +276,18 @@ class MemoryStore:
     def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
         return tuple(e for e in self._tables.acts if owner in {e.conversation_id, e.run_id})
 
-    def quarantined(self, turn_id: TurnId) -> tuple[base.Quarantined, ...]:
+    def quarantined(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[base.Quarantined, ...]:
+        turn = self._tables.turns.get(turn_id)
+        if turn is None or turn.conversation_id != conversation_id:
+            return ()
         return tuple(
             base.Quarantined(
                 turn_id=turn_id, ordinal=ordinal, reason=each.reason, raw=decode_json(each.raw)
             )
             for (owner, ordinal), each in sorted(self._tables.quarantine.items())
             if owner == turn_id
-        )
-
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> base.Held:
-        there = [
-            (part.header.recorded_at_ms, len(part.content))
-            for part in self._tables.parts.get(conversation_id, ())
-            if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
-        ]
-        return base.Held(
-            parts=len(there),
-            content_bytes=sum(size for _, size in there),
-            oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
         )
 
     def examined(
@@ -311,9 +300,6 @@ class MemoryStore:
                 last.pop(stored.file.path, None)
                 last[stored.file.path] = stored.file
         return tuple(last.values())
-
-    def examined_count(self, turn_id: TurnId) -> int:
-        return max((o + 1 for turn, o in self._tables.examined if turn == turn_id), default=0)
 
     def briefing_edit(self, conversation_id: ConversationId) -> base.StoredEdit | None:
         edits = self._tables.briefing_edits.get(conversation_id)
@@ -335,12 +321,8 @@ class MemoryStore:
             recorded_at_ms=last.recorded_at_ms,
         )
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
-        return first_damaged(self._tables.parts.get(conversation_id, ()))
-
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        parts = self._tables.parts.get(conversation_id)
-        return cast("bytes", parts[-1].chain) if parts else None
+    def verify(self, conversation_id: ConversationId) -> base.Verified:
+        return verified(self._tables.parts.get(conversation_id, ()))
 
     def recorded(
         self, section: base.Section, owner: str, *, after: base.Position | None = None, limit: int
@@ -404,10 +386,6 @@ def _is_place_of(asked: ProjectIdentity, known: ProjectIdentity) -> bool:
 
 def _last(found: Sequence[Found], newest: int | None) -> tuple[Found, ...]:
     return tuple(found if newest is None else found[max(len(found) - max(newest, 0), 0) :])
-
-
-def _newest_ms(events: Sequence[StoredEvent]) -> int | None:
-    return events[-1].recorded_at_ms if events else None
 
 
 def _message_of(stored: list[ChainedPart]) -> Message:

@@ -244,6 +244,11 @@ def _turn(tables: Tables, turn_id: TurnId) -> Turn:
     return must_exist(tables.turns.get(turn_id), what="turn", name=turn_id)
 
 
+def _own_turn(tables: Tables, write: commands.RecordTurnEvent | commands.RecordQuarantine) -> None:
+    if _turn(tables, write.turn_id).conversation_id != write.conversation_id:
+        must_exist(None, what="turn", name=write.turn_id)
+
+
 def _open_run(tables: Tables, write: commands.OpenRun) -> None:
     new = Run(
         run_id=write.run_id,
@@ -262,7 +267,7 @@ def _run(tables: Tables, run_id: RunId) -> Run:
 
 
 def _record_turn_event(tables: Tables, write: commands.RecordTurnEvent) -> None:
-    _turn(tables, write.turn_id)
+    _own_turn(tables, write)
     _append_event(tables.turn_events, write.turn_id, write)
 
 
@@ -293,7 +298,7 @@ def _enqueue_transition(tables: Tables, write: commands.EnqueueTransition) -> No
 
 
 def _record_quarantine(tables: Tables, write: commands.RecordQuarantine) -> None:
-    _turn(tables, write.turn_id)
+    _own_turn(tables, write)
     new = StoredQuarantine(write.reason, encode_json(write.raw), write.recorded_at_ms)
     stored = tables.quarantine.setdefault((write.turn_id, write.ordinal), new)
     must_equal(stored, new, what=f"quarantined event {write.ordinal} of turn {write.turn_id}")

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from upthread.errors import UpthreadError
-from upthread.store.base import Store
+from upthread.store.base import Store, WholeStore
 
 
 class Verdict(StrEnum):
@@ -66,7 +66,7 @@ class StoreBackend(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    make: Callable[[Path], Store]
+    make: Callable[[Path], WholeStore]
     is_durable: bool
     is_shared: bool
     mark_newer: Callable[[Path], None] | None = None

@@ -132,15 +132,12 @@ def _answers(trial: Trial) -> dict[str, object]:
         ),
         "message_count": store.message_count(CONVERSATION),
         "turns": store.turns(CONVERSATION),
-        "turn_count": store.turn_count(CONVERSATION),
-        "turn_events": store.turn_events(TURN),
+        "turn_events": store.turn_events(CONVERSATION, TURN),
         "run_events": store.run_events(samples.RUN),
-        "pending": [store.pending_transitions(due_before_ms=each) for each in (10, 20)],
+        "recorded": store.recorded("transition", PROJECT, limit=9),
         "examined": store.examined(CONVERSATION),
-        "examined_count": store.examined_count(TURN),
         "briefing_edit": store.briefing_edit(CONVERSATION),
         "acts": store.acts(CONVERSATION),
-        "held": store.held(CONVERSATION),
         "once": store.once(PROJECT, "deploy"),
         "lease": store.lease("spec-42"),
     }
@@ -158,7 +155,7 @@ def more_than_a_page_comes_back(trial: Trial) -> None:
     assert [each.seq for each in store.messages(CONVERSATION)] == list(seqs)
     assert len(store.messages(CONVERSATION, newest=_MANY - 1)) == _MANY - 1
     assert [each.turn_id for each in store.turns(CONVERSATION)] == [TURN, *turns]
-    assert len(store.turn_events(TURN)) == len(store.run_events(samples.RUN)) == _MANY
+    assert len(store.turn_events(CONVERSATION, TURN)) == len(store.run_events(samples.RUN)) == _MANY
 
 
 def damage_is_named_and_never_passed_over(trial: Trial) -> None:
@@ -170,11 +167,11 @@ def damage_is_named_and_never_passed_over(trial: Trial) -> None:
         trial.place = place.with_name(f"{place.name}-{damage}")
         trial.store = trial.backend.make(trial.place)
         trial.store.commit([*samples.home(), *map(samples.said, range(1, 6))])
-        assert trial.store.verify(CONVERSATION) is None
+        assert trial.store.verify(CONVERSATION).damaged_seq is None
         trial.store.close()
         trial.backend.damage(trial.place, damage)
         trial.store = trial.backend.make(trial.place)
-        assert trial.store.verify(CONVERSATION) == DAMAGED_MESSAGE
+        assert trial.store.verify(CONVERSATION).damaged_seq == DAMAGED_MESSAGE
         if damage != "changed":
             with refused(StoreError):
                 trial.store.messages(CONVERSATION)

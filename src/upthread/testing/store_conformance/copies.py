@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from msgspec import structs
 
@@ -108,14 +107,22 @@ def _turns() -> Iterator[commands.Write]:
     # What a child said belongs to a turn of its parent's.
     yield samples.said(1, owner=CHILD)
     yield samples.said(1, *_PARTS, owner=FORGOTTEN, turn_id=forgotten)
-    yield samples.happened(1, turn_id=forgotten)
+    yield samples.happened(1, owner=FORGOTTEN, turn_id=forgotten)
 
 
 def _beside_messages() -> Iterator[commands.Write]:
-    for turn_id, ordinal in ((TURN, 0), (types.TurnId("trn_forgotten"), 0), (TURN, 1)):
-        yield commands.RecordQuarantine(
-            turn_id=turn_id, ordinal=ordinal, reason=HARD, raw={"x": HARD}, recorded_at_ms=9
-        )
+    stray = commands.RecordQuarantine(
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        ordinal=0,
+        reason=HARD,
+        raw={"x": HARD},
+        recorded_at_ms=9,
+    )
+    forgotten = types.TurnId("trn_forgotten")
+    yield stray
+    yield structs.replace(stray, conversation_id=FORGOTTEN, turn_id=forgotten)
+    yield structs.replace(stray, ordinal=1)
     for at_ms in (9, 8):
         yield commands.RecordDecision(
             conversation_id=CONVERSATION,
@@ -187,8 +194,8 @@ def _section(store: WholeStore, section: Section, owner: str, *, limit: int) -> 
 
 
 def what_is_recorded_makes_the_same_store_again(trial: Trial) -> None:
-    source = cast("WholeStore", trial.store)
-    target = cast("WholeStore", trial.backend.make(trial.place.with_name("moved")))
+    source = trial.store
+    target = trial.backend.make(trial.place.with_name("moved"))
     try:
         source.commit(everything())
         written = recorded_in(source, PROJECT)
@@ -201,7 +208,7 @@ def what_is_recorded_makes_the_same_store_again(trial: Trial) -> None:
         for what, answer in _answers(target):
             assert answer == expected[what], f"{what} is {answer}, and was {expected[what]}"
         for conversation_id in CONVERSATIONS:
-            assert target.verify(conversation_id) is None
+            assert target.verify(conversation_id).damaged_seq is None
     finally:
         target.close()
 
@@ -213,15 +220,14 @@ def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
         "workstreams": iter(store.workstreams(PROJECT)),
         "conversations": iter(store.conversations(PROJECT, samples.WORKSTREAM)),
         "resolved": map(store.resolve, (samples.KEY, samples.sibling_key(role="validator"))),
-        "owners": (store.link_owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
+        "owners": (store.owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
         "runs": iter(store.runs(PROJECT, samples.WORKSTREAM)),
-        "pending": (store.pending_transitions(due_before_ms=each) for each in (5, 15, 25)),
         "once": (store.once(PROJECT, key) for key in ("push", "deploy")),
     }
     for run_id in (RUN, WAITING, STARTED):
         asked[f"events of {run_id}"] = iter(store.run_events(run_id))
         asked[f"acts of {run_id}"] = iter(store.acts(run_id))
-        asked[f"times of {run_id}"] = iter((store.run(run_id), store.run_moved_at_ms(run_id)))
+        asked[f"times of {run_id}"] = iter((store.run(run_id),))
     for conversation_id in CONVERSATIONS:
         asked.update(_answers_of(store, conversation_id))
     for what, answers in asked.items():
@@ -238,15 +244,13 @@ def _answers_of(
         "links": store.links(conversation_id),
         "messages": store.messages(conversation_id),
         "turns": turns,
-        "turn events": [store.turn_events(each.turn_id) for each in turns],
-        "turn times": [store.turn_moved_at_ms(each.turn_id) for each in turns],
-        "quarantined": [store.quarantined(each.turn_id) for each in turns],
+        "turn events": [store.turn_events(conversation_id, each.turn_id) for each in turns],
+        "quarantined": [store.quarantined(conversation_id, each.turn_id) for each in turns],
         "examined": store.examined(conversation_id),
         "edit": store.briefing_edit(conversation_id),
         "refusals": store.refusals(conversation_id),
         "acts": store.acts(conversation_id),
-        "held": store.held(conversation_id),
-        "chain": store.chain_head(conversation_id),
+        "chain": store.verify(conversation_id),
     }
     for what, answer in answers.items():
         yield f"{what} of {conversation_id}", iter((answer,))
@@ -254,7 +258,7 @@ def _answers_of(
 
 def pages_of_any_size_hold_the_same(trial: Trial) -> None:
     """Every section, and in each every row once, in one order."""
-    store = cast("WholeStore", trial.store)
+    store = trial.store
     store.commit(everything())
     for section, owner in _sections(store, PROJECT, limit=1_000):
         whole = list(map(repr, _section(store, section, owner, limit=1_000)))
@@ -278,10 +282,10 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
     heads: list[bytes | None] = []
     for number, words in enumerate((("a", "b"), ("a", "b"), ("x", "b"), ("a", "x"), ("a",))):
         place = trial.place.with_name(f"{trial.place.name}-{number}")
-        store = cast("WholeStore", trial.backend.make(place))
+        store = trial.backend.make(place)
         parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
-        heads.append(store.chain_head(CONVERSATION))
+        heads.append(store.verify(CONVERSATION).head)
         store.close()
     assert None not in heads
     assert heads[0] == heads[1]
@@ -289,8 +293,7 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
 
 
 def nothing_of_another_project_is_recorded(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
-    assert store.chain_head(CONVERSATION) is None
+    store = trial.store
     store.commit(everything())
     nobody = types.ProjectId(f"{PROJECT}_two")
     assert recorded_in(store, nobody) == []
@@ -299,7 +302,7 @@ def nothing_of_another_project_is_recorded(trial: Trial) -> None:
 
 
 def what_was_erased_is_recorded_by_its_outline(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
+    store = trial.store
     store.commit(everything())
     writes = [each.write for each in _section(store, "part", FORGOTTEN, limit=1)]
     parts = [write.parts for write in writes if isinstance(write, commands.RecordParts)]

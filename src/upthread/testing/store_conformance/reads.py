@@ -16,6 +16,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import QuestionAnswered, TurnEnded
+from upthread.runtime.record.store_copy import due_runs
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -38,19 +39,19 @@ _HARD_TEXTS = (
 
 def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.run()])
-    for seq, at_ms in enumerate((9_000, 1_000, 5_000, -1, 5_000), 1):
+    times = (9_000, 1_000, 5_000, -1, 5_000)
+    numbered = tuple(enumerate(times, 1))
+    happened = tuple(structs.replace(samples.happened(n), recorded_at_ms=t) for n, t in numbered)
+    moved = tuple(structs.replace(samples.moved(n), recorded_at_ms=t) for n, t in numbered)
+    for seq, at_ms in numbered:
         trial.store.commit([structs.replace(samples.said(seq), recorded_at_ms=at_ms)])
-        trial.store.commit([structs.replace(samples.happened(seq), recorded_at_ms=at_ms)])
-        trial.store.commit([structs.replace(samples.moved(seq), recorded_at_ms=at_ms)])
+        trial.store.commit([happened[seq - 1], moved[seq - 1]])
     trial.reopen()
     messages = trial.store.messages(CONVERSATION)
     assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
-    assert [message.recorded_at_ms for message in messages] == [9_000, 1_000, 5_000, -1, 5_000]
-    assert trial.store.turn_events(TURN) == tuple(samples.happened(n).event for n in range(1, 6))
-    moved = tuple(samples.moved(n).event for n in range(1, 6))
+    assert tuple(message.recorded_at_ms for message in messages) == times
+    assert trial.store.turn_events(CONVERSATION, TURN) == happened
     assert trial.store.run_events(samples.RUN) == moved
-    assert trial.store.turn_moved_at_ms(TURN) == 5_000
-    assert trial.store.run_moved_at_ms(samples.RUN) == 5_000
 
 
 def messages_can_be_read_from_either_end(trial: Trial) -> None:
@@ -88,10 +89,11 @@ def turns_can_be_read_from_their_end(trial: Trial) -> None:
     names = [types.TurnId(f"trn_{number}") for number in range(5)]
     trial.store.commit([*samples.home(), *map(samples.turn, names)])
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION)] == [TURN, *names]
-    assert {trial.store.turn_owner(name) for name in (TURN, *names)} == {CONVERSATION}
+    for name in (TURN, *names):
+        assert trial.store.owner(PROJECT, turn_id=name) == samples.conversation()
+    assert trial.store.owner(types.ProjectId("prj_two"), turn_id=TURN) is None
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION, newest=2)] == names[-2:]
     assert trial.store.turns(CONVERSATION, newest=0) == ()
-    assert trial.store.turn_count(CONVERSATION) == 6
 
 
 def unknown_ids_read_as_nothing(trial: Trial) -> None:
@@ -100,12 +102,10 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
     assert store.conversation(nobody) is None
     assert store.workstream(PROJECT, "nowhere") is None
     assert store.lease("nothing") is None
-    assert store.link_owner(PROJECT, "ses_nobody") is None
-    assert store.turn_owner(types.TurnId("trn_nobody")) is None
+    assert store.owner(PROJECT, "ses_nobody") is None
+    assert store.owner(PROJECT, turn_id=types.TurnId("trn_nobody")) is None
     assert store.run(types.RunId("run_nobody")) is None
-    assert store.turn_moved_at_ms(types.TurnId("trn_nobody")) is None
-    assert store.run_moved_at_ms(types.RunId("run_nobody")) is None
-    assert store.message_count(nobody) == store.turn_count(nobody) == 0
+    assert store.message_count(nobody) == 0
     for nothing in (
         store.conversations(PROJECT, "nowhere"),
         store.workstreams(PROJECT),
@@ -114,12 +114,11 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
         store.messages(nobody),
         store.messages(nobody, newest=20),
         store.turns(nobody),
-        store.turn_events(types.TurnId("trn_nobody")),
+        store.turn_events(CONVERSATION, types.TurnId("trn_nobody")),
         store.runs(PROJECT, "nowhere"),
         store.run_events(types.RunId("run_nobody")),
-        store.pending_transitions(due_before_ms=1),
         store.refusals(nobody),
-        store.quarantined(types.TurnId("trn_nobody")),
+        store.quarantined(CONVERSATION, types.TurnId("trn_nobody")),
     ):
         assert nothing == ()
 
@@ -141,7 +140,7 @@ def every_part_comes_back_identical(trial: Trial) -> None:
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
     trial.reopen()
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
-    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
 
 
 def every_event_comes_back_identical(trial: Trial) -> None:
@@ -151,11 +150,12 @@ def every_event_comes_back_identical(trial: Trial) -> None:
     ]
     answers = [QuestionAnswered(question_id=text, text=text) for text in _HARD_TEXTS]
     trial.store.commit([*samples.home(), samples.run()])
-    trial.store.commit([samples.happened(seq, each) for seq, each in enumerate(endings, 1)])
-    trial.store.commit([samples.moved(seq, each) for seq, each in enumerate(answers, 1)])
+    happened = tuple(samples.happened(seq, each) for seq, each in enumerate(endings, 1))
+    moved = tuple(samples.moved(seq, each) for seq, each in enumerate(answers, 1))
+    trial.store.commit([*happened, *moved])
     trial.reopen()
-    assert trial.store.turn_events(TURN) == tuple(endings)
-    assert trial.store.run_events(samples.RUN) == tuple(answers)
+    assert trial.store.turn_events(CONVERSATION, TURN) == happened
+    assert trial.store.run_events(samples.RUN) == moved
 
 
 def numbers_that_are_not_finite_come_back(trial: Trial) -> None:
@@ -244,11 +244,11 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
     )
 
     def owner() -> str | None:
-        found = trial.store.link_owner(PROJECT, "ses_a")
+        found = trial.store.owner(PROJECT, "ses_a")
         return None if found is None else found.conversation_id
 
     assert owner() == CONVERSATION
-    assert trial.store.link_owner(types.ProjectId("prj_two"), "ses_a") is None
+    assert trial.store.owner(types.ProjectId("prj_two"), "ses_a") is None
     trial.store.commit([OpenLink(link=samples.link(owner=other))])
     assert owner() == other
     trial.store.commit([OpenLink(link=samples.link(2, "ses_b", owner=other))])
@@ -278,7 +278,7 @@ def a_project_is_found_by_path_or_root_commit(trial: Trial) -> None:
     assert trial.store.projects(known)[0].identity == known
 
 
-def a_transition_is_pending_until_its_run_moves_on(trial: Trial) -> None:
+def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     second = types.RunId("run_two")
     trial.store.commit(
         [
@@ -288,15 +288,19 @@ def a_transition_is_pending_until_its_run_moves_on(trial: Trial) -> None:
             EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
         ]
     )
-    store = trial.store
-    assert store.pending_transitions(due_before_ms=9) == ()
-    assert store.pending_transitions(due_before_ms=10) == (samples.RUN,)
-    assert store.pending_transitions(due_before_ms=50) == (second, samples.RUN)
-    store.commit([samples.moved(2)])
-    assert store.pending_transitions(due_before_ms=50) == (second,)
-    store.commit([EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=50)])
+
+    def due(before_ms: int) -> list[types.RunId]:
+        return due_runs(trial.store, PROJECT, before_ms=before_ms)
+
+    assert due(9) == []
+    assert due(10) == [samples.RUN]
+    assert due(50) == [samples.RUN, second]
+    trial.store.commit([samples.moved(2)])
+    assert due(50) == [second]
+    again = EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=60)
+    trial.store.commit([again])
     trial.reopen()
-    assert trial.store.pending_transitions(due_before_ms=50) == (second, samples.RUN)
+    assert due(60) == [second, samples.RUN]
 
 
 def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
@@ -311,13 +315,20 @@ def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
         for at_ms, text in ((9, "\ud800"), (1, "\0"))
     ]
     strays: list[Write] = [
-        RecordQuarantine(turn_id=TURN, ordinal=n, reason="\ud800", raw=[n, "\0"], recorded_at_ms=1)
+        RecordQuarantine(
+            conversation_id=CONVERSATION,
+            turn_id=TURN,
+            ordinal=n,
+            reason="\ud800",
+            raw=[n, "\0"],
+            recorded_at_ms=1,
+        )
         for n in (3, 1)
     ]
     trial.store.commit([*samples.home(), *decisions, *strays])
     trial.reopen()
     assert trial.store.refusals(CONVERSATION) == tuple(decisions)
-    found = trial.store.quarantined(TURN)
+    found = trial.store.quarantined(CONVERSATION, TURN)
     assert [(each.ordinal, each.reason, each.raw) for each in found] == [
         (1, "\ud800", [1, "\0"]),
         (3, "\ud800", [3, "\0"]),
@@ -351,7 +362,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
         assert resolved.link is not None
         assert resolved.link.upstream_session_id == name
         assert trial.store.conversations(PROJECT, name) == (new,)
-        assert trial.store.link_owner(PROJECT, name) == new
+        assert trial.store.owner(PROJECT, name) == new
         assert trial.store.acquire_lease(name, samples.HOLDER) is not None
         lease = trial.store.lease(name)
         assert lease is not None
@@ -397,7 +408,7 @@ READING_PROMISES = promises(
             siblings_resolve_apart,
             the_owner_of_an_upstream_session_holds_it_in_its_newest_link,
         ],
-        "S15": [a_transition_is_pending_until_its_run_moves_on],
+        "S15": [a_transition_is_due_until_its_run_moves_on],
         "S19": [names_are_data_and_stay_apart],
     }
 )

@@ -21,13 +21,22 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import ConflictError, FencedError, NotFoundError
-from upthread.store.base import Store
+from upthread.runtime.record.store_copy import due_runs
+from upthread.store.base import WholeStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
 
 _ONCE = commands.RecordOnce(
     project_id=PROJECT, key="deploy", attempt_id="att_1", state="intent", recorded_at_ms=9
+)
+_QUARANTINED = commands.RecordQuarantine(
+    conversation_id=CONVERSATION,
+    turn_id=TURN,
+    ordinal=0,
+    reason="whose?",
+    raw={"x": 1},
+    recorded_at_ms=9,
 )
 _IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", owner="ada@one")
 
@@ -51,9 +60,7 @@ def _one_of_each() -> list[commands.Write]:
         samples.run(),
         samples.moved(1),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
-        commands.RecordQuarantine(
-            turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 1}, recorded_at_ms=9
-        ),
+        _QUARANTINED,
         commands.RecordDecision(
             conversation_id=CONVERSATION,
             decision="refuse",
@@ -81,7 +88,7 @@ def _one_of_each() -> list[commands.Write]:
     ]
 
 
-def _all_of(store: Store) -> dict[str, object]:
+def _all_of(store: WholeStore) -> dict[str, object]:
     """Return what is read of each thing that `_one_of_each` writes, by its name."""
     conversations = store.conversations(PROJECT, samples.WORKSTREAM)
     ids = [CONVERSATION, ConversationId("con_child")]
@@ -99,19 +106,16 @@ def _all_of(store: Store) -> dict[str, object]:
         "messages": [store.messages(each) for each in ids],
         "message count": store.message_count(CONVERSATION),
         "turns": store.turns(CONVERSATION),
-        "turn count": store.turn_count(CONVERSATION),
-        "turn owner": store.turn_owner(TURN),
-        "turn events": store.turn_events(TURN),
+        "turn owner": store.owner(PROJECT, turn_id=TURN),
+        "turn events": store.turn_events(CONVERSATION, TURN),
         "runs": store.runs(PROJECT, samples.WORKSTREAM),
         "run events": store.run_events(samples.RUN),
-        "pending": store.pending_transitions(due_before_ms=10_000),
-        "quarantined": store.quarantined(TURN),
+        "pending": due_runs(store, PROJECT, before_ms=10_000),
+        "quarantined": store.quarantined(CONVERSATION, TURN),
         "refusals": store.refusals(CONVERSATION),
         "examined": store.examined(CONVERSATION),
-        "examined count": store.examined_count(TURN),
         "edit": store.briefing_edit(CONVERSATION),
-        "held": store.held(CONVERSATION),
-        "owner of a session": store.link_owner(PROJECT, "ses_b"),
+        "owner of a session": store.owner(PROJECT, "ses_b"),
         "acts": store.acts(CONVERSATION),
         "acts of a run": store.acts(samples.RUN),
     }
@@ -174,9 +178,7 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
         structs.replace(samples.run(), opened_at_ms=1),
         samples.moved(1, samples.moved(7).event),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
-        commands.RecordQuarantine(
-            turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 2}, recorded_at_ms=9
-        ),
+        structs.replace(_QUARANTINED, raw={"x": 2}),
         structs.replace(_ONCE, recorded_at_ms=10),
         structs.replace(_ONCE, state="done", receipt={"url": "https://git.example/2"}),
     ]
@@ -276,16 +278,16 @@ def a_gap_between_links_or_events_is_a_conflict(trial: Trial) -> None:
 def what_was_written_verifies(trial: Trial) -> None:
     trial.store.commit(_one_of_each())
     trial.store.commit([samples.said(seq) for seq in range(3, 40)])
-    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
     trial.reopen()
-    assert trial.store.verify(CONVERSATION) is None
-    assert trial.store.verify(ConversationId("con_unknown")) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
+    assert trial.store.verify(ConversationId("con_unknown")).damaged_seq is None
 
 
 def an_erased_part_verifies(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1, ErasedPart(kind="text")), samples.said(2)])
     assert trial.store.messages(CONVERSATION)[0].parts == (ErasedPart(kind="text"),)
-    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
 
 
 def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
@@ -340,7 +342,7 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     assert trial.store.conversations(other, samples.WORKSTREAM) == ()
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
     assert trial.store.workstreams(other) == ()
-    assert trial.store.link_owner(other, "ses_a") is None
+    assert trial.store.owner(other, "ses_a") is None
     trial.store.commit([samples.run()])
     assert trial.store.runs(other, samples.WORKSTREAM) == ()
     theirs = samples.conversation(ConversationId("con_theirs"), key=key)
@@ -353,7 +355,8 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
 
 
 def what_was_never_opened_is_not_found(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    another = samples.conversation(ConversationId("con_two"), key=samples.sibling_key(2))
+    trial.store.commit([*samples.home(), commands.OpenConversation(conversation=another)])
     nobody = ConversationId("con_nobody")
     lost: list[commands.Write] = [
         commands.OpenConversation(
@@ -373,11 +376,11 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         samples.said(1, owner=nobody),
         samples.said(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, turn_id=TurnId("trn_nobody")),
+        samples.happened(1, owner=another.conversation_id),
+        structs.replace(_QUARANTINED, conversation_id=another.conversation_id),
         samples.moved(1),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=0, due_at_ms=1),
-        commands.RecordQuarantine(
-            turn_id=TurnId("trn_nobody"), ordinal=0, reason="", raw=None, recorded_at_ms=1
-        ),
+        structs.replace(_QUARANTINED, turn_id=TurnId("trn_nobody")),
         commands.RecordDecision(
             conversation_id=nobody, decision="refuse", reasons=(), inputs=None, decided_at_ms=1
         ),

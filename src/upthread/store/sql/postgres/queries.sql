@@ -236,13 +236,6 @@ FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
 -- change_run_event: put another payload in an event's place
 UPDATE upthread.run_event SET payload = $3, seal = NULL WHERE run_id = $1 AND seq = $2;
 
--- held: how much content of a conversation was recorded before a time, NULL for any
-SELECT count(*), coalesce(sum(length(content)), 0)::bigint, min(recorded_at_ms)
-FROM upthread.part
-WHERE
-    conversation_id = $1 AND content IS NOT NULL
-    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
-
 -- scrub: write the tables that content was erased from anew
 SELECT upthread.scrub();
 
@@ -253,10 +246,6 @@ SELECT
 FROM upthread.part WHERE conversation_id = $1 AND (message_seq, ordinal) > ($2, $3)
 ORDER BY message_seq, ordinal LIMIT $4;
 
--- chain_head: the end of a conversation's chain
-SELECT chain FROM upthread.part WHERE conversation_id = $1
-ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
-
 -- open_turn: mint one
 INSERT INTO upthread.turn (turn_id, conversation_id, run_id, opened_at_ms)
 VALUES ($1, $2, $3, $4);
@@ -264,9 +253,6 @@ VALUES ($1, $2, $3, $4);
 -- turns: the last so many of a conversation, newest first; NULL for all
 SELECT turn_id, opened_at_ms, run_id FROM upthread.turn AS t
 WHERE conversation_id = $1 AND upthread.is_whole(t) ORDER BY id DESC LIMIT $2;
-
--- turn_count: how many a conversation has
-SELECT count(*) FROM upthread.turn WHERE conversation_id = $1;
 
 -- turn: one by its id
 SELECT conversation_id, run_id, opened_at_ms FROM upthread.turn AS t WHERE turn_id = $1 AND upthread.is_whole(t);
@@ -279,12 +265,15 @@ INSERT INTO upthread.turn_event (turn_id, seq, kind, payload, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
 
 -- turn_events: all of a turn, in order
-SELECT seq, kind, payload FROM upthread.turn_event AS e
-WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq;
+SELECT seq, kind, payload, recorded_at_ms FROM upthread.turn_event AS e
+WHERE turn_id = $2 AND upthread.is_whole(e) AND EXISTS (
+    SELECT 1 FROM upthread.turn AS t WHERE t.turn_id = $2 AND t.conversation_id = $1
+) ORDER BY seq;
 
--- turn_moved_at_ms: when the last was recorded
-SELECT recorded_at_ms FROM upthread.turn_event AS e
-WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq DESC LIMIT 1;
+-- turn_owner: the conversation that has a turn, within a project
+SELECT {c.conversation}
+FROM upthread.turn AS t JOIN upthread.conversation AS c ON c.conversation_id = t.conversation_id
+WHERE t.turn_id = $1 AND c.project_id = $2 AND upthread.is_whole(t) AND upthread.is_whole(c);
 
 -- open_run: mint one
 INSERT INTO upthread.run ({run}) VALUES ({1:run});
@@ -305,12 +294,8 @@ INSERT INTO upthread.run_event (run_id, seq, kind, payload, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
 
 -- run_events: all of a run, in order
-SELECT seq, kind, payload FROM upthread.run_event AS e
+SELECT seq, kind, payload, recorded_at_ms FROM upthread.run_event AS e
 WHERE run_id = $1 AND upthread.is_whole(e) ORDER BY seq;
-
--- run_moved_at_ms: when the last was recorded
-SELECT recorded_at_ms FROM upthread.run_event AS e
-WHERE run_id = $1 AND upthread.is_whole(e) ORDER BY seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM upthread.transition WHERE run_id = $1 AND run_seq = $2;
@@ -349,16 +334,6 @@ DELETE FROM upthread.procrastinate_jobs AS j
 USING settled AS t JOIN upthread.run AS r ON r.run_id = t.run_id
 WHERE j.status = 'todo' AND j.queueing_lock = r.id || ':' || t.run_seq;
 
--- pending_transitions: runs with one due and no later event, oldest first
-SELECT t.run_id FROM upthread.transition AS t
-WHERE
-    NOT t.is_settled
-    AND t.due_at_ms <= $1
-    AND NOT EXISTS (
-        SELECT 1 FROM upthread.run_event AS e WHERE e.run_id = t.run_id AND e.seq > t.run_seq
-    )
-ORDER BY t.id;
-
 -- refusals: decisions that led to no turn, oldest first
 SELECT decision, reasons, inputs, decided_at_ms FROM upthread.refusal AS f
 WHERE conversation_id = $1 AND upthread.is_whole(f) ORDER BY id;
@@ -392,7 +367,9 @@ WHERE (conversation_id = $1 OR run_id = $1) AND upthread.is_whole(a) ORDER BY id
 
 -- quarantined: one turn's, in order
 SELECT ordinal, reason, raw FROM upthread.quarantine AS q
-WHERE turn_id = $1 AND upthread.is_whole(q) ORDER BY ordinal;
+WHERE turn_id = $2 AND upthread.is_whole(q) AND EXISTS (
+    SELECT 1 FROM upthread.turn AS t WHERE t.turn_id = $2 AND t.conversation_id = $1
+) ORDER BY ordinal;
 
 -- quarantine: one, to compare with
 SELECT reason, raw, recorded_at_ms FROM upthread.quarantine WHERE turn_id = $1 AND ordinal = $2;
@@ -412,9 +389,6 @@ FROM (
     ORDER BY e.path, e.id DESC
 ) AS last
 ORDER BY last.id;
-
--- examined_count: the place after a turn's last one, NULL without one
-SELECT max(ordinal) + 1 FROM upthread.examined WHERE turn_id = $1;
 
 -- examined_files: a turn's from one place to another, to compare with
 SELECT

@@ -240,12 +240,6 @@ UPDATE run_event SET
     )
 WHERE id = ?1;
 
--- held: how much content of a conversation was recorded before a time, NULL for any
-SELECT count(*), coalesce(sum(length(p.content)), 0), min(p.recorded_at_ms)
-FROM part AS p JOIN conversation AS c ON c.id = p.conversation
-WHERE
-    c.conversation_id = ?1 AND p.content IS NOT NULL AND (?2 IS NULL OR p.recorded_at_ms < ?2);
-
 -- chained_parts: all of a conversation with what their chain covers
 SELECT
     p.message_seq, p.ordinal, p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms,
@@ -254,11 +248,6 @@ FROM part AS p
 LEFT JOIN turn AS t ON t.id = p.turn
 LEFT JOIN upstream AS u ON u.id = p.upstream
 WHERE p.conversation = ? ORDER BY p.message_seq, p.ordinal;
-
--- chain_head: the end of a conversation's chain
-SELECT chain FROM part
-WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?)
-ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
 
 -- upstream_row: the row of an upstream id
 SELECT id FROM upstream WHERE upstream_session_id = ?;
@@ -276,6 +265,15 @@ ORDER BY id LIMIT 64;
 
 -- turn_row: the row of a turn
 SELECT id FROM turn WHERE turn_id = ?;
+
+-- turn_row_within: the row of a conversation's turn
+SELECT t.id FROM turn AS t JOIN conversation AS c ON c.id = t.conversation
+WHERE t.turn_id = ? AND c.conversation_id = ?;
+
+-- turn_owner: the conversation that has a turn, within a project
+SELECT {c.conversation}
+FROM whole_turn AS t JOIN whole_conversation AS c ON c.id = t.conversation
+WHERE t.turn_id = ? AND c.project_id = ?;
 
 -- turn: one, to compare with
 SELECT c.conversation_id, r.run_id, t.opened_at_ms
@@ -295,10 +293,6 @@ JOIN whole_turn AS t ON t.conversation = c.id
 LEFT JOIN run AS r ON r.id = t.run
 WHERE c.conversation_id = ? ORDER BY t.id DESC LIMIT coalesce(?, -1);
 
--- turn_count: how many a conversation has
-SELECT count(*) FROM turn
-WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?);
-
 -- last_turn_event: the last event's seq, NULL without one
 SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) << 20;
 
@@ -310,14 +304,11 @@ INSERT INTO turn_event (id, kind, payload, recorded_at_ms, seal)
 VALUES ((?1 << 20) + ?2, ?3, ?4, ?5, ?6);
 
 -- turn_events: all of a turn, in order
-SELECT e.id & 1048575, e.kind, e.payload
-FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
-WHERE t.turn_id = ? ORDER BY e.id;
-
--- turn_moved_at_ms: when the last was recorded
-SELECT e.recorded_at_ms
-FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
-WHERE t.turn_id = ? ORDER BY e.id DESC LIMIT 1;
+SELECT e.id & 1048575, e.kind, e.payload, e.recorded_at_ms
+FROM turn AS t
+JOIN conversation AS c ON c.id = t.conversation
+JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+WHERE c.conversation_id = ? AND t.turn_id = ? ORDER BY e.id;
 
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
@@ -343,12 +334,9 @@ SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal) VALUES (?, ?, ?, ?, ?, ?);
 
 -- run_events: all of a run, in order
-SELECT e.seq, e.kind, e.payload FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
+SELECT e.seq, e.kind, e.payload, e.recorded_at_ms
+FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
 WHERE r.run_id = ? ORDER BY e.seq;
-
--- run_moved_at_ms: when the last was recorded
-SELECT e.recorded_at_ms FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
-WHERE r.run_id = ? ORDER BY e.seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM transition WHERE run = ? AND run_seq = ?;
@@ -361,14 +349,6 @@ INSERT INTO transition (run, run_seq, due_at_ms, is_settled) SELECT ?1, ?2, ?3, 
 
 -- settle_transitions: those that an event settles
 UPDATE transition SET is_settled = 1 WHERE run = ? AND run_seq < ? AND NOT is_settled;
-
--- pending_transitions: runs with one due and no later event, oldest first
-SELECT r.run_id FROM transition AS t JOIN run AS r ON r.id = t.run
-WHERE
-    NOT t.is_settled
-    AND t.due_at_ms <= ?
-    AND NOT EXISTS (SELECT 1 FROM run_event AS e WHERE e.run = t.run AND e.seq > t.run_seq)
-ORDER BY t.id;
 
 -- refusals: decisions that led to no turn, oldest first
 SELECT f.decision, f.reasons, f.inputs, f.decided_at_ms
@@ -411,8 +391,11 @@ WHERE a.conversation = (SELECT id FROM conversation WHERE conversation_id = ?1)
 ORDER BY a.id;
 
 -- quarantined: one turn's, in order
-SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN whole_quarantine AS q ON q.turn = t.id
-WHERE t.turn_id = ? ORDER BY q.ordinal;
+SELECT q.ordinal, q.reason, q.raw
+FROM turn AS t
+JOIN conversation AS c ON c.id = t.conversation
+JOIN whole_quarantine AS q ON q.turn = t.id
+WHERE c.conversation_id = ? AND t.turn_id = ? ORDER BY q.ordinal;
 
 -- quarantine: one, to compare with
 SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = ?;
@@ -434,9 +417,6 @@ JOIN whole_examined AS e ON e.conversation = c.id
 LEFT JOIN upstream AS u ON u.id = e.upstream
 WHERE c.conversation_id = ?1 AND (?2 IS NULL OR u.upstream_session_id = ?2)
 GROUP BY e.path ORDER BY newest;
-
--- examined_count: the place after a turn's last one, NULL without one
-SELECT max(e.ordinal) + 1 FROM turn AS t JOIN examined AS e ON e.turn = t.id WHERE t.turn_id = ?;
 
 -- examined_files: a turn's from one place to another, to compare with
 SELECT ordinal, conversation, upstream, {examined}, recorded_at_ms
