@@ -1,0 +1,73 @@
+"""Asks a real agent to resume a session of a given shape, and says what the model was shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from tools.shapes import NEXT, marks_in
+from tools.shapes.measured import ALL, BROKEN, NOTHING, PART, REFUSED, Seen
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+PATIENCE_S = 180
+SAID_CHARACTERS_MAX = 160
+
+
+def resumed(
+    words: Collection[str],
+    *,
+    project: Path,
+    environment: Mapping[str, str],
+    model: RehearsalModel,
+    what: str,
+    held: list[str],
+) -> Seen:
+    """Run an agent's command and return what it did; `held` are the marks that its files have."""
+    asked = len(model.requests)
+    done = subprocess.run(
+        [*words],
+        cwd=project,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    requests = [
+        each
+        for each in model.requests[asked:]
+        if NEXT in json.dumps(each.body) and not each.is_side_request
+    ]
+    if not requests:
+        said = _said(done.stderr) or _said(done.stdout)
+        return Seen(what, REFUSED, "", _neutral(said, project))
+    shown = marks_in(json.dumps(requests[-1].body))
+    if requests[-1].violations:
+        return Seen(what, BROKEN, " ".join(shown), requests[-1].violations[0].rule)
+    return Seen(what, outcome_of(shown, held), " ".join(shown))
+
+
+def outcome_of(shown: Collection[str], held: Collection[str]) -> str:
+    """Return whether the model was shown all that is held, a part, or nothing."""
+    if not shown and held:
+        return NOTHING
+    return ALL if set(held) <= set(shown) else PART
+
+
+def _said(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "rror" in line or "No conversation" in line]
+    return (errors or lines or [""])[-1]
+
+
+def _neutral(said: str, project: Path) -> str:
+    """Return an agent's words without paths, colours, ids and times of this run."""
+    said = re.sub(r"\x1b\[[0-9;]*m", "", said).replace(str(project.parent), "…")
+    said = re.sub(r"/tmp/[\w/.-]+", "…", said)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME", said)[:SAID_CHARACTERS_MAX]
