@@ -122,7 +122,11 @@ class Whys:
             return None
         known = self._known(view, role, agent)
         row = AGENTS.get(agent)
-        known = structs.replace(known, takes_no_session=row is None or not row.takes_sessions)
+        known = structs.replace(
+            known,
+            takes_no_session=row is None or not row.takes_sessions,
+            other_profile=self._lacked(view).other_profile,
+        )
         return self._gathered(view, role, known)
 
     def inputs_now(self, view: RoleView, agent: str | None = None) -> HandshakeInputs:
