@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.parse
 
 import pytest
@@ -126,7 +127,8 @@ def test_a_span_leads_back_to_where_it_stood(pieces):
     for place in range(len(bare.text)):
         start, end = bare.span(place, place + 1)
         stood, read = content[start:end], bare.text[place : place + 1]
-        assert stood == read or ESCAPES[stood.decode()] == read.decode()
+        written = re.sub(r"^\\+", r"\\", stood.decode())
+        assert stood == read or ESCAPES[written] == read.decode()
     assert len(bare.text) < len(content)
 
 

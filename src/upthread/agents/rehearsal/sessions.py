@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final, cast
 
 from upthread.agents.rehearsal.protocol import Json
-from upthread.boundary.own_home import agents_home
 
 HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 PAGE_SESSIONS_MAX: Final = 50
@@ -31,7 +30,10 @@ def sessions_directory(environment: Mapping[str, str]) -> Path:
     if home := environment.get(HOME_VARIABLE):
         return Path(home)
     share = environment.get("XDG_DATA_HOME")
-    base = Path(share) if share else agents_home(environment) / ".local" / "share"
+    try:
+        base = Path(share) if share else Path.home() / ".local" / "share"
+    except RuntimeError:  # a user without a home, as a container may have it
+        base = Path("/nonexistent")
     return base / "upthread-rehearsal"
 
 
