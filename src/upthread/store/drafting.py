@@ -1,0 +1,659 @@
+"""Writes to entries: what a commit adds to each stream it names, before any lock.
+
+Pure but for what it reads: entries that are there, which never change. A write is next in its
+stream and becomes an entry; or it is there already, and is compared; or it is an error (S2, S3,
+S6, S21, S23). A draft builds on a head; whether that is still the stream's head is the store's
+question, when it appends. So what is drafted here may be thrown away, and drafted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from msgspec import Struct, structs
+
+from upthread.core import commands
+from upthread.core.codec import encode_json
+from upthread.core.record_policy import forgotten, left_of_receipt
+from upthread.core.types import MAIN_SLOT, ConversationId, TurnId
+from upthread.errors import ConflictError
+from upthread.store import entries, streams
+from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
+from upthread.store.entries import (
+    PARTS,
+    Entry,
+    StreamKind,
+    Written,
+    as_bytes,
+    chained,
+    digest_of,
+    kept_of,
+    spoken_of,
+    written,
+    written_event,
+    written_parts,
+)
+from upthread.store.reads import Reads, own_tag, tag
+from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
+
+_READ_AGAIN: Final = "read again: another writer may have been there first"
+
+
+class Tag(NamedTuple):
+    """A text that a stream is found by. `nth` 0 and above: only one stream has it; None: each may.
+
+    `seq` is the entry that is tagged.
+    """
+
+    text: str
+    nth: int | None
+    seq: int
+
+
+class Erasure(NamedTuple):
+    """What `forget` takes of a stream: of some entries, or of all before a time; up to `last`."""
+
+    last: int
+    before_ms: int | None
+    seqs: tuple[int, ...] | None = None
+
+
+class Change(Struct):
+    """What a commit does to one stream: the head it builds on, the one it leaves, and the rest."""
+
+    head: Head
+    last: int
+    hash: bytes
+    entries: list[Entry]
+    tags: list[Tag]
+    erasures: list[Erasure]
+
+    def add(self, entry: Written) -> int:
+        """Add an entry and return its number."""
+        head = self.head
+        hashed = chained(head.hash, head.last + 1, entry, digest_of(entry.said))
+        head.last, head.hash = head.last + 1, hashed
+        fold(head, entry.at_ms, entry.value)
+        self.entries.append(
+            Entry(head.last, entry.kind, entry.at_ms, entry.kept, entry.said, None, hashed)
+        )
+        return head.last
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes: all was there."""
+        return not (self.entries or self.erasures)
+
+
+StreamKey = tuple[str, str, str]
+
+
+class Drafts:
+    """What a batch does, stream by stream.
+
+    `remembered` are heads as the last commits have left them, `turns` the conversations of turns.
+    With `is_careful` it is looked up whether a turn that is opened is there already; without, the
+    store finds that out when it appends.
+    """
+
+    def __init__(
+        self,
+        reads: Reads,
+        remembered: dict[StreamKey, Head],
+        turns: dict[TurnId, str],
+        *,
+        is_careful: bool,
+    ) -> None:
+        self._reads = reads
+        self._remembered = remembered
+        self._turns = turns
+        self._is_careful = is_careful
+        self.opened_turns: dict[TurnId, str] = {}
+        self.changes: dict[StreamKey, Change] = {}
+
+    def apply(self, write: commands.Write) -> None:
+        """Add what one write changes."""
+        _APPLY[type(write)](self, write)
+
+    # --- streams ----------------------------------------------------------------------------------
+
+    def change(self, kind: StreamKind, name: str, project_id: str = "") -> Change | None:
+        """Return the change of a stream, None for one that was never opened."""
+        key = (kind, name, project_id)
+        known = self.changes.get(key)
+        if known is None:
+            head = self._remembered.get(key) or self._reads.head(kind, name, project_id)
+            if head is None:
+                return None
+            known = Change(head.moved(), head.last, head.hash, [], [], [])
+            self.changes[key] = known
+        return known
+
+    def existing(self, kind: StreamKind, name: str, project_id: str = "") -> Change:
+        """Return the change of a stream. NotFoundError for one that was never opened (S21)."""
+        return must_exist(self.change(kind, name, project_id), what=kind, name=name)
+
+    def opened(
+        self, kind: StreamKind, name: str, project_id: str, opening: Written, *tags: Tag
+    ) -> tuple[Change, bool]:
+        """Return a stream's change, and whether it is new; the same opening again is accepted."""
+        key = (kind, name, project_id if kind in _OF_A_PROJECT else "")
+        known = self.change(*key)
+        if known is None:
+            head = new_head(kind, name, project_id)
+            known = self.changes[key] = Change(head, 0, head.hash, [], [], [])
+            known.add(opening)
+            known.tags += (Tag(own_tag(kind, name, project_id), 0, 1), *tags)
+            return known, True
+        if known.head.project_id != project_id:
+            raise _other_content(f"{kind} {name!r}")
+        for first in self.stored(known, (kind,)):
+            must_be_same(first, opening, what=f"{kind} {name!r}")
+        return known, False
+
+    def stored(
+        self, change: Change, kinds: Sequence[str], *, after: int = 0, first: int | None = None
+    ) -> Iterator[Entry]:
+        """Yield entries of a stream, those of this batch included."""
+        if change.last:
+            yield from self._reads.entries(change.head.row, kinds, after=after, first=first)
+        yield from (each for each in change.entries if each.kind in kinds and each.seq > after)
+
+    def owner_of(self, text: str, nth: int) -> str | None:
+        """Return the name of the one stream that has this tag, None where it is free."""
+        for change in self.changes.values():
+            if any((each.text, each.nth) == (text, nth) for each in change.tags):
+                return change.head.name
+        return next((each.head.name for each in self._reads.found(text) if each.nth == nth), None)
+
+    # --- turns ------------------------------------------------------------------------------------
+
+    def conversation_of_turn(self, turn_id: TurnId) -> Change:
+        """Return the change of the conversation a turn is of (S21)."""
+        name = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
+        if name is None:
+            found = self._reads.found(tag("turn", turn_id))
+            name = must_exist(found or None, what="turn", name=turn_id)[0].head.name
+            self._turns[turn_id] = name
+        return self.existing("conversation", name)
+
+    def must_know_turn(self, turn_id: TurnId, change: Change) -> None:
+        """Raise NotFoundError for a turn that was never opened, here or in another conversation."""
+        turn = _conversation(change).turn
+        if turn is None or turn.turn_id != turn_id:
+            self.conversation_of_turn(turn_id)
+
+    def open_turn(self, write: commands.OpenTurn) -> None:
+        """Open a turn, or compare it."""
+        turn_id, owner = write.turn_id, write.conversation_id
+        opening = written(entries.TurnOpened(turn_id, write.run_id), write.opened_at_ms)
+        change = self.existing("conversation", owner)
+        if write.run_id is not None:
+            self.existing("run", write.run_id)
+        known = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
+        if known is None and self._is_careful:
+            known = next((each.head.name for each in self._reads.found(tag("turn", turn_id))), None)
+        if known is None:
+            change.tags.append(Tag(tag("turn", turn_id), 0, change.add(opening)))
+            self.opened_turns[turn_id] = owner
+            return
+        what = f"turn {turn_id}"
+        must_equal(known, owner, what=what)
+        for each in self.stored(change, ("turn",)):
+            if kept_of(each).turn_id == turn_id:
+                must_be_same(each, opening, what=what)
+
+    def turn_event(self, write: commands.RecordTurnEvent) -> None:
+        """Add an event to a turn, or compare it."""
+        turn_id, seq = write.turn_id, write.seq
+        change = self.conversation_of_turn(turn_id)
+        event = written_event(
+            entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms
+        )
+        turn = _conversation(change).turn
+        there: list[Entry] = []
+        last = turn.events if turn is not None and turn.turn_id == turn_id else -1
+        if last < seq - 1 or seq <= last:  # of an older turn, a gap, or there already
+            there = [
+                each
+                for each in self.stored(change, ("turn_event",))
+                if kept_of(each).turn_id == turn_id
+            ]
+            last = len(there)
+        if is_next(seq, last=last, what="turn event", owner=turn_id):
+            change.add(event)
+        else:
+            must_be_same(there[seq - 1], event, what=f"event {seq} of turn {turn_id}")
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def record_parts(self, write: commands.RecordParts) -> None:
+        """Append parts of one message, or compare those that are there."""
+        owner = write.conversation_id
+        change = self.existing("conversation", owner)
+        self.must_know_turn(write.turn_id, change)
+        if not write.parts:
+            return
+        state = _conversation(change)
+        seq, first = write.seq, write.first_ordinal
+        there = 0
+        if seq == state.messages:
+            there = min(max(state.parts - first, 0), len(write.parts))
+            must_equal(state.author, _author(write), what=f"message {seq} of {owner}")
+            is_next(first + 1, last=state.parts, what=f"in message {seq}, part", owner=owner)
+        elif is_next(seq, last=state.messages, what="message", owner=owner):
+            is_next(first + 1, last=0, what=f"in message {seq}, part", owner=owner)
+        else:
+            there = len(write.parts)
+        if there:
+            self._compare_parts(change, write, there)
+        if there < len(write.parts):
+            value = _spoken(write, first + there)
+            change.add(written_parts(value, write.recorded_at_ms, write.parts[there:]))
+
+    def _compare_parts(self, change: Change, write: commands.RecordParts, count: int) -> None:
+        """Compare the first `count` parts of a write with those that are stored (S3)."""
+        first, at = write.first_ordinal, write.first_ordinal
+        end = first + count
+        what = f"message {write.seq} of {write.conversation_id}"
+        for entry in self._message(change, write.seq):
+            spoken = spoken_of(entry)
+            low, high = spoken.first_ordinal, spoken.first_ordinal + len(spoken.outline)
+            if low > at or at >= end:
+                break
+            if high <= at:
+                continue
+            given = write.parts[at - first : min(high, end) - first]
+            if (low, len(given)) == (at, high - low):
+                value = _spoken(write, low)
+                must_be_same(
+                    entry, written_parts(value, write.recorded_at_ms, given), what=what
+                )
+            else:
+                self._compare_some(entry, write, given, at - low, what)
+            at += len(given)
+        if at < end:  # an earlier message has fewer parts, and can have no more
+            raise ConflictError(
+                f"part {at} of {what} would come after a later message", hint="read again"
+            )
+
+    @staticmethod
+    def _compare_some(
+        entry: Entry, write: commands.RecordParts, given: Sequence[Any], at: int, what: str
+    ) -> None:
+        """Compare some parts of an entry. Of what was forgotten there is a digest of all alone."""
+        spoken = spoken_of(entry)
+        stored = entries.parts_of(entry, spoken)[at : at + len(given)]
+        must_equal(
+            (streams.author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
+            (_author(write), write.recorded_at_ms, list(map(encode_json, given))),
+            what=what,
+        )
+
+    def _message(self, change: Change, seq: int) -> Iterator[Entry]:
+        """Yield the entries of one message."""
+        after = self._reads.place_of_message(change.head, seq) if change.last else 0
+        for entry in self.stored(change, PARTS, after=after):
+            there = spoken_of(entry).seq
+            if there > seq:
+                return
+            if there == seq:
+                yield entry
+
+    # --- forgetting -------------------------------------------------------------------------------
+
+    def erase_conversation(self, write: commands.EraseConversation) -> None:
+        """Forget what a conversation said before a time, and receipts that say it again (S26)."""
+        change = self.existing("conversation", write.conversation_id)
+        _erase(change, Erasure(change.head.last, write.before_ms))
+        # Receipts last as long as words of their conversation do.
+        before_ms = write.before_ms if self._keeps_words(change, write.before_ms) else None
+        for head, *_ in self._reads.found(tag("receipt", write.conversation_id)):
+            action = self.existing("once", head.name, head.project_id)
+            seqs = tuple(
+                each.seq
+                for each in self.stored(action, ("attempt",))
+                if each.said is not None
+                and _is_of(kept_of(each), write.conversation_id)
+                and (before_ms is None or each.at_ms < before_ms)
+            )
+            _erase(action, Erasure(action.head.last, None, seqs))
+
+    def _keeps_words(self, change: Change, before_ms: int | None) -> bool:
+        return before_ms is not None and any(
+            each.said is not None and each.at_ms >= before_ms
+            for each in self.stored(change, PARTS)
+        )
+
+    def erase_run(self, write: commands.EraseRun) -> None:
+        """Forget what one role, or every role, said in a run before a time."""
+        change = self.existing("run", write.run_id)
+        stored = list(self.stored(change, ("run_event",)))
+        events = [entries.event_of(each, kept_of(each)) for each in stored]
+        # Of all events, whatever their time: whose an answer is, a question before it tells.
+        seqs = tuple(
+            each.seq
+            for each, event, left in zip(
+                stored, events, forgotten(events, write.role), strict=True
+            )
+            if left is not event
+            and (write.before_ms is None or each.at_ms < write.before_ms)
+        )
+        _erase(change, Erasure(change.head.last, None, seqs))
+
+    def note(self, change: Change, entry: Written) -> None:
+        """Add what has no number of its own, unless the same is there (S2, S30)."""
+        state = cast("ConversationState | RunState", change.head.state)
+        # Most are later than all there are, and need no look.
+        is_new = state.noted_at_ms is None or entry.at_ms > state.noted_at_ms
+        if is_new or not any(is_same(each, entry) for each in self.stored(change, (entry.kind,))):
+            change.add(entry)
+
+
+_OF_A_PROJECT: Final = frozenset({"workstream", "once"})
+"""Streams whose names are a project's own; the others' are ids."""
+
+
+def _conversation(change: Change) -> ConversationState:
+    return cast("ConversationState", change.head.state)
+
+
+def _author(write: commands.RecordParts) -> tuple[str, str, str | None]:
+    return write.speaker.value, write.turn_id, write.upstream_session_id
+
+
+def _spoken(write: commands.RecordParts, first_ordinal: int) -> entries.Spoken:
+    return entries.Spoken(
+        write.seq, write.speaker, write.turn_id, (), write.upstream_session_id, first_ordinal
+    )
+
+
+def _is_of(value: entries.Attempted, conversation_id: str) -> bool:
+    left = value.receipt
+    return isinstance(left, dict) and left.get("conversation_id") == conversation_id
+
+
+def _erase(change: Change, erasure: Erasure) -> None:
+    if erasure.seqs != ():
+        change.erasures.append(erasure)
+        change.entries = [_erased(each, erasure) for each in change.entries]
+
+
+def _erased(entry: Entry, erasure: Erasure) -> Entry:
+    said = as_bytes(entry.said)
+    is_meant = erasure.seqs is None or entry.seq in erasure.seqs
+    is_before = erasure.before_ms is None or entry.at_ms < erasure.before_ms
+    if said is None or not (is_meant and is_before):
+        return entry
+    return entry._replace(said=None, digest=digest_of(said))
+
+
+# --- sameness -------------------------------------------------------------------------------------
+
+
+def is_same(stored: Entry, given: Written) -> bool:
+    """Return whether an entry is what a write would make: an erased one by its digest (S3)."""
+    digest = stored.digest or digest_of(as_bytes(stored.said))
+    if (stored.kind, stored.at_ms, digest) != (given.kind, given.at_ms, digest_of(given.said)):
+        return False
+    if as_bytes(stored.kept) == given.kept:
+        return True
+    # A version that knows more fields writes them, too.
+    return encode_json(kept_of(stored)) == encode_json(given.value)
+
+
+def must_be_same(stored: Entry, given: Written, *, what: str) -> None:
+    """Accept the same again (S2); ConflictError for other content under the same key (S3)."""
+    if not is_same(stored, given):
+        raise _other_content(what)
+
+
+def _other_content(what: str) -> ConflictError:
+    return ConflictError(f"{what} was already written, with other content", hint=_READ_AGAIN)
+
+
+# --- the other writes -----------------------------------------------------------------------------
+
+
+def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
+    identity = write.identity
+    opening = written(entries.ProjectOpened(), 0)
+    change, _ = drafts.opened("project", write.project_id, write.project_id, opening)
+    entry = written(entries.Identified(identity), 0)
+    if any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
+        return
+    seq = change.add(entry)
+    change.tags.append(Tag(tag("path", identity.path), None, seq))
+    if identity.root_commit is not None:
+        change.tags.append(Tag(tag("root_commit", identity.root_commit), None, seq))
+
+
+def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
+    project_id, name, base_name = write.project_id, write.workstream, write.base_name
+    opening = written(entries.WorkstreamOpened(base_name), write.opened_at_ms)
+    base = tag("base_name", project_id, base_name)
+    if drafts.change("workstream", name, project_id) is None:
+        taken = drafts.owner_of(base, 0)
+        if taken is not None:
+            raise ConflictError(
+                f"the base name {base_name!r} belongs to workstream {taken!r}",
+                hint="take another base name",
+            )
+    drafts.opened("workstream", name, project_id, opening, Tag(base, 0, 1))
+
+
+def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None:
+    new = write.conversation
+    key, name = new.key, new.conversation_id
+    opening = written(entries.ConversationOpened(new), new.opened_at_ms)
+    tags = [Tag(tag("in", key.project_id, key.workstream), None, 1)]
+    if drafts.change("conversation", name) is None:
+        # Children, slot 0, share a key and are not in each other's way.
+        if key.slot >= MAIN_SLOT:
+            text = tag("key", key.project_id, key.workstream, key.role, key.slot)
+            taken = drafts.owner_of(text, new.generation)
+            if taken is not None:
+                raise ConflictError(
+                    f"{key.address} generation {new.generation} is conversation {taken}",
+                    hint="use that one: resolve again",
+                )
+            tags.append(Tag(text, new.generation, 1))
+        home = drafts.existing("workstream", key.workstream, key.project_id)
+        must_equal(
+            cast("streams.WorkstreamState", home.head.state).base_name,
+            new.base_name,
+            what=f"the base name of workstream {key.workstream!r}",
+        )
+        if new.parent_conversation_id is not None:
+            drafts.existing("conversation", new.parent_conversation_id)
+    drafts.opened("conversation", name, key.project_id, opening, *tags)
+
+
+def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
+    opening = written(entries.RunOpened(write.workstream), write.opened_at_ms)
+    if drafts.change("run", write.run_id) is None:
+        drafts.existing("workstream", write.workstream, write.project_id)
+    listed = Tag(tag("in", write.project_id, write.workstream), None, 1)
+    drafts.opened("run", write.run_id, write.project_id, opening, listed)
+
+
+def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
+    link = write.link
+    owner, seq = link.conversation_id, link.seq
+    change = drafts.existing("conversation", owner)
+    # Its end is an entry of its own: a link that has ended since it was opened is the same link.
+    opened = structs.replace(link, ended_because=None, ended_at_ms=None)
+    entry = written(entries.LinkOpened(opened), link.opened_at_ms)
+    if is_next(seq, last=_conversation(change).links, what="link", owner=owner):
+        project_id = change.head.project_id
+        at = change.add(entry)
+        change.tags.append(Tag(tag("session", project_id, link.upstream_session_id), None, at))
+    else:
+        stored = list(drafts.stored(change, ("link",)))
+        must_be_same(stored[seq - 1], entry, what=f"link {seq} of {owner}")
+    if link.ended_because is not None:
+        _close_link(change, seq, link.ended_because, link.ended_at_ms or 0)
+
+
+def _end_link(drafts: Drafts, write: commands.EndLink) -> None:
+    change = drafts.existing("conversation", write.conversation_id)
+    is_there = 1 <= write.seq <= _conversation(change).links
+    must_exist(is_there or None, what="link", name=str(write.seq))
+    _close_link(change, write.seq, write.ended_because, write.ended_at_ms)
+
+
+def _close_link(change: Change, seq: int, because: str, at_ms: int) -> None:
+    # The first cause stands.
+    if any(link.seq == seq for link in _conversation(change).open_links):
+        change.add(written(entries.LinkEnded(seq, because), at_ms))
+
+
+def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
+    run_id, seq = write.run_id, write.seq
+    change = drafts.existing("run", run_id)
+    event = written_event(entries.RunMoved(seq, write.event), write.recorded_at_ms)
+    last = cast("RunState", change.head.state).events
+    if is_next(seq, last=last, what="run event", owner=run_id):
+        change.add(event)
+    else:
+        stored = list(drafts.stored(change, ("run_event",)))
+        must_be_same(stored[seq - 1], event, what=f"event {seq} of run {run_id}")
+
+
+def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> None:
+    run_id, after = write.run_id, write.run_seq
+    change = drafts.existing("run", run_id)
+    for each in drafts.stored(change, ("due",)):
+        if kept_of(each).run_seq == after:
+            # By its time alone: another host may name another queue.
+            what = f"the transition after event {after} of run {run_id}"
+            return must_equal(each.at_ms, write.due_at_ms, what=what)
+    # What it follows must be there; what it leads to may be there already, by another process.
+    last = cast("RunState", change.head.state).events
+    is_next(after + 1, last=last, what="a transition to event", owner=run_id)
+    change.add(written(entries.Due(after, write.queue), write.due_at_ms))
+    return None
+
+
+def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None:
+    turn_id, ordinal = write.turn_id, write.ordinal
+    change = drafts.conversation_of_turn(turn_id)
+    value = entries.Strayed(turn_id, ordinal, write.reason)
+    entry = written(value, write.recorded_at_ms, write.raw)
+    for each in drafts.stored(change, ("quarantine",)):
+        kept = kept_of(each)
+        if (kept.turn_id, kept.ordinal) == (turn_id, ordinal):
+            what = f"quarantined event {ordinal} of turn {turn_id}"
+            return must_be_same(each, entry, what=what)
+    change.add(entry)
+    return None
+
+
+def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
+    change = drafts.existing("conversation", write.conversation_id)
+    value = entries.Refused(write.decision, write.reasons, write.inputs)
+    drafts.note(change, written(value, write.decided_at_ms))
+
+
+def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
+    value = entries.Acted(
+        write.what, write.by_user, write.detail, write.conversation_id, write.run_id
+    )
+    entry = written(value, write.recorded_at_ms)
+    if write.conversation_id is not None:
+        drafts.note(drafts.existing("conversation", write.conversation_id), entry)
+    if write.run_id is not None:
+        drafts.note(drafts.existing("run", write.run_id), entry)
+
+
+def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:
+    change = drafts.existing("conversation", write.conversation_id)
+    drafts.must_know_turn(write.turn_id, change)
+    first, files = write.first_ordinal, list(write.files)
+    turn = _conversation(change).turn
+    is_newest = turn is not None and turn.turn_id == write.turn_id
+    if not (is_newest and turn is not None and first >= turn.files):
+        there = _examined_before(drafts, change, write.turn_id)
+        session, at_ms = write.upstream_session_id, write.recorded_at_ms
+        while files and first in there:
+            what = f"examined file {first} of turn {write.turn_id}"
+            must_equal(there[first], (session, at_ms, files.pop(0)), what=what)
+            first += 1
+        for ordinal in range(first, first + len(files)):
+            must_equal(there.get(ordinal), None, what=f"examined file {ordinal}")
+    if files:
+        value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
+        change.add(written(value, write.recorded_at_ms, files))
+
+
+def _examined_before(drafts: Drafts, change: Change, turn_id: TurnId) -> dict[int, Any]:
+    """Return a turn's files by their ordinal: whose, when, and the file."""
+    there: dict[int, Any] = {}
+    for entry in drafts.stored(change, ("examined",)):
+        value = kept_of(entry)
+        if value.turn_id == turn_id:
+            for ordinal, file in enumerate(entries.files_of(entry), value.first_ordinal):
+                there[ordinal] = (value.upstream_session_id, entry.at_ms, file)
+    return there
+
+
+def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
+    owner, seq = write.conversation_id, write.seq
+    change = drafts.existing("conversation", owner)
+    entry = written(entries.BriefingEdited(seq), write.recorded_at_ms, write.edit)
+    what = "edit of the briefing"
+    if is_next(seq, last=_conversation(change).edits, what=what, owner=owner):
+        change.add(entry)
+    else:
+        stored = list(drafts.stored(change, ("edit",)))
+        must_be_same(stored[seq - 1], entry, what=f"edit {seq} of the briefing of {owner}")
+
+
+def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
+    project_id, key = write.project_id, write.key
+    left = left_of_receipt(write.receipt)
+    value = entries.Attempted(
+        write.attempt_id, write.state, write.receipt if left is None else left
+    )
+    said = () if left is None else (write.receipt,)
+    entry = written(value, write.recorded_at_ms, *said)
+    change = drafts.change("once", key, project_id)
+    for each in [] if change is None else drafts.stored(change, ("attempt",)):
+        kept = kept_of(each)
+        # First: no step could follow itself, and the same again is accepted (S2).
+        if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
+            return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
+    state = None if change is None else cast("streams.ActionState", change.head.state)
+    last = state and state.state and (state.attempt_id, state.state)
+    check_attempt(write, last or None)
+    if change is None:
+        change, _ = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    seq = change.add(entry)
+    if left is not None:
+        change.tags.append(Tag(tag("receipt", str(left["conversation_id"])), None, seq))
+    return None
+
+
+_APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
+    commands.RecordProject: _record_project,
+    commands.OpenWorkstream: _open_workstream,
+    commands.OpenConversation: _open_conversation,
+    commands.OpenLink: _open_link,
+    commands.EndLink: _end_link,
+    commands.OpenTurn: Drafts.open_turn,
+    commands.RecordParts: Drafts.record_parts,
+    commands.RecordTurnEvent: Drafts.turn_event,
+    commands.OpenRun: _open_run,
+    commands.RecordRunEvent: _record_run_event,
+    commands.EnqueueTransition: _enqueue_transition,
+    commands.RecordQuarantine: _record_quarantine,
+    commands.RecordDecision: _record_decision,
+    commands.RecordAct: _record_act,
+    commands.RecordExamined: _record_examined,
+    commands.RecordBriefingEdit: _record_briefing_edit,
+    commands.RecordOnce: _record_once,
+    commands.EraseConversation: Drafts.erase_conversation,
+    commands.EraseRun: Drafts.erase_run,
+}
+"""What each write does. A write of a new kind is one line here, and what makes its entry."""

@@ -1,0 +1,469 @@
+"""Entries: what a stream's log holds, how it is written as JSON, and the chain over it.
+
+Theory of operation. A stream is the log of a conversation, a run, a project, a workstream, or an
+action that is to be done once. Its entries are numbered from 1 without a gap, and only ever added.
+What an entry says is two documents: `kept`, which stays, and `said`, the words of people and
+models, which `forget` takes. Both are JSON, so that `select kind, kept, said from entry` shows a
+person what there is. Each kind of entry is a Struct here; its fields are those of `kept`.
+
+Each entry has a hash: SHA-256 of the hash before it, of the digest of `said`, and of all else. The
+chain covers the digest and not the words, so forgetting breaks nothing; the digest is stored once
+the words are gone. The first entry is chained to the name of its stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast, overload
+
+from msgspec import Struct, structs
+
+from upthread.core.codec import Json, encode_json, encode_marked, encode_plain_json, is_marked
+from upthread.core.commands import ActKind, OnceState
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.record_policy import FIELDS_WITH_TEXT, without_text
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ErasedPart,
+    JsonValue,
+    Link,
+    Part,
+    ProjectIdentity,
+    RunId,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    TurnId,
+    UnknownPart,
+    UpstreamSessionId,
+)
+from upthread.errors import StoreError
+
+CURE_OF_DAMAGE: Final = "`upthread doctor` says what is damaged, and what helps"
+
+StreamKind: TypeAlias = Literal["project", "workstream", "conversation", "run", "once"]
+
+
+class Entry(NamedTuple):
+    """One entry as it is stored; its JSON is text or bytes, as the store has it.
+
+    `digest` is that of what was said, None where that is there, or nothing ever was. `before` is
+    the hash of the entry before it, None where it was not read.
+    """
+
+    seq: int
+    kind: str
+    at_ms: int
+    kept: str | bytes
+    said: str | bytes | None
+    digest: bytes | None
+    hash: bytes
+    before: bytes | None = None
+
+
+# --- the kinds: what opens a stream -------------------------------------------------------------
+
+
+class ProjectOpened(Struct, frozen=True):
+    """A project is known."""
+
+
+class WorkstreamOpened(Struct, frozen=True):
+    """A workstream has its base name."""
+
+    base_name: str
+
+
+class ConversationOpened(Struct, frozen=True):
+    """A conversation was minted."""
+
+    conversation: Conversation
+
+
+class RunOpened(Struct, frozen=True):
+    """A run over a workstream was minted."""
+
+    workstream: str
+
+
+class OnceOpened(Struct, frozen=True):
+    """An action that is to be done once was first begun."""
+
+
+# --- the kinds: what follows ----------------------------------------------------------------------
+
+
+class Identified(Struct, frozen=True):
+    """A project is known under one more identity."""
+
+    identity: ProjectIdentity
+
+
+class LinkOpened(Struct, frozen=True):
+    """A conversation got an upstream session. The end of the link is an entry of its own."""
+
+    link: Link
+
+
+class LinkEnded(Struct, frozen=True):
+    """A link was closed."""
+
+    seq: int
+    ended_because: str
+
+
+class TurnOpened(Struct, frozen=True, omit_defaults=True):
+    """A turn was minted."""
+
+    turn_id: TurnId
+    run_id: RunId | None = None
+
+
+class TurnMoved(Struct, frozen=True):
+    """A turn's event number `seq`, without its text."""
+
+    turn_id: TurnId
+    seq: int
+    event: TurnEvent
+
+
+class PartOutline(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What stays of a part: its kind, its size as JSON, its call. `digest` is given with some."""
+
+    kind: str
+    size_bytes: int | None = None
+    call_id: str | None = None
+    digest: bytes | None = None
+
+
+class Spoken(Struct, frozen=True, omit_defaults=True):
+    """Parts of message `seq`, from position `first_ordinal`. `said` is the parts.
+
+    The entry is `said` where a user or an assistant says something in it, else `done`.
+    """
+
+    seq: int
+    speaker: Speaker
+    turn_id: TurnId
+    outline: tuple[PartOutline, ...]
+    upstream_session_id: UpstreamSessionId | None = None
+    first_ordinal: int = 0
+
+
+class Acted(Struct, frozen=True, omit_defaults=True):
+    """A person did something."""
+
+    what: ActKind
+    by_user: str
+    detail: str = ""
+    conversation_id: ConversationId | None = None
+    run_id: RunId | None = None
+
+
+class Refused(Struct, frozen=True):
+    """A decision led to no turn."""
+
+    decision: str
+    reasons: tuple[str, ...]
+    inputs: JsonValue
+
+
+class Examined(Struct, frozen=True):
+    """So many files as a session knows them, from the turn's file `first_ordinal`. `said`: they."""
+
+    turn_id: TurnId
+    first_ordinal: int
+    upstream_session_id: UpstreamSessionId
+    count: int
+
+
+class BriefingEdited(Struct, frozen=True):
+    """A person's edit of the briefing. `said` is the edit."""
+
+    seq: int
+
+
+class Strayed(Struct, frozen=True):
+    """An event without an owner was kept away. `said` is the event."""
+
+    turn_id: TurnId
+    ordinal: int
+    reason: str
+
+
+class RunMoved(Struct, frozen=True):
+    """A run's event number `seq`, without its text."""
+
+    seq: int
+    event: RunEvent
+
+
+class Due(Struct, frozen=True, omit_defaults=True):
+    """A run's next transition, after event `run_seq`, is due at the entry's time."""
+
+    run_seq: int
+    queue: str = ""
+
+
+class Attempted(Struct, frozen=True, omit_defaults=True):
+    """An attempt at an action began or ended. `said` is the receipt where that has words of a
+    conversation; then `receipt` is what stays of it.
+    """
+
+    attempt_id: str
+    state: OnceState
+    receipt: JsonValue = None
+
+
+Kept: TypeAlias = (
+    ProjectOpened
+    | WorkstreamOpened
+    | ConversationOpened
+    | RunOpened
+    | OnceOpened
+    | Identified
+    | LinkOpened
+    | LinkEnded
+    | TurnOpened
+    | TurnMoved
+    | Spoken
+    | Acted
+    | Refused
+    | Examined
+    | BriefingEdited
+    | Strayed
+    | RunMoved
+    | Due
+    | Attempted
+)
+
+SAID: Final = "said"
+DONE: Final = "done"
+PARTS: Final = (SAID, DONE)
+
+KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {
+        "project": ProjectOpened,
+        "workstream": WorkstreamOpened,
+        "conversation": ConversationOpened,
+        "run": RunOpened,
+        "once": OnceOpened,
+        "identity": Identified,
+        "link": LinkOpened,
+        "link_end": LinkEnded,
+        "turn": TurnOpened,
+        "turn_event": TurnMoved,
+        SAID: Spoken,
+        DONE: Spoken,
+        "act": Acted,
+        "refusal": Refused,
+        "examined": Examined,
+        "edit": BriefingEdited,
+        "quarantine": Strayed,
+        "run_event": RunMoved,
+        "due": Due,
+        "attempt": Attempted,
+    }
+)
+"""Every kind of entry, by its word in the database, and what it keeps."""
+
+FREQUENT: Final = (*PARTS, "turn", "turn_event", "run_event", "act")
+"""Kinds of which a turn or a run has many. All others are found by an index of their own."""
+
+_KIND_OF: Final = {shape: kind for kind, shape in KINDS.items() if shape is not Spoken}
+_KEPT: Final = {kind: Json(shape, kind) for kind, shape in KINDS.items()}
+_WITH_VALUES: Final = frozenset(
+    {Refused, Attempted, TurnMoved, RunMoved, ToolCallPart, UnknownPart}
+)
+"""What may hold a JSON value of somebody else's, and so a float."""
+_PARTS: Final = Json(tuple[Part, ...], "message")
+_FILES: Final = Json(tuple[ExaminedFile, ...], "examined")
+_VALUE: Final = Json(Any, "JSON")
+
+
+# --- values to JSON -------------------------------------------------------------------------------
+
+
+class Written(NamedTuple):
+    """What is to be an entry: all but its place."""
+
+    kind: str
+    at_ms: int
+    kept: bytes
+    said: bytes | None
+    value: Kept
+
+
+_SILENCE: Final = object()
+
+
+def written(value: Kept, at_ms: int, said: object = _SILENCE) -> Written:
+    """Return an entry of any kind but a message's parts. Without `said` nobody said anything."""
+    encode = encode_json if type(value) in _WITH_VALUES else encode_plain_json
+    words = None if said is _SILENCE else encode_json(said)
+    return Written(_KIND_OF[type(value)], at_ms, encode(value), words, value)
+
+
+def written_event(value: TurnMoved | RunMoved, at_ms: int) -> Written:
+    """Return the entry of an event: its text, where it has any, is `said`."""
+    event: Any = value.event
+    left = without_text(event)
+    if left is event or left == event:
+        return written(value, at_ms)
+    words = {name: getattr(event, name) for name in FIELDS_WITH_TEXT[type(event)]}
+    return written(structs.replace(value, event=left), at_ms, words)
+
+
+def written_parts(value: Spoken, at_ms: int, parts: Sequence[Part]) -> Written:
+    """Return the entry of a message's parts; the outline of `value` is made here."""
+    encoded = [
+        (encode_json if type(part) in _WITH_VALUES else encode_plain_json)(part) for part in parts
+    ]
+    is_said = value.speaker is not Speaker.TOOL and any(
+        type(part) is TextPart and part.text.strip() for part in parts
+    )
+    if all(type(part) is ErasedPart for part in parts):
+        said = None
+    elif any(map(is_marked, encoded)):  # a mark counts for all of a document
+        said = encode_marked(parts)
+    else:
+        said = b"[%b]" % b",".join(encoded)
+    value = structs.replace(value, outline=tuple(map(_outline_of, parts, encoded)))
+    return Written(SAID if is_said else DONE, at_ms, encode_plain_json(value), said, value)
+
+
+def _outline_of(part: Part, encoded: bytes) -> PartOutline:
+    if isinstance(part, ErasedPart):
+        return PartOutline(part.kind, part.size_bytes, part.call_id, part.digest)
+    kind = cast("str", type(part).__struct_config__.tag)
+    return PartOutline(kind, len(encoded), getattr(part, "call_id", None))
+
+
+# --- JSON to values -------------------------------------------------------------------------------
+
+
+def kept_of(entry: Entry) -> Any:
+    """Return what an entry keeps. StoreError for a kind that this version does not know."""
+    shape = _KEPT.get(entry.kind)
+    if shape is None:
+        raise StoreError(
+            f"entry {entry.seq} is of a kind this version does not know: {entry.kind!r}",
+            hint="a newer upthread wrote it; upgrade",
+        )
+    return shape.decode(entry.kept)
+
+
+def spoken_of(entry: Entry) -> Spoken:
+    """Return what an entry of a message keeps; its outline is still JSON."""
+    return cast("Spoken", _KEPT[SAID].decode(entry.kept))
+
+
+def parts_of(entry: Entry, spoken: Spoken) -> tuple[Part, ...]:
+    """Return the parts of an entry; what was forgotten as what is left of it."""
+    if entry.said is not None:
+        return cast("tuple[Part, ...]", _PARTS.decode(entry.said))
+    return tuple(
+        ErasedPart(
+            kind=each.kind, call_id=each.call_id, digest=each.digest, size_bytes=each.size_bytes
+        )
+        for each in spoken.outline
+    )
+
+
+def event_of(entry: Entry, value: TurnMoved | RunMoved) -> Any:
+    """Return an event with its text, as far as that was not forgotten."""
+    if entry.said is None:
+        return value.event
+    return structs.replace(value.event, **_words_of(type(value.event)).decode(entry.said))
+
+
+def files_of(entry: Entry) -> tuple[ExaminedFile, ...]:
+    """Return the files of an entry; none where they were forgotten."""
+    if entry.said is None:
+        return ()
+    return cast("tuple[ExaminedFile, ...]", _FILES.decode(entry.said))
+
+
+def said_of(entry: Entry, *, forgotten: JsonValue) -> JsonValue:
+    """Return the value that was said; `forgotten` in place of one that is gone."""
+    return forgotten if entry.said is None else cast("JsonValue", _VALUE.decode(entry.said))
+
+
+_WORDS: Final[dict[type[Any], Json]] = {}
+
+
+def _words_of(event: type[Any]) -> Json:
+    """Return the shape of what an event says."""
+    found = _WORDS.get(event)
+    if found is None:
+        types = {each.name: each.type for each in structs.fields(event)}
+        shape = {name: types[name] for name in FIELDS_WITH_TEXT[event]}
+        words = TypedDict(event.__name__, shape)  # type: ignore[operator]  # known at run time
+        found = _WORDS[event] = Json(words, event.__name__)
+    return found
+
+
+# --- the chain ------------------------------------------------------------------------------------
+
+_NOTHING: Final = sha256(b"").digest()
+
+
+def first_hash(kind: StreamKind, name: str, project_id: str) -> bytes:
+    """Return what the first entry of a stream is chained to."""
+    return sha256(encode_plain_json([kind, project_id, name])).digest()
+
+
+@overload
+def as_bytes(document: str | bytes) -> bytes: ...
+@overload
+def as_bytes(document: str | bytes | None) -> bytes | None: ...
+def as_bytes(document: str | bytes | None) -> bytes | None:
+    """Return JSON as bytes; a store may have it as text."""
+    return document.encode() if isinstance(document, str) else document
+
+
+def digest_of(said: bytes | None) -> bytes:
+    """Return the digest of what was said; of nothing where nobody said anything."""
+    return _NOTHING if said is None else sha256(said).digest()
+
+
+def chained(before: bytes, seq: int, entry: Written, digest: bytes) -> bytes:
+    """Return the hash of an entry that follows one with the hash `before`."""
+    kept = entry.kept
+    covered = b"%b%b%d %b %d " % (before, digest, seq, entry.kind.encode(), entry.at_ms)
+    return sha256(covered + kept).digest()
+
+
+def hash_of(entry: Entry, before: bytes) -> bytes:
+    """Return the hash that an entry as stored should have after one with the hash `before`."""
+    try:
+        digest = entry.digest or digest_of(as_bytes(entry.said))
+        kept = Written(entry.kind, entry.at_ms, as_bytes(entry.kept), None, cast("Any", None))
+        return chained(before, entry.seq, kept, digest)
+    except (AttributeError, TypeError, UnicodeEncodeError):  # another program wrote another type
+        return b""
+
+
+def not_whole(what: str) -> StoreError:
+    """Return the error of an entry that is not what was recorded."""
+    return StoreError(
+        f"{what} is damaged: it is not what was recorded, or what stood before it is gone",
+        hint=CURE_OF_DAMAGE,
+    )
+
+
+def proved(entries: Iterable[Entry], *, what: str, first: bytes) -> list[Entry]:
+    """Return entries that were read with the hash before each. StoreError for one that is damaged.
+
+    `first` is what the first entry of their stream is chained to.
+    """
+    found = list(entries)
+    for each in found:
+        before = first if each.seq == 1 else each.before
+        if before is None or hash_of(each, before) != each.hash:
+            raise not_whole(f"entry {each.seq} of {what}, {each.kind},")
+    return found

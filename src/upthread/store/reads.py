@@ -1,0 +1,673 @@
+"""What is read of a store: a thin reader over heads and entries, the same for every store.
+
+A store has three reads: the streams under a tag, the heads of a project, and the entries of a
+stream. What callers ask for is made of these here, so that a store on another database gets it all
+by inheritance, and so does whoever stands before a store.
+
+An entry proves itself by the entry before it where it is read (S33), but for messages, which are
+proved by `verify`: hashing what was said takes longer than reading it. Of a whole list the head
+says how many there are, so that an end that is cut off is noticed too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, cast
+
+from msgspec import structs
+
+from upthread.core.codec import encode_plain_json
+from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.context.prior_context import newest_exchanges
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.record_policy import NO_EDIT
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Link,
+    Message,
+    Part,
+    ProjectId,
+    ProjectIdentity,
+    RunId,
+    TextPart,
+    TurnId,
+)
+from upthread.errors import StoreError
+from upthread.store import entries, streams
+from upthread.store.base import (
+    KnownProject,
+    Once,
+    Quarantined,
+    Resolved,
+    Run,
+    StoredEdit,
+    Turn,
+    Workstream,
+)
+from upthread.store.entries import PARTS, SAID, Entry, StreamKind, kept_of, not_whole, proved
+from upthread.store.streams import ConversationState, Head, RunState
+
+TAG_CHARACTERS_MAX: Final = 400
+"""What is longer is found by its digest: PostgreSQL's indexes take no more than 2.7 kB."""
+
+PAGE_ENTRIES: Final = 1_000
+"""How many entries are read at once where all might be more than memory should hold."""
+
+_SEARCHED_BY_ONE: Final = 64
+_SAID_OF_AN_EXCHANGE: Final = 4
+
+
+def tag(kind: str, *names: str | int) -> str:
+    """Return the text that streams are found by, for example `turn ["trn_1f2c"]`."""
+    text = encode_plain_json(names).decode()
+    if len(text) > TAG_CHARACTERS_MAX:
+        text = f"sha256 {sha256(text.encode()).hexdigest()}"
+    return f"{kind} {text}"
+
+
+def own_tag(kind: StreamKind, name: str, project_id: str) -> str:
+    """Return the tag of a stream's own name."""
+    if kind in {"workstream", "once"}:
+        return tag(kind, project_id, name)
+    return tag(kind, name)
+
+
+class Found(NamedTuple):
+    """A stream that was found by a tag: its head, the entry that was tagged, and its place."""
+
+    head: Head
+    seq: int
+    nth: int
+
+
+class Reads(ABC):
+    """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
+
+    @abstractmethod
+    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
+        """Return the streams under a tag, oldest first; with `newest` the last one alone."""
+
+    @abstractmethod
+    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
+        """Return a project's heads of one kind in the order they were opened; None: of all."""
+
+    @abstractmethod
+    def entries(
+        self,
+        row: int,
+        kinds: Sequence[str] = (),
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+    ) -> Sequence[Entry]:
+        """Return entries of a stream in order, each after `after` and before `before`.
+
+        Of all kinds unless some are named. With `first` the first so many, with `newest` the last.
+        Those of messages come without the hash before them.
+        """
+
+    # --- projects, workstreams, conversations, runs ------------------------------------------------
+
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        """Return the conversation behind a key, None if none was ever opened (S12).
+
+        None for slot 0: children share their key and are never found by it.
+        """
+        text = tag("key", key.project_id, key.workstream, key.role, key.slot)
+        for head, *_ in self.found(text, newest=True):
+            state = _conversation_state(head)
+            return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
+        return None
+
+    def conversation(self, conversation_id: ConversationId) -> Conversation | None:
+        """Return one conversation by its id."""
+        head = self.head("conversation", conversation_id)
+        return None if head is None else _conversation_state(head).conversation
+
+    def conversations(self, project_id: ProjectId, workstream: str) -> tuple[Conversation, ...]:
+        """Return all conversations of a workstream, children and old generations included.
+
+        Ordered by the moment they were opened, as committed.
+        """
+        found = self._in_workstream(project_id, workstream, "conversation")
+        return tuple(_conversation_state(head).conversation for head in found)
+
+    def workstream(self, project_id: ProjectId, workstream: str) -> Workstream | None:
+        """Return one workstream."""
+        head = self.head("workstream", workstream, project_id)
+        return None if head is None else _workstream_of(head)
+
+    def workstreams(self, project_id: ProjectId) -> tuple[Workstream, ...]:
+        """Return a project's workstreams, oldest first."""
+        return tuple(map(_workstream_of, self.heads(project_id, "workstream")))
+
+    def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
+        """Return a workstream's runs, oldest first."""
+        return tuple(map(_run_of, self._in_workstream(project_id, workstream, "run")))
+
+    def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
+        """Return known identities that share the root commit or the path with this one (S31)."""
+        heads = [each.head for each in self.found(tag("path", identity.path))]
+        if identity.root_commit is not None:
+            heads += [each.head for each in self.found(tag("root_commit", identity.root_commit))]
+        by_row = {head.row: head for head in heads}
+        return tuple(
+            known
+            for _, head in sorted(by_row.items())
+            for known in self._identities(head)
+            if _is_known_by(known.identity, identity)
+        )
+
+    def known_projects(self) -> tuple[KnownProject, ...]:
+        """Return all known identities of all projects, oldest first."""
+        heads = self.heads(None, "project")
+        return tuple(known for head in heads for known in self._identities(head))
+
+    def _identities(self, head: Head) -> Iterator[KnownProject]:
+        for _, value in self._values(head, ("identity",)):
+            yield KnownProject(project_id=ProjectId(head.name), identity=value.identity)
+
+    # --- links ----------------------------------------------------------------------------------
+
+    def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
+        """Return all links of a conversation, oldest first."""
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return ()
+        found: list[Link] = []
+        for entry, value in self._values(head, ("link", "link_end")):
+            if entry.kind == "link":
+                found.append(value.link)
+            else:
+                link = found[value.seq - 1]
+                found[value.seq - 1] = _ended(link, value.ended_because, entry.at_ms)
+        _must_count([link.seq for link in found], _conversation_state(head).links, head, "link")
+        return tuple(found)
+
+    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+        """Return a project's conversation whose newest link holds this session, None if none.
+
+        Of several, the one whose link was opened last.
+        """
+        found = self.found(tag("session", project_id, upstream_session_id))
+        states = [_conversation_state(each.head) for each in found]
+        owners = [state for state in states if state.session == upstream_session_id]
+        # Of two at the same moment the conversation that was opened later.
+        newest = max(enumerate(owners), key=lambda each: (each[1].linked_at_ms, each[0]), default=None)
+        return None if newest is None else newest[1].conversation
+
+    # --- messages -------------------------------------------------------------------------------
+
+    def messages(
+        self,
+        conversation_id: ConversationId,
+        *,
+        after_seq: int = 0,
+        first: int | None = None,
+        newest: int | None = None,
+    ) -> tuple[Message, ...]:
+        """Return messages after `after_seq`, oldest first.
+
+        With `first` only the first so many of them: whoever reads a long conversation whole reads
+        it in pages. With `newest` only the last so many; it is asked for without `first`.
+        """
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return ()
+        last = _conversation_state(head).messages
+        if newest is not None:
+            after_seq = max(after_seq, last - max(newest, 0))
+        until = last if first is None else min(last, after_seq + max(first, 0))
+        if after_seq >= until:
+            return ()
+        found = (
+            self._spoken(head, after_seq, None if first is None else until)
+            if newest is None
+            else self._newest_spoken(head, after_seq, last - after_seq)
+        )
+        return messages_of(conversation_id, found, after_seq=after_seq, until=until)
+
+    def said_between(
+        self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
+    ) -> tuple[bytes, ...]:
+        """Return the JSON of what was said in messages, which are chosen as by `messages`.
+
+        For whoever looks for words and reads messages only where they are; nothing is checked.
+        """
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return ()
+        until = None if first is None else after_seq + first
+        found = self._spoken(head, after_seq, until)
+        return tuple(entries.as_bytes(each.said) for each in found if each.said is not None)
+
+    def prior_messages(
+        self,
+        conversation_id: ConversationId,
+        *,
+        upstream_session_ids: Collection[str],
+        newest: int,
+    ) -> tuple[Message, ...]:
+        """Return what was said in the newest so many exchanges, oldest message first (S22).
+
+        An exchange is a prompt and its reply (core/context/prior_context.py), of a long one the
+        beginning and the end. Of messages of users and assistants, with a text that is not blank,
+        under no upstream session or one of the given; their other parts are left out.
+        """
+        head = self.head("conversation", conversation_id)
+        if head is None or newest <= 0:
+            return ()
+        readable = frozenset({None, *upstream_session_ids})
+        return newest_exchanges(self._said(conversation_id, head, readable, newest), newest)
+
+    def _said(
+        self, conversation_id: ConversationId, head: Head, readable: frozenset[Any], newest: int
+    ) -> Iterator[Message]:
+        """Yield messages that say something, newest first, with their texts alone."""
+        before, limit = None, newest * _SAID_OF_AN_EXCHANGE
+        later: tuple[TextPart, ...] = ()
+        while page := self.entries(head.row, (SAID,), before=before, newest=limit):
+            for entry in reversed(page):
+                spoken = entries.spoken_of(entry)
+                if entry.said is None or spoken.upstream_session_id not in readable:
+                    continue
+                parts = entries.parts_of(entry, spoken)
+                texts = (*(each for each in parts if type(each) is TextPart), *later)
+                # What came of a message in several commits is one message.
+                later = texts if spoken.first_ordinal else ()
+                if not spoken.first_ordinal:
+                    yield _message(conversation_id, entry, spoken, texts)
+            if len(page) < limit:
+                return
+            before, limit = page[0].seq, PAGE_ENTRIES
+
+    def message_count(self, conversation_id: ConversationId) -> int:
+        """Return the last message's `seq`, 0 for none."""
+        head = self.head("conversation", conversation_id)
+        return 0 if head is None else _conversation_state(head).messages
+
+    def _spoken(self, head: Head, after_seq: int, until: int | None) -> Iterator[Entry]:
+        """Yield the entries of messages after one, and up to another; None: to the last."""
+        after = self.place_of_message(head, after_seq + 1)
+        if until is None:
+            yield from self.entries(head.row, PARTS, after=after)
+            return
+        while page := self.entries(head.row, PARTS, after=after, first=until - after_seq + 1):
+            for entry in page:
+                if entries.spoken_of(entry).seq > until:
+                    return
+                yield entry
+            after = page[-1].seq
+
+    def _newest_spoken(self, head: Head, after_seq: int, limit: int) -> list[Entry]:
+        """Return the entries of the last messages, all of those after one."""
+        found: list[Entry] = []
+        before = None
+        while page := self.entries(head.row, PARTS, before=before, newest=limit):
+            found = [*page, *found]
+            spoken = entries.spoken_of(page[0])
+            if (spoken.seq, spoken.first_ordinal) <= (after_seq + 1, 0):
+                break
+            before = page[0].seq
+        return found
+
+    def place_of_message(self, head: Head, seq: int) -> int:
+        """Return a place in a conversation's stream after which the message comes, not far away."""
+        # Messages are in order, so halving finds one: there is no index to be kept by each commit.
+        low, high = 0, head.last if seq > 1 else 0
+        while high - low > _SEARCHED_BY_ONE:
+            middle = (low + high) // 2
+            page = self.entries(head.row, PARTS, after=middle, first=1)
+            if page and entries.spoken_of(page[0]).seq < seq:
+                low = page[0].seq
+            else:
+                high = middle
+        return low
+
+    # --- turns, runs and their events -------------------------------------------------------------
+
+    def turns(
+        self, conversation_id: ConversationId, *, newest: int | None = None
+    ) -> tuple[Turn, ...]:
+        """Return turns, oldest first; with `newest`, only the last so many."""
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return ()
+        limit = None if newest is None else max(newest, 0)
+        found = self._values(head, ("turn",), newest=limit)
+        turns = _conversation_state(head).turns
+        if len(found) < (turns if limit is None else min(turns, limit)):
+            raise not_whole(f"the list of turns of {conversation_id}")
+        return tuple(
+            Turn(
+                turn_id=value.turn_id,
+                conversation_id=conversation_id,
+                opened_at_ms=entry.at_ms,
+                run_id=value.run_id,
+            )
+            for entry, value in found
+        )
+
+    def turn_events(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[TurnEvent, ...]:
+        """Return a turn's events in order; empty for an unknown turn."""
+        return tuple(
+            entries.event_of(entry, value)
+            for entry, value in self.turn_entries(conversation_id, turn_id)
+        )
+
+    def turn_entries(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> list[tuple[Entry, entries.TurnMoved]]:
+        """Return a turn's events as they are stored, each with its time."""
+        head, at = self._turn(conversation_id, turn_id)
+        if head is None:
+            return []
+        state = _conversation_state(head)
+        is_newest = state.turn is not None and state.turn.turn_id == turn_id
+        found: list[tuple[Entry, entries.TurnMoved]] = []
+        is_over = False
+        while not is_over and (
+            page := self._values(head, ("turn_event",), after=at, first=_SEARCHED_BY_ONE)
+        ):
+            mine = [(entry, value) for entry, value in page if value.turn_id == turn_id]
+            found += mine
+            # What another turn says follows it all, unless an older one ever spoke up late.
+            is_over = len(mine) < len(page) and not state.late and not is_newest
+            is_over = is_over or len(page) < _SEARCHED_BY_ONE
+            at = page[-1][0].seq
+        expected = state.turn.events if is_newest and state.turn is not None else 0
+        _must_count([value.seq for _, value in found], expected, head, f"event of {turn_id},")
+        return found
+
+    def _turn(self, conversation_id: ConversationId, turn_id: TurnId) -> tuple[Head | None, int]:
+        """Return a turn's conversation, and the entry that opened it; None for an unknown turn."""
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return None, 0
+        turn = _conversation_state(head).turn
+        if turn is not None and turn.turn_id == turn_id:
+            return head, turn.at
+        for owner, seq, _ in self.found(tag("turn", turn_id)):
+            if owner.row == head.row:
+                return head, seq
+        return None, 0
+
+    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+        """Return a run's events in order; empty for an unknown run."""
+        return tuple(entries.event_of(entry, value) for entry, value in self.run_entries(run_id))
+
+    def run_entries(self, run_id: RunId) -> list[tuple[Entry, entries.RunMoved]]:
+        """Return a run's events as they are stored, each with its time."""
+        head = self.head("run", run_id)
+        if head is None:
+            return []
+        found = self._values(head, ("run_event",))
+        expected = cast("RunState", head.state).events
+        _must_count([value.seq for _, value in found], expected, head, "event")
+        return found
+
+    # --- what belongs to no message -----------------------------------------------------------------
+
+    def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
+        """Return decisions that led to no turn, oldest first. Their durability is not kept."""
+        return tuple(
+            RecordDecision(
+                conversation_id=conversation_id,
+                decision=value.decision,
+                reasons=value.reasons,
+                inputs=value.inputs,
+                decided_at_ms=entry.at_ms,
+            )
+            for entry, value in self._values_of(conversation_id, "refusal")
+        )
+
+    def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
+        """Return what people did to a conversation or a run, oldest first (S30)."""
+        head = self.head("conversation", owner) or self.head("run", owner)
+        found = [] if head is None else self._values(head, ("act",))
+        return tuple(
+            RecordAct(
+                what=value.what,
+                by_user=value.by_user,
+                recorded_at_ms=entry.at_ms,
+                conversation_id=value.conversation_id,
+                run_id=value.run_id,
+                detail=value.detail,
+            )
+            for entry, value in found
+        )
+
+    def quarantined(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[Quarantined, ...]:
+        """Return a turn's quarantined events, in order."""
+        found = [
+            Quarantined(
+                turn_id=turn_id,
+                ordinal=value.ordinal,
+                reason=value.reason,
+                raw=entries.said_of(entry, forgotten=None),
+            )
+            for entry, value in self._values_of(conversation_id, "quarantine")
+            if value.turn_id == turn_id
+        ]
+        return tuple(sorted(found, key=lambda each: each.ordinal))
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        """Return the last word on each path, in the order those words were committed (S24).
+
+        Of what one upstream session has examined; None: of all of the conversation's sessions.
+        """
+        last: dict[str, ExaminedFile] = {}
+        for entry, value in self._values_of(conversation_id, "examined"):
+            if upstream_session_id in {None, value.upstream_session_id}:
+                for each in entries.files_of(entry):
+                    last.pop(each.path, None)  # to its end
+                    last[each.path] = each
+        return tuple(last.values())
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        """Return the newest edit of a conversation's briefing, None without one (S25)."""
+        for entry, value in self._values_of(conversation_id, "edit", newest=1):
+            edit = entries.said_of(entry, forgotten=NO_EDIT)
+            return StoredEdit(seq=value.seq, edit=edit, recorded_at_ms=entry.at_ms)
+        return None
+
+    def once(self, project_id: ProjectId, key: str) -> Once | None:
+        """Return how an action that is to be done once stands, None before any attempt (S23)."""
+        head = self.head("once", key, project_id)
+        for entry, value in [] if head is None else self._values(head, ("attempt",), newest=1):
+            return Once(
+                key=key,
+                attempt_id=value.attempt_id,
+                state=value.state,
+                receipt=entries.said_of(entry, forgotten=value.receipt),
+                recorded_at_ms=entry.at_ms,
+            )
+        return None
+
+    # --- proof ------------------------------------------------------------------------------------
+
+    def verify(self, conversation_id: ConversationId) -> int | None:
+        """Return the `seq` of the first message that does not verify (S9), None if all do."""
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return None
+        message, expected, before = 0, 0, head.first
+        for entry in self.all_entries(head.row):
+            is_spoken = entry.kind in PARTS
+            expected += 1
+            if entry.seq != expected or entries.hash_of(entry, before) != entry.hash:
+                return self._damaged_message(head, entry, message)
+            before = entry.hash
+            if is_spoken:
+                message = entries.spoken_of(entry).seq
+        if (expected, before) != (head.last, head.hash) and expected <= head.last:
+            return message + 1
+        return None
+
+    def _damaged_message(self, head: Head, entry: Entry, before: int) -> int:
+        """Return the message to name for a damaged entry, or for those missing before it."""
+        if entry.kind in PARTS:
+            try:
+                return max(1, min(entries.spoken_of(entry).seq, before + 1))
+            except StoreError:
+                pass
+        return max(1, min(before + 1, _conversation_state(head).messages))
+
+    def all_entries(self, row: int) -> Iterator[Entry]:
+        """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
+        after = -1
+        while page := self.entries(row, after=after, first=PAGE_ENTRIES):
+            yield from page
+            after = page[-1].seq
+
+    # --- below: how -------------------------------------------------------------------------------
+
+    def head(self, kind: StreamKind, name: str, project_id: str = "") -> Head | None:
+        """Return a stream's head, None for one that was never opened."""
+        for head, *_ in self.found(own_tag(kind, name, project_id)):
+            return head
+        return None
+
+    def _in_workstream(self, project_id: str, workstream: str, kind: str) -> list[Head]:
+        found = self.found(tag("in", project_id, workstream))
+        return [head for head, *_ in found if head.kind == kind]
+
+    def _values(
+        self,
+        head: Head,
+        kinds: Sequence[str],
+        *,
+        after: int = 0,
+        first: int | None = None,
+        newest: int | None = None,
+    ) -> list[tuple[Entry, Any]]:
+        """Return entries of a stream with what they keep, each of them proved."""
+        found = self.entries(head.row, kinds, after=after, first=first, newest=newest)
+        what = f"{head.kind} {head.name}"
+        return [
+            (entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)
+        ]
+
+    def _values_of(
+        self, conversation_id: ConversationId, kind: str, *, newest: int | None = None
+    ) -> list[tuple[Entry, Any]]:
+        head = self.head("conversation", conversation_id)
+        return [] if head is None else self._values(head, (kind,), newest=newest)
+
+
+# --- heads to values ------------------------------------------------------------------------------
+
+
+def _conversation_state(head: Head) -> ConversationState:
+    return cast("ConversationState", head.state)
+
+
+def _workstream_of(head: Head) -> Workstream:
+    state = cast("streams.WorkstreamState", head.state)
+    return Workstream(
+        ProjectId(head.project_id), head.name, state.base_name, state.opened_at_ms
+    )
+
+
+def _run_of(head: Head) -> Run:
+    state = cast("RunState", head.state)
+    return Run(
+        RunId(head.name), ProjectId(head.project_id), state.workstream, state.opened_at_ms
+    )
+
+
+def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
+    is_same_path = known.path == asked.path and known.owner in {None, asked.owner}
+    return is_same_path or (
+        known.root_commit is not None and known.root_commit == asked.root_commit
+    )
+
+
+def _ended(link: Link, because: str, at_ms: int) -> Link:
+    if link.ended_because is not None:
+        return link  # the first cause stands
+    return structs.replace(link, ended_because=because, ended_at_ms=at_ms)
+
+
+# --- entries to values ----------------------------------------------------------------------------
+
+
+def _must_count(seqs: Sequence[int], count: int, head: Head, what: str) -> None:
+    """Raise StoreError unless numbers run from 1 without a gap, at least to `count`.
+
+    There may be more: the head was read first, and somebody may have written since.
+    """
+    for expected, seq in enumerate(seqs, start=1):
+        if seq != expected:
+            raise not_whole(f"{what} {expected} of {head.name}")
+    if len(seqs) < count:
+        raise not_whole(f"{what} {len(seqs) + 1} of {head.name}")
+
+
+def _message(
+    conversation_id: ConversationId, entry: Entry, spoken: entries.Spoken, parts: tuple[Part, ...]
+) -> Message:
+    return Message(
+        conversation_id,
+        spoken.seq,
+        spoken.speaker,
+        spoken.turn_id,
+        spoken.upstream_session_id,
+        entry.at_ms,
+        parts,
+    )
+
+
+def messages_of(
+    conversation_id: ConversationId, found: Iterable[Entry], *, after_seq: int, until: int
+) -> tuple[Message, ...]:
+    """Return the messages after one from the entries around them, up to another at least.
+
+    StoreError names the message that is missing or damaged: none is ever skipped.
+    """
+    messages: list[Message] = []
+    parts: list[Part] = []
+    seq, head = after_seq, None
+    try:
+        for entry in found:
+            spoken = entries.spoken_of(entry)
+            if spoken.seq <= after_seq:
+                continue
+            if not spoken.first_ordinal and spoken.seq == seq + 1:
+                if head is not None:
+                    messages.append(_message(conversation_id, *head, tuple(parts)))
+                seq, head = seq + 1, (entry, spoken)
+                parts = list(entries.parts_of(entry, spoken))
+            elif spoken.seq == seq and spoken.first_ordinal == len(parts):
+                parts += entries.parts_of(entry, spoken)
+            else:
+                seq += spoken.seq != seq
+                raise StoreError(f"part {spoken.first_ordinal} of message {spoken.seq} follows")
+    except StoreError as error:
+        raise _damaged(conversation_id, seq + (head is None), error.message) from error
+    if head is not None:
+        messages.append(_message(conversation_id, *head, tuple(parts)))
+    if seq < until:
+        raise _damaged(conversation_id, seq + 1, "it is missing")
+    return tuple(messages)
+
+
+def _damaged(conversation_id: ConversationId, seq: int, why: str) -> StoreError:
+    return StoreError(
+        f"message {seq} of {conversation_id} is damaged: {why}",
+        hint="run `upthread doctor`",
+        conversation_id=conversation_id,
+    )

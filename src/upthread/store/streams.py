@@ -1,0 +1,299 @@
+"""Streams: what their heads hold, and how the head follows from the entries.
+
+Theory of operation. A head is the fold of its stream's entries, stored beside them: what the next
+commit, the decision and lists of workstreams need, so that none of them reads a log. A commit moves
+the head from the last entry that it has seen to its own by compare-and-set, and so no two commits
+follow the same entry. Nothing is in a head that the entries do not prove: `refolded` computes it
+again from them, which `doctor` compares and an upgrade stores.
+
+Change what a head holds by a field of a state here, and its line in `fold`. Then raise FOLD, and
+the next opening folds all heads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from msgspec import Struct
+
+from upthread.core.codec import Json, encode_plain_json
+from upthread.core.runs.pipeline import settles
+from upthread.core.types import Conversation, Link, RunId, TurnId
+from upthread.errors import StoreError
+from upthread.store import entries
+from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, first_hash
+
+FOLD: Final = 1
+"""The version of what heads hold."""
+
+# --- what heads hold ------------------------------------------------------------------------------
+
+
+class ProjectState(Struct, omit_defaults=True, tag_field="stream", tag="project"):
+    """A project: how many identities it has."""
+
+    identities: int = 0
+
+
+class WorkstreamState(Struct, omit_defaults=True, tag_field="stream", tag="workstream"):
+    """A workstream."""
+
+    base_name: str = ""
+    opened_at_ms: int = 0
+
+
+class TurnState(Struct, frozen=True, omit_defaults=True):
+    """A conversation's newest turn. `at` is the entry that opened it; `files` its next file."""
+
+    turn_id: TurnId
+    at: int
+    opened_at_ms: int
+    run_id: RunId | None = None
+    events: int = 0
+    files: int = 0
+
+
+class ConversationState(Struct, omit_defaults=True, tag_field="stream", tag="conversation"):
+    """A conversation.
+
+    `parts` are those of the last message so far, `author` its speaker, turn and upstream session.
+    `session` is that of the newest link, open or not. `late` says that a turn had an event after a
+    later one was opened. `noted_at_ms` is the latest time of an act or a refusal.
+    """
+
+    conversation: Conversation
+    messages: int = 0
+    parts: int = 0
+    author: tuple[str, str, str | None] | None = None
+    turns: int = 0
+    turn: TurnState | None = None
+    late: bool = False
+    links: int = 0
+    session: str | None = None
+    linked_at_ms: int = 0
+    open_links: tuple[Link, ...] = ()
+    edits: int = 0
+    noted_at_ms: int | None = None
+
+
+class RunState(Struct, omit_defaults=True, tag_field="stream", tag="run"):
+    """A run. `due` is its transition that no later event has settled: when, and after which."""
+
+    workstream: str = ""
+    opened_at_ms: int = 0
+    events: int = 0
+    settled: int = 0
+    due: tuple[int, int, str] | None = None
+    noted_at_ms: int | None = None
+
+
+class ActionState(Struct, omit_defaults=True, tag_field="stream", tag="once"):
+    """An action that is to be done once: its last attempt and how that stands."""
+
+    attempt_id: str = ""
+    state: str = ""
+
+
+State: TypeAlias = ProjectState | WorkstreamState | ConversationState | RunState | ActionState
+
+
+class Head(Struct):
+    """A stream as it stands. `row` is its number in its store, 0 before it has one."""
+
+    row: int
+    kind: StreamKind
+    name: str
+    project_id: str
+    last: int
+    hash: bytes
+    state: State | None
+
+    @property
+    def first(self) -> bytes:
+        """What the first entry is chained to."""
+        return first_hash(self.kind, self.name, self.project_id)
+
+    def moved(self) -> Head:
+        """Return a copy that can be moved on."""
+        return Head(
+            self.row, self.kind, self.name, self.project_id, self.last, self.hash, copy(self.state)
+        )
+
+
+class StoredHead(NamedTuple):
+    """A head as a store has it. The seal tells a row that was changed behind the store's back."""
+
+    row: int
+    kind: str
+    name: str
+    project_id: str
+    last: int
+    hash: bytes
+    state: str
+    seal: bytes
+
+
+_STATE: Final = Json(State, "head")
+
+
+def new_head(kind: StreamKind, name: str, project_id: str) -> Head:
+    """Return the head of a stream before its first entry."""
+    return Head(0, kind, name, project_id, 0, first_hash(kind, name, project_id), None)
+
+
+def encoded(head: Head) -> tuple[bytes, bytes]:
+    """Return a head's state as JSON, and its seal."""
+    state = encode_plain_json(head.state)
+    return state, _seal(head.kind, head.name, head.project_id, head.last, head.hash, state)
+
+
+def head_from(stored: StoredHead) -> Head:
+    """Return a head as it was stored. StoreError for one that was changed behind our back."""
+    row, kind, name, project_id, last, hashed, state, seal = stored
+    try:
+        sealed = _seal(kind, name, project_id, last, hashed, state.encode())
+    except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
+        sealed = b""
+    if sealed != seal:
+        raise StoreError(
+            f"the head of {kind} {name!r} is damaged: it is not what was recorded",
+            hint=CURE_OF_DAMAGE,
+        )
+    return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, _STATE.decode(state))
+
+
+def _seal(
+    kind: str, name: str, project_id: str, last: int, hashed: bytes, state: bytes
+) -> bytes:
+    named = f"{kind}\0{project_id}\0{name}".encode("utf-8", "surrogatepass")
+    return sha256(b"%d %b%d %b%b" % (last, hashed, len(named), named, state)).digest()
+
+
+def refolded(head: Head, found: Iterable[Entry]) -> Head:
+    """Return the head that all entries of a stream make; they are not proved here."""
+    made = new_head(head.kind, head.name, head.project_id)
+    made.row = head.row
+    for entry in found:
+        made.last, made.hash = entry.seq, entry.hash
+        fold(made, entry.at_ms, entries.kept_of(entry))
+    return made
+
+
+# --- the fold -------------------------------------------------------------------------------------
+
+
+def fold(head: Head, at_ms: int, value: entries.Kept) -> None:
+    """Move the state of a head on by its last entry. `head.last` is that entry's number."""
+    opened = _OPENED.get(type(value))
+    if opened is not None:
+        head.state = opened(value, at_ms)
+    else:
+        _FOLD[type(value)](head.state, value, at_ms, head.last)
+
+
+def _identified(state: ProjectState, _value: entries.Identified, _at_ms: int, _seq: int) -> None:
+    state.identities += 1
+
+
+def _linked(state: ConversationState, value: entries.LinkOpened, at_ms: int, _seq: int) -> None:
+    state.links = value.link.seq
+    state.session = value.link.upstream_session_id
+    state.linked_at_ms = at_ms
+    state.open_links = (*state.open_links, value.link)
+
+
+def _link_ended(state: ConversationState, value: entries.LinkEnded, _at_ms: int, _seq: int) -> None:
+    state.open_links = tuple(each for each in state.open_links if each.seq != value.seq)
+
+
+def _turned(state: ConversationState, value: entries.TurnOpened, at_ms: int, seq: int) -> None:
+    state.turns += 1
+    state.turn = TurnState(value.turn_id, seq, at_ms, value.run_id)
+
+
+def _turn_moved(state: ConversationState, value: entries.TurnMoved, _at_ms: int, _seq: int) -> None:
+    turn = state.turn
+    if turn is None or turn.turn_id != value.turn_id:
+        state.late = True
+    else:
+        state.turn = TurnState(
+            turn.turn_id, turn.at, turn.opened_at_ms, turn.run_id, value.seq, turn.files
+        )
+
+
+def _spoken(state: ConversationState, value: entries.Spoken, _at_ms: int, _seq: int) -> None:
+    state.messages = value.seq
+    state.parts = value.first_ordinal + len(value.outline)
+    state.author = author_of(value)
+
+
+def author_of(value: entries.Spoken) -> tuple[str, str, str | None]:
+    """Return whose a message is: its speaker, turn and upstream session."""
+    return value.speaker.value, value.turn_id, value.upstream_session_id
+
+
+def _acted(state: ConversationState | RunState, _value: object, at_ms: int, _seq: int) -> None:
+    state.noted_at_ms = at_ms if state.noted_at_ms is None else max(state.noted_at_ms, at_ms)
+
+
+def _examined(state: ConversationState, value: entries.Examined, _at_ms: int, _seq: int) -> None:
+    turn = state.turn
+    if turn is not None and turn.turn_id == value.turn_id:
+        files = max(turn.files, value.first_ordinal + value.count)
+        state.turn = TurnState(
+            turn.turn_id, turn.at, turn.opened_at_ms, turn.run_id, turn.events, files
+        )
+
+
+def _edited(state: ConversationState, value: entries.BriefingEdited, _at: int, _seq: int) -> None:
+    state.edits = value.seq
+
+
+def _unchanged(_state: State, _value: object, _at_ms: int, _seq: int) -> None:
+    """Leave the state as it is."""
+
+
+def _run_moved(state: RunState, value: entries.RunMoved, _at_ms: int, _seq: int) -> None:
+    state.events = value.seq
+    if settles(value.event):
+        state.settled, state.due = value.seq, None
+
+
+def _due(state: RunState, value: entries.Due, at_ms: int, _seq: int) -> None:
+    if value.run_seq >= state.settled:
+        state.due = (at_ms, value.run_seq, value.queue)
+
+
+def _attempted(state: ActionState, value: entries.Attempted, _at_ms: int, _seq: int) -> None:
+    state.attempt_id, state.state = value.attempt_id, value.state
+
+
+_OPENED: Final[Mapping[type[Any], Callable[[Any, int], State]]] = MappingProxyType(
+    {
+        entries.ProjectOpened: lambda _value, _at_ms: ProjectState(),
+        entries.WorkstreamOpened: lambda value, at_ms: WorkstreamState(value.base_name, at_ms),
+        entries.ConversationOpened: lambda value, _at_ms: ConversationState(value.conversation),
+        entries.RunOpened: lambda value, at_ms: RunState(value.workstream, at_ms),
+        entries.OnceOpened: lambda _value, _at_ms: ActionState(),
+    }
+)
+_FOLD: Final[dict[type[Any], Callable[[Any, Any, int, int], None]]] = {
+    entries.Identified: _identified,
+    entries.LinkOpened: _linked,
+    entries.LinkEnded: _link_ended,
+    entries.TurnOpened: _turned,
+    entries.TurnMoved: _turn_moved,
+    entries.Spoken: _spoken,
+    entries.Acted: _acted,
+    entries.Refused: _acted,
+    entries.Examined: _examined,
+    entries.BriefingEdited: _edited,
+    entries.Strayed: _unchanged,
+    entries.RunMoved: _run_moved,
+    entries.Due: _due,
+    entries.Attempted: _attempted,
+}
