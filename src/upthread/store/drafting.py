@@ -68,6 +68,8 @@ class Change(Struct):
     entries: list[Entry]
     tags: list[Tag]
     erasures: list[Erasure]
+    job: commands.EnqueueTransition | None = None
+    """The transition that workers are to be handed, where there are any."""
 
     def add(self, entry: Written) -> int:
         """Add an entry and return its number."""
@@ -533,6 +535,7 @@ def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> No
     last = cast("RunState", change.head.state).events
     is_next(after + 1, last=last, what="a transition to event", owner=run_id)
     change.add(written(entries.Due(after, write.queue), write.due_at_ms))
+    change.job = write
     return None
 
 

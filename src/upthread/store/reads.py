@@ -150,7 +150,7 @@ class Reads(ABC):
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         """Return a workstream's runs, oldest first."""
-        return tuple(map(_run_of, self._in_workstream(project_id, workstream, "run")))
+        return tuple(map(run_of, self._in_workstream(project_id, workstream, "run")))
 
     def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
         """Return known identities that share the root commit or the path with this one (S31)."""
@@ -582,7 +582,8 @@ def _workstream_of(head: Head) -> Workstream:
     )
 
 
-def _run_of(head: Head) -> Run:
+def run_of(head: Head) -> Run:
+    """Return a run from its head."""
     state = cast("RunState", head.state)
     return Run(
         RunId(head.name), ProjectId(head.project_id), state.workstream, state.opened_at_ms

@@ -125,15 +125,18 @@ class Head(Struct):
 
 
 class StoredHead(NamedTuple):
-    """A head as a store has it. The seal tells a row that was changed behind the store's back."""
+    """A head as a store has it. The seal tells a row that was changed behind the store's back.
+
+    Names may be bytes, and are where they are not valid Unicode.
+    """
 
     row: int
     kind: str
-    name: str
-    project_id: str
+    name: str | bytes
+    project_id: str | bytes
     last: int
     hash: bytes
-    state: str
+    state: str | bytes
     seal: bytes
 
 
@@ -155,7 +158,8 @@ def head_from(stored: StoredHead) -> Head:
     """Return a head as it was stored. StoreError for one that was changed behind our back."""
     row, kind, name, project_id, last, hashed, state, seal = stored
     try:
-        sealed = _seal(kind, name, project_id, last, hashed, state.encode())
+        name, project_id = _name(name), _name(project_id)
+        sealed = _seal(kind, name, project_id, last, hashed, entries.as_bytes(state))
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
         sealed = b""
     if sealed != seal:
@@ -164,6 +168,10 @@ def head_from(stored: StoredHead) -> Head:
             hint=CURE_OF_DAMAGE,
         )
     return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, _STATE.decode(state))
+
+
+def _name(stored: str | bytes) -> str:
+    return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
 
 
 def _seal(
