@@ -160,7 +160,6 @@ class Calls:
             "newest": lambda: one([1, 20]),
             "first": lambda: one([None, 1, 20]),
             "owner": lambda: one([*self._ids["conversation_id"], *self._ids["run_id"]]),
-            "before_ms": lambda: None,
             "due_before_ms": lambda: 2**50,
         }[name]()
 

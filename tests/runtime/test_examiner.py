@@ -23,7 +23,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.turns.examination import Examiner, look_again
+from upthread.runtime.turns.examination import Examiner, first_file_after, look_again
 from upthread.testing.memory_store import MemoryStore
 from upthread.testing.store_conformance import samples
 
@@ -37,17 +37,18 @@ class Session:
         self.root = root
         self.store = MemoryStore()
         self.store.commit(samples.home())
-        self.calls = 0
+        self.calls = self.sends = 0
         self.examiner = self.take_up(TurnId("trn_one"))
 
     def take_up(self, turn_id: TurnId) -> Examiner:
+        self.sends += 1
         self.examiner = Examiner(
             root=str(self.root),
             conversation_id=OWN,
             turn_id=turn_id,
             upstream_session_id=UpstreamSessionId("ses_a"),
             known=self.store.examined(OWN, upstream_session_id="ses_a"),
-            first_ordinal=self.store.examined_count(turn_id),
+            first_ordinal=first_file_after(self.sends),
         )
         return self.examiner
 

@@ -45,12 +45,12 @@ def standing(store):
     return tuple(
         (
             store.message_count(each.conversation_id),
+            len(store.turns(each.conversation_id)),
             [len(message.parts) for message in store.messages(each.conversation_id, newest=1)],
             [
                 len(store.turn_events(turn.turn_id))
                 for turn in store.turns(each.conversation_id, newest=2)
             ],
-            store.turn_count(each.conversation_id),
             [link.ended_because for link in store.links(each.conversation_id)],
         )
         for each in conversations

@@ -541,7 +541,6 @@ _READS: Planted = {
         "come newest first": _backwards,
         "the newest are the oldest": _oldest,
     },
-    ("S7", "turn_count"): {"is always one": _constant(1)},
     ("S7", "turn_owner"): {"is nobody": _constant(None)},
     ("S7", "turn_events"): {"come newest first": _backwards},
     ("S7", "turn_moved_at_ms"): {"is the latest time": _answer(lambda at: at and 9_000)},
@@ -613,7 +612,6 @@ _READS: Planted = {
         "are in the order of names": _in_order_of("path"),
     },
     ("S7", "examined"): {"are those of the first time": _cached},
-    ("S24", "examined_count"): {"is none": _constant(0)},
     ("S7", "briefing_edit"): {"is the first": _cached},
     ("S25", "briefing_edit"): {"is none": _constant(None)},
     ("S26", "messages"): {"erased are left out": _those(lambda each: each.text)},
@@ -623,13 +621,6 @@ _READS: Planted = {
     },
     ("S26", "turn_events"): {"erased are left out": _answer(lambda rows: rows[:1])},
     ("S27", "scrub"): {"does nothing": _constant(None)},
-    ("S28", "held"): {
-        "counts at all times": _asked(before_ms=None),
-        "counts characters": _answer(
-            lambda held: replace(held, content_bytes=held.content_bytes and held.content_bytes - 1)
-        ),
-        "counts what was erased": _cached,
-    },
     ("S29", "recorded"): {
         "gives more than was asked for": _no_limit,
         **{

@@ -219,7 +219,7 @@ def _must_verify(store: WholeStore) -> None:
 def _lacking(here: WholeStore, there: WholeStore) -> Iterator[Lacking]:
     for conversation in _conversations(here):
         name = conversation.conversation_id
-        turns = here.turn_count(name) - there.turn_count(name)
+        turns = len(here.turns(name)) - len(there.turns(name))
         links, known = here.links(name), {each.upstream_session_id for each in there.links(name)}
         is_known = not links or links[-1].upstream_session_id in known
         if turns > 0 or not is_known:

@@ -173,7 +173,7 @@ class RecordDecision(Struct, frozen=True, kw_only=True):
 class RecordExamined(Struct, frozen=True, kw_only=True):
     """Keep files as an upstream session knows them from now on.
 
-    `first_ordinal` counts the files of the turn from 0; each place is written once.
+    `first_ordinal` numbers the files of the turn, gaps allowed; each number is written once.
     """
 
     conversation_id: ConversationId

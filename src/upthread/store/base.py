@@ -56,7 +56,6 @@ S26  What is erased is gone from every read, and what is left is what it was: nu
      other conversation or run changes. Erasing again changes nothing.
 S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
      index. What was not erased is as it was. StoreError when it cannot be promised.
-S28  `held` counts the content that is there and nothing that was erased.
 S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
      section by section to an empty store of any backend, they come out of that one as they went in,
      every read answers alike, and each conversation has the same `chain_head`, which one with other
@@ -206,14 +205,6 @@ class Once(Struct, frozen=True, kw_only=True):
     recorded_at_ms: int
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """How much content there is. `oldest_at_ms` is None where there is none."""
-
-    parts: int
-    content_bytes: int
-    oldest_at_ms: int | None
-
-
 class StoredEdit(Struct, frozen=True, kw_only=True):
     """What a person made of a briefing, and its number."""
 
@@ -334,10 +325,6 @@ class Store(Protocol):
         """Return turns, oldest first; with `newest`, only the last so many."""
         ...
 
-    def turn_count(self, conversation_id: ConversationId, /) -> int:
-        """Return how many turns were opened in a conversation."""
-        ...
-
     def turn_owner(self, turn_id: TurnId, /) -> ConversationId | None:
         """Return the conversation a turn was opened in, None for an unknown turn."""
         ...
@@ -385,23 +372,12 @@ class Store(Protocol):
         """Return a turn's quarantined events, in order."""
         ...
 
-    def held(self, conversation_id: ConversationId, /, *, before_ms: int | None = None) -> Held:
-        """Return how much content of parts a conversation has, recorded before a time (S28)."""
-        ...
-
     def examined(
         self, conversation_id: ConversationId, /, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
         """Return the last word on each path, in the order those words were committed (S24).
 
         Of what one upstream session has examined; None: of all of the conversation's sessions.
-        """
-        ...
-
-    def examined_count(self, turn_id: TurnId, /) -> int:
-        """Return the place after the last one a turn has written an examined file to, 0 for none.
-
-        Counted over all conversations of the turn.
         """
         ...
 

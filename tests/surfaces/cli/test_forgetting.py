@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,15 @@ def test_forget_shows_asks_and_leaves_the_outline(up):
     assert "Quixotic" not in audited
     assert "erased" in audited
     assert up("forget", "w", "--yes", "--json").json["workstreams"][0]["parts"] == 0
+
+
+def test_a_damaged_message_is_counted_and_can_be_forgotten(up):
+    up("tell", "w/planner", "Quixotic zebra")
+    parts = up("forget", "w", "--dry-run", "--json").json["workstreams"][0]["parts"]
+    with closing(sqlite3.connect(up.home / "upthread" / "upthread.db")) as database, database:
+        database.execute("UPDATE part SET speaker = 'nobody' WHERE message_seq = 1")
+    assert up("forget", "w", "--yes", "--json").json["workstreams"][0]["parts"] == parts > 0
+    assert holding(up, "Quixotic") == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
+from itertools import repeat
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,9 +19,13 @@ from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, 
 from upthread.core.events import RunEnded
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
+from upthread.errors import StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
 from upthread.runtime.system import System
-from upthread.store.base import Held, Run, Store
+from upthread.store.base import Run, Store
+
+PAGE_MESSAGES: Final = 500
+"""How many messages are read at once to count what they hold."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -27,6 +34,14 @@ class Selection(Struct, frozen=True, kw_only=True):
     workstream: str | None = None
     role: str | None = None
     before_ms: int | None = None
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """How much content there is. `oldest_at_ms` is None where there is none."""
+
+    parts: int
+    content_bytes: int
+    oldest_at_ms: int | None
 
 
 class HeldConversation(Struct, frozen=True, kw_only=True):
@@ -124,9 +139,37 @@ class Forgetting:
                 chosen.add(each.conversation_id)
                 yield HeldConversation(
                     conversation=each,
-                    held=self._store.held(each.conversation_id, before_ms=selection.before_ms),
+                    held=self._content(each.conversation_id, selection.before_ms),
                     links=self._store.links(each.conversation_id),
                 )
+
+    def _content(self, conversation_id: ConversationId, before_ms: int | None) -> Held:
+        """Count what falls under a time, None for any; a part is as old as its message."""
+        found: list[tuple[int, int | None]] = []
+        read = partial(self._store.part_contents, conversation_id, first=PAGE_MESSAGES)
+        after_seq = 0
+        while contents := read(after_seq=after_seq):
+            parts = zip(contents, self._times(conversation_id, after_seq), strict=False)
+            found += [
+                (len(content), at_ms)
+                for content, at_ms in parts
+                if content is not None and (at_ms is None or before_ms is None or at_ms < before_ms)
+            ]
+            after_seq += PAGE_MESSAGES
+        times = [at_ms for _, at_ms in found if at_ms is not None]
+        return Held(
+            parts=len(found),
+            content_bytes=sum(size for size, _ in found),
+            oldest_at_ms=min(times, default=None),
+        )
+
+    def _times(self, conversation_id: ConversationId, after_seq: int) -> Iterator[int | None]:
+        """Return when each part of a page was recorded, None for a page that is damaged."""
+        try:
+            page = self._store.messages(conversation_id, after_seq=after_seq, first=PAGE_MESSAGES)
+        except StoreError:
+            return repeat(None)  # a damaged message has content as well, and can be forgotten
+        return (each.recorded_at_ms for each in page for _ in each.parts)
 
     def _runs(self, workstream: str, selection: Selection) -> Iterator[HeldRun]:
         """A run that has not ended keeps what it needs to go on, unless all is to be forgotten."""

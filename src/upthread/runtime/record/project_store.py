@@ -29,7 +29,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Held, KnownProject, Resolved, Run, Store, Turn
+from upthread.store.base import KnownProject, Resolved, Run, Store, Turn
 
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
@@ -37,8 +37,6 @@ Others = ParamSpec("Others")
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
-
-_NOTHING_HELD: Final = Held(parts=0, content_bytes=0, oldest_at_ms=None)
 
 
 class ProjectStore:
@@ -79,17 +77,14 @@ class ProjectStore:
         self.part_contents = _only(of_conversation, store.part_contents, ())
         self.prior_messages = _only(of_conversation, store.prior_messages, ())
         self.message_count = _only(of_conversation, store.message_count, 0)
-        self.turn_count = _only(of_conversation, store.turn_count, 0)
         self.refusals = _only(of_conversation, store.refusals, ())
         self.acts = _only(self._owns_either, store.acts, ())
-        self.held = _only(of_conversation, store.held, _NOTHING_HELD)
         self.examined = _only(of_conversation, store.examined, ())
         self.briefing_edit = _only(of_conversation, store.briefing_edit, None)
         self.verify = _only(of_conversation, store.verify, None)
         self.turn_events = _only(self._owns_turn, store.turn_events, ())
         self.turn_moved_at_ms = _only(self._owns_turn, store.turn_moved_at_ms, None)
         self.quarantined = _only(self._owns_turn, store.quarantined, ())
-        self.examined_count = _only(self._owns_turn, store.examined_count, 0)
         self.run_events = _only(self._owns_run, store.run_events, ())
         self.run_moved_at_ms = _only(self._owns_run, store.run_moved_at_ms, None)
         self.scrub = store.scrub

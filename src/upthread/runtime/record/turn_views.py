@@ -73,6 +73,13 @@ class NewestTurns:
             yield self._read[number]
 
 
+def turn_count(store: Store, conversation_id: ConversationId, last: TurnView | None) -> int:
+    """Return how many turns a conversation has, of which `last` is the newest. Blocking."""
+    # The end of the newest turn tells the number, so that nobody reads all turns.
+    before = last.ended.turns_before if last and last.ended else None
+    return len(store.turns(conversation_id)) if before is None else before + 1
+
+
 def views_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:

@@ -47,7 +47,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of
+from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of, turn_count
 from upthread.store.base import Store, Workstream
 
 ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
@@ -289,7 +289,7 @@ class Overview:
             chain=chain,
             standing=of_role(facts),
             ending=ending_of(last, is_held=holder is not None),
-            turns=self._store.turn_count(conversation_id),
+            turns=turn_count(self._store, conversation_id, last),
             holder=holder,
             is_step=is_step and last is not None and last.is_over,
             last_turn_id=turn.turn_id if turn else None,

@@ -48,7 +48,12 @@ from upthread.runtime.lease import (
     conversation_lease,
     cure_of,
 )
-from upthread.runtime.record.turn_views import NewestTurns, is_of_sub_agent, session_host
+from upthread.runtime.record.turn_views import (
+    NewestTurns,
+    is_of_sub_agent,
+    session_host,
+    turn_count,
+)
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -316,17 +321,12 @@ class Conversations:
             conversation=conversation,
             link=link,
             fences=fences,
-            turns=self._turns(conversation_id, last[1] if last else None),
+            turns=turn_count(self._store, conversation_id, last[1] if last else None),
             messages=self._store.message_count(conversation_id),
             last=last,
             newest=newest,
             is_prompted=_is_prompted(link, newest),
         )
-
-    def _turns(self, conversation_id: ConversationId, last: TurnView | None) -> int:
-        # To count them takes longer the more there are; the last one's end has it.
-        before = last.ended.turns_before if last and last.ended else None
-        return self._store.turn_count(conversation_id) if before is None else before + 1
 
     def mint(
         self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1

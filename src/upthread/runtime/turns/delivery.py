@@ -24,7 +24,7 @@ from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.examination import Examiner
+from upthread.runtime.turns.examination import Examiner, first_file_after
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
@@ -229,7 +229,7 @@ def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = N
         turn_id=turn_id,
         upstream_session_id=session,
         known=store.examined(conversation_id, upstream_session_id=session),
-        first_ordinal=store.examined_count(turn_id),
+        first_ordinal=first_file_after(live.log.view.events),
         unseen_after_ns=unseen_after_ns,
     )
 

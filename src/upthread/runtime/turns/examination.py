@@ -227,10 +227,20 @@ FAILED = "failed"
 _NOT_SEEN: Final[Mapping[str, Any]] = {"state": "unreadable", "digest": None, "mtime_ns": None}
 
 
+FILES_MAX: Final = 1 << 16
+"""How many files are numbered between two events of a turn."""
+
+
+def first_file_after(events: int) -> int:
+    """Return the number of the first file that a turn examines after so many of its events."""
+    # Each send of a turn adds an event, so no two examiners of a turn number alike.
+    return events * FILES_MAX
+
+
 class Examiner:
     """Watches one turn. `known` are the files its session knew before.
 
-    `first_ordinal` is the store's `examined_count` of the turn, for one that is gone on with. What
+    `first_ordinal` is `first_file_after` the turn's events, for a turn that is continued. What
     is looked at later than it happened may have changed meanwhile: a file that was touched after
     `unseen_after_ns`, in epoch nanoseconds, is kept as one whose content the session does not know.
     """

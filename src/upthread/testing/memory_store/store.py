@@ -44,7 +44,6 @@ from upthread.store._rules import (
     ChainedPart,
     conversation_leases,
     first_damaged,
-    is_before,
     lost_lease,
     says_something,
     taken_lease,
@@ -224,9 +223,6 @@ class MemoryStore:
             newest,
         )
 
-    def turn_count(self, conversation_id: ConversationId) -> int:
-        return len(self.turns(conversation_id))
-
     def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
         turn = self._tables.turns.get(turn_id)
         return None if turn is None else turn.conversation_id
@@ -289,18 +285,6 @@ class MemoryStore:
             if owner == turn_id
         )
 
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> base.Held:
-        there = [
-            (part.header.recorded_at_ms, len(part.content))
-            for part in self._tables.parts.get(conversation_id, ())
-            if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
-        ]
-        return base.Held(
-            parts=len(there),
-            content_bytes=sum(size for _, size in there),
-            oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
-        )
-
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
@@ -311,9 +295,6 @@ class MemoryStore:
                 last.pop(stored.file.path, None)
                 last[stored.file.path] = stored.file
         return tuple(last.values())
-
-    def examined_count(self, turn_id: TurnId) -> int:
-        return max((o + 1 for turn, o in self._tables.examined if turn == turn_id), default=0)
 
     def briefing_edit(self, conversation_id: ConversationId) -> base.StoredEdit | None:
         edits = self._tables.briefing_edits.get(conversation_id)

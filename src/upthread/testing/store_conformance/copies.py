@@ -245,7 +245,6 @@ def _answers_of(
         "edit": store.briefing_edit(conversation_id),
         "refusals": store.refusals(conversation_id),
         "acts": store.acts(conversation_id),
-        "held": store.held(conversation_id),
         "chain": store.chain_head(conversation_id),
     }
     for what, answer in answers.items():

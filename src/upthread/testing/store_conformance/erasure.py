@@ -1,4 +1,4 @@
-"""What is promised of forgetting, and of what it leaves: S26, S27, S28 and S30."""
+"""What is promised of forgetting, and of what it leaves: S26, S27 and S30."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import NotFoundError
-from upthread.store.base import Held
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
@@ -220,18 +219,6 @@ def no_file_holds_what_was_erased(trial: Trial) -> None:
     assert not [path for path in files if path.exists() and MARK.encode() in path.read_bytes()]
 
 
-def what_is_held_is_counted(trial: Trial) -> None:
-    nothing = Held(parts=0, content_bytes=0, oldest_at_ms=None)
-    assert trial.store.held(CONVERSATION) == nothing
-    trial.store.commit([*samples.home(), samples.said(1, TextPart(text="äb"), TextPart(text="c"))])
-    there = Held(parts=2, content_bytes=4, oldest_at_ms=5_000)
-    assert trial.store.held(CONVERSATION) == there
-    assert trial.store.held(CONVERSATION, before_ms=5_001) == there
-    assert trial.store.held(CONVERSATION, before_ms=5_000) == nothing
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION)])
-    assert trial.store.held(CONVERSATION) == nothing
-
-
 def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     told = RecordAct(
         conversation_id=CONVERSATION, what="told", by_user="ada", detail=TURN, recorded_at_ms=1
@@ -264,7 +251,6 @@ ERASING_PROMISES = (
                 a_conversation_goes_on_after_it_was_erased,
                 what_was_never_opened_cannot_be_erased,
             ),
-            "S28": (what_is_held_is_counted,),
             "S30": (who_did_something_is_kept_once_and_stays,),
         }
     ),

@@ -47,12 +47,10 @@ def the_last_word_on_each_path_comes_back_whole(trial: Trial) -> None:
     store = trial.store
     store.commit([*samples.home(), _examined(0, READ, VANISHED)])
     assert store.examined(CONVERSATION, upstream_session_id=A) == (READ, VANISHED)
-    store.commit([_examined(2, WROTE)])
+    store.commit([_examined(1 << 16, WROTE)])  # a gap is none
     trial.reopen()
     assert trial.store.examined(CONVERSATION, upstream_session_id=A) == (VANISHED, WROTE)
     assert trial.store.examined(ConversationId("con_nobody")) == ()
-    assert trial.store.examined_count(TURN) == 3
-    assert trial.store.examined_count(TurnId("trn_nobody")) == 0
 
 
 def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:
