@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from upthread.core import commands
 from upthread.core.codec import encode_json
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.record_policy import forgotten, left_of_receipt
 from upthread.core.types import MAIN_SLOT, ConversationId, TurnId
 from upthread.errors import ConflictError
@@ -28,27 +29,19 @@ from upthread.store.entries import (
     as_bytes,
     chained,
     digest_of,
+    hash_of,
     kept_of,
+    not_whole,
     spoken_of,
     written,
     written_event,
     written_parts,
 )
-from upthread.store.reads import Reads, own_tag, tag
+from upthread.store.reads import Reads
 from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
+from upthread.store.tags import Tag, key_tag, tag, tags_of
 
 _READ_AGAIN: Final = "read again: another writer may have been there first"
-
-
-class Tag(NamedTuple):
-    """A text that a stream is found by. `nth` 0 and above: only one stream has it; None: each may.
-
-    `seq` is the entry that is tagged.
-    """
-
-    text: str
-    nth: int | None
-    seq: int
 
 
 class Erasure(NamedTuple):
@@ -71,21 +64,36 @@ class Change(Struct):
     job: commands.EnqueueTransition | None = None
     """The transition that workers are to be handed, where there are any."""
 
-    def add(self, entry: Written) -> int:
-        """Add an entry and return its number."""
-        head = self.head
-        hashed = chained(head.hash, head.last + 1, entry, digest_of(entry.said))
-        head.last, head.hash = head.last + 1, hashed
-        fold(head, entry.at_ms, entry.value)
-        self.entries.append(
-            Entry(head.last, entry.kind, entry.at_ms, entry.kept, entry.said, None, hashed)
+    def add(self, entry: Written) -> None:
+        """Add an entry."""
+        seq = self.head.last + 1
+        hashed = chained(self.head.hash, seq, entry, digest_of(entry.said))
+        self._put(
+            Entry(seq, entry.kind, entry.at_ms, entry.kept, entry.said, None, hashed), entry.value
         )
-        return head.last
+
+    def copy(self, entry: Entry) -> None:
+        """Add an entry of another store. StoreError for one that is not what was recorded there."""
+        if entry.seq != self.head.last + 1 or hash_of(entry, self.head.hash) != entry.hash:
+            raise not_whole(f"entry {entry.seq} of {self.head.kind} {self.head.name}")
+        self._put(entry, kept_of(entry))
+
+    def _put(self, entry: Entry, value: entries.Kept) -> None:
+        head = self.head
+        head.last, head.hash = entry.seq, entry.hash
+        fold(head, entry.at_ms, value)
+        self.entries.append(entry)
+        self.tags += tags_of(head.kind, head.name, head.project_id, entry.seq, value)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changes: all was there."""
         return not (self.entries or self.erasures)
+
+
+def changed(head: Head) -> Change:
+    """Return a change of a stream in which nothing has changed yet. `head` moves with it."""
+    return Change(head, head.last, head.hash, [], [], [])
 
 
 StreamKey = tuple[str, str, str]
@@ -128,8 +136,7 @@ class Drafts:
             head = self._remembered.get(key) or self._reads.head(kind, name, project_id)
             if head is None:
                 return None
-            known = Change(head.moved(), head.last, head.hash, [], [], [])
-            self.changes[key] = known
+            known = self.changes[key] = changed(head.moved())
         return known
 
     def existing(self, kind: StreamKind, name: str, project_id: str = "") -> Change:
@@ -137,22 +144,21 @@ class Drafts:
         return must_exist(self.change(kind, name, project_id), what=kind, name=name)
 
     def opened(
-        self, kind: StreamKind, name: str, project_id: str, opening: Written, *tags: Tag
-    ) -> tuple[Change, bool]:
-        """Return a stream's change, and whether it is new; the same opening again is accepted."""
+        self, kind: StreamKind, name: str, project_id: str, opening: Written
+    ) -> Change:
+        """Return a stream's change, opened where it was not; the same again is accepted."""
         key = (kind, name, project_id if kind in _OF_A_PROJECT else "")
         known = self.change(*key)
         if known is None:
             head = new_head(kind, name, project_id)
-            known = self.changes[key] = Change(head, 0, head.hash, [], [], [])
+            known = self.changes[key] = changed(head)
             known.add(opening)
-            known.tags += (Tag(own_tag(kind, name, project_id), 0, 1), *tags)
-            return known, True
+            return known
         if known.head.project_id != project_id:
             raise _other_content(f"{kind} {name!r}")
         for first in self.stored(known, (kind,)):
             must_be_same(first, opening, what=f"{kind} {name!r}")
-        return known, False
+        return known
 
     def stored(
         self, change: Change, kinds: Sequence[str], *, after: int = 0, first: int | None = None
@@ -197,7 +203,7 @@ class Drafts:
         if known is None and self._is_careful:
             known = next((each.head.name for each in self._reads.found(tag("turn", turn_id))), None)
         if known is None:
-            change.tags.append(Tag(tag("turn", turn_id), 0, change.add(opening)))
+            change.add(opening)
             self.opened_turns[turn_id] = owner
             return
         what = f"turn {turn_id}"
@@ -419,48 +425,40 @@ def _other_content(what: str) -> ConflictError:
 
 
 def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
-    identity = write.identity
     opening = written(entries.ProjectOpened(), 0)
-    change, _ = drafts.opened("project", write.project_id, write.project_id, opening)
-    entry = written(entries.Identified(identity), 0)
+    change = drafts.opened("project", write.project_id, write.project_id, opening)
+    entry = written(entries.Identified(write.identity), 0)
     if any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
         return
-    seq = change.add(entry)
-    change.tags.append(Tag(tag("path", identity.path), None, seq))
-    if identity.root_commit is not None:
-        change.tags.append(Tag(tag("root_commit", identity.root_commit), None, seq))
+    change.add(entry)
 
 
 def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
     project_id, name, base_name = write.project_id, write.workstream, write.base_name
     opening = written(entries.WorkstreamOpened(base_name), write.opened_at_ms)
-    base = tag("base_name", project_id, base_name)
     if drafts.change("workstream", name, project_id) is None:
-        taken = drafts.owner_of(base, 0)
+        taken = drafts.owner_of(tag("base_name", project_id, base_name), 0)
         if taken is not None:
             raise ConflictError(
                 f"the base name {base_name!r} belongs to workstream {taken!r}",
                 hint="take another base name",
             )
-    drafts.opened("workstream", name, project_id, opening, Tag(base, 0, 1))
+    drafts.opened("workstream", name, project_id, opening)
 
 
 def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None:
     new = write.conversation
     key, name = new.key, new.conversation_id
     opening = written(entries.ConversationOpened(new), new.opened_at_ms)
-    tags = [Tag(tag("in", key.project_id, key.workstream), None, 1)]
     if drafts.change("conversation", name) is None:
         # Children, slot 0, share a key and are not in each other's way.
         if key.slot >= MAIN_SLOT:
-            text = tag("key", key.project_id, key.workstream, key.role, key.slot)
-            taken = drafts.owner_of(text, new.generation)
+            taken = drafts.owner_of(key_tag(key), new.generation)
             if taken is not None:
                 raise ConflictError(
                     f"{key.address} generation {new.generation} is conversation {taken}",
                     hint="use that one: resolve again",
                 )
-            tags.append(Tag(text, new.generation, 1))
         home = drafts.existing("workstream", key.workstream, key.project_id)
         must_equal(
             cast("streams.WorkstreamState", home.head.state).base_name,
@@ -469,15 +467,14 @@ def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None
         )
         if new.parent_conversation_id is not None:
             drafts.existing("conversation", new.parent_conversation_id)
-    drafts.opened("conversation", name, key.project_id, opening, *tags)
+    drafts.opened("conversation", name, key.project_id, opening)
 
 
 def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
     opening = written(entries.RunOpened(write.workstream), write.opened_at_ms)
     if drafts.change("run", write.run_id) is None:
         drafts.existing("workstream", write.workstream, write.project_id)
-    listed = Tag(tag("in", write.project_id, write.workstream), None, 1)
-    drafts.opened("run", write.run_id, write.project_id, opening, listed)
+    drafts.opened("run", write.run_id, write.project_id, opening)
 
 
 def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
@@ -488,9 +485,7 @@ def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
     opened = structs.replace(link, ended_because=None, ended_at_ms=None)
     entry = written(entries.LinkOpened(opened), link.opened_at_ms)
     if is_next(seq, last=_conversation(change).links, what="link", owner=owner):
-        project_id = change.head.project_id
-        at = change.add(entry)
-        change.tags.append(Tag(tag("session", project_id, link.upstream_session_id), None, at))
+        change.add(entry)
     else:
         stored = list(drafts.stored(change, ("link",)))
         must_be_same(stored[seq - 1], entry, what=f"link {seq} of {owner}")
@@ -573,32 +568,45 @@ def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
 def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:
     change = drafts.existing("conversation", write.conversation_id)
     drafts.must_know_turn(write.turn_id, change)
-    first, files = write.first_ordinal, list(write.files)
+    given = {write.first_ordinal + at: file for at, file in enumerate(write.files)}
     turn = _conversation(change).turn
     is_newest = turn is not None and turn.turn_id == write.turn_id
-    if not (is_newest and turn is not None and first >= turn.files):
-        there = _examined_before(drafts, change, write.turn_id)
-        session, at_ms = write.upstream_session_id, write.recorded_at_ms
-        while files and first in there:
-            what = f"examined file {first} of turn {write.turn_id}"
-            must_equal(there[first], (session, at_ms, files.pop(0)), what=what)
-            first += 1
-        for ordinal in range(first, first + len(files)):
-            must_equal(there.get(ordinal), None, what=f"examined file {ordinal}")
-    if files:
-        value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
-        change.add(written(value, write.recorded_at_ms, files))
+    if not (is_newest and turn is not None and write.first_ordinal >= turn.files):
+        for entry in drafts.stored(change, ("examined",)):
+            _compare_files(entry, write, given)
+    if given:
+        first = min(given)
+        must_equal(list(given), list(range(first, first + len(given))), what="examined files")
+        change.add(_examined_entry(write, first, list(given.values())))
 
 
-def _examined_before(drafts: Drafts, change: Change, turn_id: TurnId) -> dict[int, Any]:
-    """Return a turn's files by their ordinal: whose, when, and the file."""
-    there: dict[int, Any] = {}
-    for entry in drafts.stored(change, ("examined",)):
-        value = kept_of(entry)
-        if value.turn_id == turn_id:
-            for ordinal, file in enumerate(entries.files_of(entry), value.first_ordinal):
-                there[ordinal] = (value.upstream_session_id, entry.at_ms, file)
-    return there
+def _compare_files(
+    entry: Entry, write: commands.RecordExamined, given: dict[int, ExaminedFile]
+) -> None:
+    """Take files that are there already out of those that are given; compare them (S3)."""
+    value = kept_of(entry)
+    places = range(value.first_ordinal, value.first_ordinal + value.count)
+    same = [place for place in places if place in given]
+    if value.turn_id != write.turn_id or not same:
+        return
+    what = f"examined file {same[0]} of turn {write.turn_id}"
+    files = [given.pop(place) for place in same]
+    if len(files) == value.count:  # also of what was forgotten
+        must_be_same(entry, _examined_entry(write, value.first_ordinal, files), what=what)
+        return
+    stored = dict(zip(places, entries.files_of(entry), strict=False))
+    must_equal(
+        (value.upstream_session_id, entry.at_ms, [stored.get(place) for place in same]),
+        (write.upstream_session_id, write.recorded_at_ms, files),
+        what=what,
+    )
+
+
+def _examined_entry(
+    write: commands.RecordExamined, first: int, files: Sequence[ExaminedFile]
+) -> Written:
+    value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
+    return written(value, write.recorded_at_ms, files)
 
 
 def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
@@ -631,10 +639,8 @@ def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
     last = state and state.state and (state.attempt_id, state.state)
     check_attempt(write, last or None)
     if change is None:
-        change, _ = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
-    seq = change.add(entry)
-    if left is not None:
-        change.tags.append(Tag(tag("receipt", str(left["conversation_id"])), None, seq))
+        change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    change.add(entry)
     return None
 
 

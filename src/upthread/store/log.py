@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from upthread.core.commands import Write
-from upthread.core.types import Durability, Fence, Holder, Lease, LeaseClaim, ProjectId, TurnId
+from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
 from upthread.errors import ConflictError, UpthreadError
+from upthread.store.base import Store
 from upthread.store.drafting import Change, Drafts, StreamKey
-from upthread.store.reads import Reads
 from upthread.store.streams import Head
 
 RACES_MAX: Final = 50
@@ -30,8 +30,8 @@ class StreamMovedError(Exception):
     """A head is not the one that was drafted on, or a name is taken: draft again."""
 
 
-class LogStore(Reads):
-    """What a backend of the port has in common with the others."""
+class LogStore(Store):
+    """What a backend has in common with the others. No open project is given the whole of one."""
 
     def __init__(self) -> None:
         self._heads: dict[StreamKey, Head] = {}
@@ -59,39 +59,6 @@ class LogStore(Reads):
     def act_for(self, project_id: ProjectId) -> None:
         """Serve this one project from now on (S32). For the whole of the store, open it anew."""
 
-    @abstractmethod
-    def scrub(self) -> None:
-        """Leave no trace of what was erased (S27). Takes as long as writing the store anew."""
-
-    @abstractmethod
-    def acquire_lease(
-        self, name: str, holder: Holder, *, seen: Lease | None = None
-    ) -> Lease | None:
-        """Take a lease and return it under its new token (S13).
-
-        None: it is held, or has moved since it was `seen`; read it to see by whom.
-        """
-
-    @abstractmethod
-    def heartbeat(self, fence: Fence) -> None:
-        """Raise a lease's heartbeat by one. FencedError unless held under this token (S14)."""
-
-    @abstractmethod
-    def release_lease(self, fence: Fence) -> None:
-        """Release a lease. FencedError under an old token; a second one changes nothing (S14)."""
-
-    @abstractmethod
-    def lease(self, name: str) -> Lease | None:
-        """Return a lease, None if it was never taken. One that was released has no holder."""
-
-    @abstractmethod
-    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
-        """Return the leases on a project's conversations that somebody holds, by name (S35)."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the store. Idempotent; what was committed stays."""
-
     # --- a commit -----------------------------------------------------------------------------------
 
     def commit(
@@ -102,7 +69,6 @@ class LogStore(Reads):
         take: Sequence[LeaseClaim] = (),
         give: Sequence[Fence] = (),
     ) -> None:
-        """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
         if not (writes or fences or take or give):
             return
         is_synced = any(write.durability >= Durability.SYNCED for write in writes)

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from hashlib import sha256
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from msgspec import structs
 
-from upthread.core.codec import encode_plain_json
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
@@ -39,7 +38,10 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.store import entries, streams
-from upthread.store.base import (
+from upthread.store.entries import PARTS, SAID, Entry, StreamKind, kept_of, not_whole, proved
+from upthread.store.streams import ConversationState, Head, RunState
+from upthread.store.tags import key_tag, own_tag, tag
+from upthread.store.values import (
     KnownProject,
     Once,
     Quarantined,
@@ -47,34 +49,15 @@ from upthread.store.base import (
     Run,
     StoredEdit,
     Turn,
+    Verified,
     Workstream,
 )
-from upthread.store.entries import PARTS, SAID, Entry, StreamKind, kept_of, not_whole, proved
-from upthread.store.streams import ConversationState, Head, RunState
-
-TAG_CHARACTERS_MAX: Final = 400
-"""What is longer is found by its digest: PostgreSQL's indexes take no more than 2.7 kB."""
 
 PAGE_ENTRIES: Final = 1_000
 """How many entries are read at once where all might be more than memory should hold."""
 
 _SEARCHED_BY_ONE: Final = 64
 _SAID_OF_AN_EXCHANGE: Final = 4
-
-
-def tag(kind: str, *names: str | int) -> str:
-    """Return the text that streams are found by, for example `turn ["trn_1f2c"]`."""
-    text = encode_plain_json(names).decode()
-    if len(text) > TAG_CHARACTERS_MAX:
-        text = f"sha256 {sha256(text.encode()).hexdigest()}"
-    return f"{kind} {text}"
-
-
-def own_tag(kind: StreamKind, name: str, project_id: str) -> str:
-    """Return the tag of a stream's own name."""
-    if kind in {"workstream", "once"}:
-        return tag(kind, project_id, name)
-    return tag(kind, name)
 
 
 class Found(NamedTuple):
@@ -120,8 +103,7 @@ class Reads(ABC):
 
         None for slot 0: children share their key and are never found by it.
         """
-        text = tag("key", key.project_id, key.workstream, key.role, key.slot)
-        for head, *_ in self.found(text, newest=True):
+        for head, *_ in self.found(key_tag(key), newest=True):
             state = _conversation_state(head)
             return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
         return None
@@ -234,19 +216,19 @@ class Reads(ABC):
         )
         return messages_of(conversation_id, found, after_seq=after_seq, until=until)
 
-    def said_between(
+    def message_entries(
         self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
-    ) -> tuple[bytes, ...]:
-        """Return the JSON of what was said in messages, which are chosen as by `messages`.
+    ) -> tuple[Entry, ...]:
+        """Return the entries of messages, which are chosen as by `messages`; nothing is checked.
 
-        For whoever looks for words and reads messages only where they are; nothing is checked.
+        For whoever looks for words and reads messages only where they are.
         """
         head = self.head("conversation", conversation_id)
         if head is None:
             return ()
         until = None if first is None else after_seq + first
         found = self._spoken(head, after_seq, until)
-        return tuple(entries.as_bytes(each.said) for each in found if each.said is not None)
+        return tuple(each for each in found if entries.spoken_of(each).seq > after_seq)
 
     def prior_messages(
         self,
@@ -499,32 +481,45 @@ class Reads(ABC):
 
     # --- proof ------------------------------------------------------------------------------------
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
-        """Return the `seq` of the first message that does not verify (S9), None if all do."""
+    def verify(self, conversation_id: ConversationId) -> Verified:
+        """Return what a conversation's hash chain proves (S9)."""
         head = self.head("conversation", conversation_id)
         if head is None:
-            return None
+            return Verified(None, None)
+        entry, message = self.first_damaged(head)
+        if entry is None:
+            return Verified(None, head.hash)
+        return Verified(self._damaged_message(head, entry, message), None)
+
+    def first_damaged(self, head: Head) -> tuple[Entry | None, int]:
+        """Return a stream's first entry that does not verify, and the message before it.
+
+        None where all do. Where an entry is missing, that is the one after it; behind the last one
+        that is left, one without a kind.
+        """
         message, expected, before = 0, 0, head.first
         for entry in self.all_entries(head.row):
-            is_spoken = entry.kind in PARTS
             expected += 1
             if entry.seq != expected or entries.hash_of(entry, before) != entry.hash:
-                return self._damaged_message(head, entry, message)
+                return entry, message
+            # Somebody may have written since the head was read.
+            if expected == head.last and entry.hash != head.hash:
+                return entry, message
             before = entry.hash
-            if is_spoken:
+            if entry.kind in PARTS:
                 message = entries.spoken_of(entry).seq
-        if (expected, before) != (head.last, head.hash) and expected <= head.last:
-            return message + 1
-        return None
+        if expected < head.last:
+            return Entry(expected + 1, "", 0, "", None, None, b""), message
+        return None, message
 
-    def _damaged_message(self, head: Head, entry: Entry, before: int) -> int:
+    @staticmethod
+    def _damaged_message(head: Head, entry: Entry, before: int) -> int:
         """Return the message to name for a damaged entry, or for those missing before it."""
+        seq = before + 1
         if entry.kind in PARTS:
-            try:
-                return max(1, min(entries.spoken_of(entry).seq, before + 1))
-            except StoreError:
-                pass
-        return max(1, min(before + 1, _conversation_state(head).messages))
+            with suppress(StoreError):
+                seq = min(entries.spoken_of(entry).seq, seq)
+        return max(1, min(seq, _conversation_state(head).messages or 1))
 
     def all_entries(self, row: int) -> Iterator[Entry]:
         """Yield all entries of a stream, in pages: it may be larger than memory should hold."""

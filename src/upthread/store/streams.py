@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
 
 from msgspec import Struct
 
@@ -29,6 +29,9 @@ from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, first_hash
 
 FOLD: Final = 1
 """The version of what heads hold."""
+
+STREAMS: Final[tuple[StreamKind, ...]] = get_args(StreamKind)
+"""The kinds of streams, in the order in which they can be made."""
 
 # --- what heads hold ------------------------------------------------------------------------------
 

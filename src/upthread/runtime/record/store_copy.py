@@ -33,7 +33,7 @@ from upthread.store.base import (
     CONVERSATION_SECTIONS,
     PROJECT_SECTIONS,
     Section,
-    WholeStore,
+    LogStore,
 )
 
 PAGE_ROWS: Final = 200
@@ -77,8 +77,8 @@ class Move:
 
     def __init__(
         self,
-        source: WholeStore,
-        target: WholeStore | None,
+        source: LogStore,
+        target: LogStore | None,
         *,
         now_ms: Callable[[], int],
         on_rows: Callable[[int], None] = _nothing,
@@ -132,7 +132,7 @@ class Move:
     # --- below: how ----------------------------------------------------------------------------
 
     @property
-    def _made(self) -> WholeStore:
+    def _made(self) -> LogStore:
         assert self._target is not None, "nothing is written before there is a target"
         return self._target
 
@@ -195,7 +195,7 @@ class Move:
             if ours is None or theirs is None or not _is_same(ours, theirs):
                 raise _not_equal(f"row {number} of {owned[0]} of {owned[1]}")
 
-    def _must_verify(self, store: WholeStore, conversation_id: ConversationId) -> None:
+    def _must_verify(self, store: LogStore, conversation_id: ConversationId) -> None:
         damaged = store.verify(conversation_id)
         if damaged is None:
             return
@@ -209,7 +209,7 @@ class Move:
         )
 
 
-def leases_held(store: WholeStore, project_id: ProjectId) -> Iterator[Lease]:
+def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
     """Yield the leases that somebody holds on a project's workstreams and conversations."""
     for known in store.workstreams(project_id):
         names = {workstream_lease(project_id, known.workstream)} | {
@@ -245,7 +245,7 @@ def _sections(project_id: ProjectId, conversations: Iterable[ConversationId]) ->
             yield each, conversation_id
 
 
-def _written(store: WholeStore, owned: Owned) -> Iterator[Write]:
+def _written(store: LogStore, owned: Owned) -> Iterator[Write]:
     section, owner = owned
     after = None
     while page := store.recorded(section, owner, after=after, limit=PAGE_ROWS):
@@ -253,13 +253,13 @@ def _written(store: WholeStore, owned: Owned) -> Iterator[Write]:
         after = page[-1].place
 
 
-def _conversations(store: WholeStore, project_id: ProjectId) -> Iterator[ConversationId]:
+def _conversations(store: LogStore, project_id: ProjectId) -> Iterator[ConversationId]:
     for write in _written(store, ("conversation", project_id)):
         if isinstance(write, OpenConversation):
             yield write.conversation.conversation_id
 
 
-def _identities(store: WholeStore, project_id: ProjectId) -> tuple[ProjectIdentity, ...]:
+def _identities(store: LogStore, project_id: ProjectId) -> tuple[ProjectIdentity, ...]:
     written = _written(store, ("project", project_id))
     return tuple(write.identity for write in written if isinstance(write, RecordProject))
 

@@ -27,8 +27,9 @@ from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbe
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.reads import Found, own_tag
+from upthread.store.reads import Found
 from upthread.store.streams import Head, RunState, StoredHead, encoded, head_from
+from upthread.store.tags import own_tag
 
 _LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import apsw
 
 from upthread.core.codec import Json, encode_plain_json
-from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, PARTS, Entry, StreamKind
@@ -27,6 +27,7 @@ from upthread.store.sqlite.database import (
 )
 from upthread.store.sqlite.integrity import faults_in
 from upthread.store.streams import Head, StoredHead, encoded, head_from
+from upthread.store.values import Verified
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -145,11 +146,11 @@ class SqliteStore(LogStore):
         rows = self.database.rows(statement, (low, high, row, limit))
         return [Entry(*each) for each in (rows[::-1] if newest is not None else rows)]
 
-    def verify(self, conversation_id: str) -> int | None:
-        damaged = super().verify(conversation_id)
-        if damaged is None:  # The message says more than the file does.
+    def verify(self, conversation_id: ConversationId) -> Verified:
+        found = super().verify(conversation_id)
+        if found.damaged_seq is None:  # The message says more than the file does.
             self._must_be_sound()
-        return damaged
+        return found
 
     def _must_be_sound(self) -> None:
         """Raise StoreError where the engine finds damage in the file: a row may be found by none.

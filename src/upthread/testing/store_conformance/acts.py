@@ -11,7 +11,7 @@ from msgspec import structs
 from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Write
 from upthread.core.types import ConversationId, ConversationKey, ProjectId, ProjectIdentity, TurnId
 from upthread.errors import UpthreadError
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.copies import CHILD, everything, recorded_in
@@ -47,49 +47,49 @@ def a_path_of_another_owner_is_another_place(trial: Trial) -> None:
 
 
 def a_store_that_acts_for_a_project_serves_it_as_before(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
+    store = cast("LogStore", trial.store)
     store.act_for(PROJECT)
     store.commit(everything())
-    recorded = list(map(repr, recorded_in(store, PROJECT, limit=PAGE)))
+    recorded = list(map(repr, recorded_in(store, PROJECT)))
     store.commit(samples.home())
-    assert list(map(repr, recorded_in(store, PROJECT, limit=PAGE))) == recorded
+    assert list(map(repr, recorded_in(store, PROJECT))) == recorded
     assert store.verify(CONVERSATION) is None
     assert store.resolve(KEY) is not None
     trial.reopen()
-    store = cast("WholeStore", trial.store)
-    assert list(map(repr, recorded_in(store, PROJECT, limit=PAGE))) == recorded
+    store = cast("LogStore", trial.store)
+    assert list(map(repr, recorded_in(store, PROJECT))) == recorded
     assert store.conversation(CHILD) is not None
 
 
 def it_reads_nothing_of_another_project(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
+    store = cast("LogStore", trial.store)
     store.commit(everything())
-    assert list(recorded_in(store, PROJECT, limit=PAGE))
+    assert list(recorded_in(store, PROJECT))
     assert all(map(repr, _reads(store)))
     store.act_for(OTHER)
-    assert list(recorded_in(store, PROJECT, limit=PAGE)) == []
+    assert list(recorded_in(store, PROJECT)) == []
     for name, found in _reads(store):
         assert found in (None, (), 0), f"{name} of another project's: {found!r}"
 
 
 def it_writes_nothing_to_another_project(trial: Trial) -> None:
-    store = cast("WholeStore", trial.store)
+    store = cast("LogStore", trial.store)
     store.commit(everything())
-    before = list(map(repr, recorded_in(store, PROJECT, limit=PAGE)))
+    before = list(map(repr, recorded_in(store, PROJECT)))
     store.act_for(OTHER)
     for write in _writes():
         with refused(UpthreadError):
             store.commit([write])
     trial.reopen()
-    after = list(map(repr, recorded_in(cast("WholeStore", trial.store), PROJECT, limit=PAGE)))
+    after = list(map(repr, recorded_in(cast("LogStore", trial.store), PROJECT)))
     assert after == before
 
 
 def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
     """Two projects write at the same time, over stores of their own, with the same names."""
     ours, theirs = (
-        cast("WholeStore", trial.store),
-        cast("WholeStore", trial.backend.make(trial.place)),
+        cast("LogStore", trial.store),
+        cast("LogStore", trial.backend.make(trial.place)),
     )
     ours.act_for(PROJECT)
     theirs.act_for(OTHER)
@@ -119,7 +119,7 @@ def _writes() -> Iterator[Write]:
     yield samples.moved(4)
 
 
-def _reads(store: WholeStore) -> Iterator[tuple[str, object]]:
+def _reads(store: LogStore) -> Iterator[tuple[str, object]]:
     """Yield what each read of the port returns of the first project."""
     given: dict[str, object] = {
         "project_id": PROJECT,
