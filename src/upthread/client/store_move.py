@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, structs
 
@@ -29,6 +29,7 @@ from upthread.runtime.system import host_name, is_dead, now_ms
 from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.log import LogStore
+from upthread.store.streams import RunState
 
 OWN_FILE: Final = "sqlite"
 """What may be said in place of an address: the file that is used where nothing else is named."""
@@ -68,7 +69,7 @@ def plan_move(settings: Settings, request: MoveRequest) -> MovePlan:
 
 
 def make_move(
-    settings: Settings, request: MoveRequest, *, on_rows: Callable[[int], None]
+    settings: Settings, request: MoveRequest, *, on_entries: Callable[[int], None]
 ) -> MovePlan:
     """Move, prove it, and return what was found before; what is there already is not written again.
 
@@ -77,7 +78,7 @@ def make_move(
     else, StoreError when it cannot be proved. Then it is not done, and can be done again.
     """
     with _ends(settings, request, is_made=True) as (source, target):
-        move, plan = _planned(settings, request, source, target, on_rows=on_rows)
+        move, plan = _planned(settings, request, source, target, on_entries=on_entries)
         # Before the rows: killed between the two, a target
         # without its key would redact with another.
         key = _carry_key(settings, request, is_dry=False)
@@ -137,13 +138,13 @@ def _planned(
     source: LogStore,
     target: LogStore | None,
     *,
-    on_rows: Callable[[int], None] = lambda _: None,
+    on_entries: Callable[[int], None] = lambda _: None,
 ) -> tuple[Move, MovePlan]:
     known = dict.fromkeys(each.project_id for each in source.known_projects())
     chosen = list(known) if request.directory is None else [_project_of(source, request)]
     for project_id in chosen:
         _must_rest(source, request.source, project_id)
-    move = Move(source, target, now_ms=now_ms, on_rows=on_rows)
+    move = Move(source, target, now_ms=now_ms, on_entries=on_entries)
     plan = MovePlan(
         source=shown_address(request.source),
         target=shown_address(request.target),
@@ -217,13 +218,13 @@ def _moved_on(source: LogStore, seen: Lease) -> Lease | None:
 
 def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
     """Raise for a run that a worker may take: it would go on in both places."""
-    due = set(source.pending_transitions(due_before_ms=now_ms()))
-    for known in source.workstreams(project_id):
-        if due & {run.run_id for run in source.runs(project_id, known.workstream)}:
+    for head in source.heads(project_id, "run"):
+        state = cast("RunState", head.state)
+        if state.due is not None and state.due[0] <= now_ms():
             raise ConflictError(
-                f"a run on {known.workstream!r} is due: a worker of the source may take it",
+                f"a run on {state.workstream!r} is due: a worker of the source may take it",
                 hint="let it go on until it has ended or waits for a person, then move",
-                workstream=known.workstream,
+                workstream=state.workstream,
             )
 
 

@@ -152,6 +152,12 @@ class Reads(ABC):
         heads = self.heads(None, "project")
         return tuple(known for head in heads for known in self._identities(head))
 
+    def identities(self, project_id: ProjectId) -> tuple[ProjectIdentity, ...]:
+        """Return all identities of a project, oldest first; none for an unknown one."""
+        head = self.head("project", project_id)
+        known = () if head is None else self._identities(head)
+        return tuple(each.identity for each in known)
+
     def _identities(self, head: Head) -> Iterator[KnownProject]:
         for _, value in self._values(head, ("identity",)):
             yield KnownProject(project_id=ProjectId(head.name), identity=value.identity)
