@@ -40,7 +40,8 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.turns.recorder import Recorder
-from upthread.store.base import Store, WholeStore
+from upthread.store.base import Store
+from upthread.store.log import LogStore as WholeStore
 
 MESSAGES: Final = 6
 TOKENS: Final = 18_204

@@ -159,8 +159,11 @@ def _kind_of(name: str) -> str:
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
-class StoredEvent(Struct, frozen=True, kw_only=True, tag=_kind_of):
-    """The base of what is stored: `TurnIntended` is stored as `turn_intended`."""
+class StoredEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=_kind_of):
+    """The base of what is stored: `TurnIntended` is stored as `turn_intended`.
+
+    What is as always is not written: most of it is.
+    """
 
 
 class AgentsCall(Struct, frozen=True, kw_only=True):
@@ -261,7 +264,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     first_cached: int | None = None
 
 
-class PromptRecognised(StoredEvent, frozen=True, kw_only=True, omit_defaults=True):
+class PromptRecognised(StoredEvent, frozen=True, kw_only=True):
     """What the agent's own history says of our prompt: see core/turns/turn.py, Recognition.
 
     `tokens_spent` and `usage` are what that history counts for the prompt, None where it counts
@@ -274,8 +277,7 @@ class PromptRecognised(StoredEvent, frozen=True, kw_only=True, omit_defaults=Tru
     usage: Usage | None = None
 
 
-# Written without what is as always: one is written each turn, and most of it is.
-class TurnEnded(StoredEvent, frozen=True, kw_only=True, omit_defaults=True):
+class TurnEnded(StoredEvent, frozen=True, kw_only=True):
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
 
     `tokens_used` is what the session now holds, `tokens_window` the most it can; None where the

@@ -32,6 +32,7 @@ from upthread.store.entries import (
     hash_of,
     kept_of,
     not_whole,
+    place_of,
     spoken_of,
     written,
     written_event,
@@ -39,7 +40,7 @@ from upthread.store.entries import (
 )
 from upthread.store.reads import Reads
 from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
-from upthread.store.tags import Tag, key_tag, tag, tags_of
+from upthread.store.tags import Tag, gives_tags, key_tag, tag, tags_of
 
 _READ_AGAIN: Final = "read again: another writer may have been there first"
 
@@ -83,7 +84,8 @@ class Change(Struct):
         head.last, head.hash = entry.seq, entry.hash
         fold(head, entry.at_ms, value)
         self.entries.append(entry)
-        self.tags += tags_of(head.kind, head.name, head.project_id, entry.seq, value)
+        if entry.seq == 1 or gives_tags(value):
+            self.tags += tags_of(head.kind, head.name, head.project_id, entry.seq, value)
 
     @property
     def is_empty(self) -> bool:
@@ -221,7 +223,7 @@ class Drafts:
         )
         turn = _conversation(change).turn
         there: list[Entry] = []
-        last = turn.events if turn is not None and turn.turn_id == turn_id else -1
+        last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
         if last < seq - 1 or seq <= last:  # of an older turn, a gap, or there already
             there = [
                 each
@@ -292,7 +294,7 @@ class Drafts:
     ) -> None:
         """Compare some parts of an entry. Of what was forgotten there is a digest of all alone."""
         spoken = spoken_of(entry)
-        stored = entries.parts_of(entry, spoken)[at : at + len(given)]
+        stored = entries.parts_of(entry)[at : at + len(given)]
         must_equal(
             (streams.author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
             (_author(write), write.recorded_at_ms, list(map(encode_json, given))),
@@ -303,7 +305,7 @@ class Drafts:
         """Yield the entries of one message."""
         after = self._reads.place_of_message(change.head, seq) if change.last else 0
         for entry in self.stored(change, PARTS, after=after):
-            there = spoken_of(entry).seq
+            there = place_of(entry).seq
             if there > seq:
                 return
             if there == seq:
@@ -373,7 +375,7 @@ def _author(write: commands.RecordParts) -> tuple[str, str, str | None]:
 
 def _spoken(write: commands.RecordParts, first_ordinal: int) -> entries.Spoken:
     return entries.Spoken(
-        write.seq, write.speaker, write.turn_id, (), write.upstream_session_id, first_ordinal
+        write.seq, write.speaker, write.turn_id, write.upstream_session_id, first_ordinal
     )
 
 

@@ -140,18 +140,23 @@ class PartOutline(Struct, frozen=True, omit_defaults=True, gc=False):
     digest: bytes | None = None
 
 
-class Spoken(Struct, frozen=True, omit_defaults=True):
-    """Parts of message `seq`, from position `first_ordinal`. `said` is the parts.
-
-    The entry is `said` where a user or an assistant says something in it, else `done`.
-    """
+class Place(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Where parts belong: to message `seq`, from position `first_ordinal`; and whose they are."""
 
     seq: int
     speaker: Speaker
     turn_id: TurnId
-    outline: tuple[PartOutline, ...]
     upstream_session_id: UpstreamSessionId | None = None
     first_ordinal: int = 0
+
+
+class Spoken(Place, frozen=True, omit_defaults=True, gc=False):
+    """Parts of a message. `said` is the parts.
+
+    The entry is `said` where a user or an assistant says something in it, else `done`.
+    """
+
+    outline: tuple[PartOutline, ...] = ()
 
 
 class Acted(Struct, frozen=True, omit_defaults=True):
@@ -271,7 +276,7 @@ KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
 )
 """Every kind of entry, by its word in the database, and what it keeps."""
 
-FREQUENT: Final = (*PARTS, "turn", "turn_event", "run_event", "act")
+FREQUENT: Final = (*PARTS, "turn_event", "run_event", "act")
 """Kinds of which a turn or a run has many. All others are found by an index of their own."""
 
 _KIND_OF: Final = {shape: kind for kind, shape in KINDS.items() if shape is not Spoken}
@@ -280,6 +285,7 @@ _WITH_VALUES: Final = frozenset(
     {Refused, Attempted, TurnMoved, RunMoved, ToolCallPart, UnknownPart}
 )
 """What may hold a JSON value of somebody else's, and so a float."""
+_PLACE: Final = Json(Place, "message")
 _PARTS: Final = Json(tuple[Part, ...], "message")
 _FILES: Final = Json(tuple[ExaminedFile, ...], "examined")
 _VALUE: Final = Json(Any, "JSON")
@@ -357,12 +363,17 @@ def kept_of(entry: Entry) -> Any:
     return shape.decode(entry.kept)
 
 
+def place_of(entry: Entry) -> Place:
+    """Return where an entry of a message belongs; its outline is not read, which takes longer."""
+    return cast("Place", _PLACE.decode(entry.kept))
+
+
 def spoken_of(entry: Entry) -> Spoken:
-    """Return what an entry of a message keeps; its outline is still JSON."""
+    """Return what an entry of a message keeps."""
     return cast("Spoken", _KEPT[SAID].decode(entry.kept))
 
 
-def parts_of(entry: Entry, spoken: Spoken) -> tuple[Part, ...]:
+def parts_of(entry: Entry) -> tuple[Part, ...]:
     """Return the parts of an entry; what was forgotten as what is left of it."""
     if entry.said is not None:
         return cast("tuple[Part, ...]", _PARTS.decode(entry.said))
@@ -370,7 +381,7 @@ def parts_of(entry: Entry, spoken: Spoken) -> tuple[Part, ...]:
         ErasedPart(
             kind=each.kind, call_id=each.call_id, digest=each.digest, size_bytes=each.size_bytes
         )
-        for each in spoken.outline
+        for each in spoken_of(entry).outline
     )
 
 

@@ -40,7 +40,7 @@ from upthread.errors import StoreError
 from upthread.store import entries, streams
 from upthread.store.entries import PARTS, SAID, Entry, StreamKind, kept_of, not_whole, proved
 from upthread.store.streams import ConversationState, Head, RunState
-from upthread.store.tags import key_tag, own_tag, tag
+from upthread.store.tags import key_tag, own_tag, tag, tags_of
 from upthread.store.values import (
     KnownProject,
     Once,
@@ -56,8 +56,13 @@ from upthread.store.values import (
 PAGE_ENTRIES: Final = 1_000
 """How many entries are read at once where all might be more than memory should hold."""
 
+ROWS_MAX: Final = 4_096
+"""How many conversations' rows are remembered."""
+
 _SEARCHED_BY_ONE: Final = 64
 _SAID_OF_AN_EXCHANGE: Final = 4
+_EVENTS_AT_ONCE: Final = 8
+"""Most turns have fewer, and one more of the next shows that there are no others."""
 
 
 class Found(NamedTuple):
@@ -70,6 +75,10 @@ class Found(NamedTuple):
 
 class Reads(ABC):
     """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        """The rows of conversations, which never change."""
 
     @abstractmethod
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
@@ -89,11 +98,13 @@ class Reads(ABC):
         before: int | None = None,
         first: int | None = None,
         newest: int | None = None,
+        only: Sequence[int] | None = None,
     ) -> Sequence[Entry]:
         """Return entries of a stream in order, each after `after` and before `before`.
 
-        Of all kinds unless some are named. With `first` the first so many, with `newest` the last.
-        Those of messages come without the hash before them.
+        Of all kinds unless some are named. With `first` the first so many, with `newest` the last;
+        with `only` those of these numbers, and nothing else is asked. Messages come without the
+        hash before them.
         """
 
     # --- projects, workstreams, conversations, runs ------------------------------------------------
@@ -206,21 +217,37 @@ class Reads(ABC):
         With `first` only the first so many of them: whoever reads a long conversation whole reads
         it in pages. With `newest` only the last so many; it is asked for without `first`.
         """
+        if newest is not None:
+            return self._newest_messages(conversation_id, after_seq, newest)
         head = self.head("conversation", conversation_id)
         if head is None:
             return ()
         last = _conversation_state(head).messages
-        if newest is not None:
-            after_seq = max(after_seq, last - max(newest, 0))
         until = last if first is None else min(last, after_seq + max(first, 0))
         if after_seq >= until:
             return ()
-        found = (
-            self._spoken(head, after_seq, None if first is None else until)
-            if newest is None
-            else self._newest_spoken(head, after_seq, last - after_seq)
-        )
+        found = self._spoken(head, after_seq, None if first is None else until)
         return messages_of(conversation_id, found, after_seq=after_seq, until=until)
+
+    def _newest_messages(
+        self, conversation_id: ConversationId, after_seq: int, newest: int
+    ) -> tuple[Message, ...]:
+        row = self._row("conversation", conversation_id)
+        if row is None or newest <= 0:
+            return ()
+        found: list[Entry] = []
+        before, last, first = None, 0, 0
+        while page := self.entries(row, PARTS, before=before, newest=newest):
+            found = [*page, *found]
+            last = last or entries.place_of(page[-1]).seq
+            first = max(after_seq, last - newest) + 1
+            place = entries.place_of(page[0])
+            if (place.seq, place.first_ordinal) <= (first, 0):
+                break
+            before = page[0].seq
+        if last < first or not found:
+            return ()
+        return messages_of(conversation_id, found, after_seq=first - 1, until=last)
 
     def message_entries(
         self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
@@ -234,7 +261,7 @@ class Reads(ABC):
             return ()
         until = None if first is None else after_seq + first
         found = self._spoken(head, after_seq, until)
-        return tuple(each for each in found if entries.spoken_of(each).seq > after_seq)
+        return tuple(each for each in found if entries.place_of(each).seq > after_seq)
 
     def prior_messages(
         self,
@@ -249,29 +276,29 @@ class Reads(ABC):
         beginning and the end. Of messages of users and assistants, with a text that is not blank,
         under no upstream session or one of the given; their other parts are left out.
         """
-        head = self.head("conversation", conversation_id)
-        if head is None or newest <= 0:
+        row = self._row("conversation", conversation_id)
+        if row is None or newest <= 0:
             return ()
         readable = frozenset({None, *upstream_session_ids})
-        return newest_exchanges(self._said(conversation_id, head, readable, newest), newest)
+        return newest_exchanges(self._said(conversation_id, row, readable, newest), newest)
 
     def _said(
-        self, conversation_id: ConversationId, head: Head, readable: frozenset[Any], newest: int
+        self, conversation_id: ConversationId, row: int, readable: frozenset[Any], newest: int
     ) -> Iterator[Message]:
         """Yield messages that say something, newest first, with their texts alone."""
         before, limit = None, newest * _SAID_OF_AN_EXCHANGE
         later: tuple[TextPart, ...] = ()
-        while page := self.entries(head.row, (SAID,), before=before, newest=limit):
+        while page := self.entries(row, (SAID,), before=before, newest=limit):
             for entry in reversed(page):
-                spoken = entries.spoken_of(entry)
-                if entry.said is None or spoken.upstream_session_id not in readable:
+                place = entries.place_of(entry)
+                if entry.said is None or place.upstream_session_id not in readable:
                     continue
-                parts = entries.parts_of(entry, spoken)
+                parts = entries.parts_of(entry)
                 texts = (*(each for each in parts if type(each) is TextPart), *later)
                 # What came of a message in several commits is one message.
-                later = texts if spoken.first_ordinal else ()
-                if not spoken.first_ordinal:
-                    yield _message(conversation_id, entry, spoken, texts)
+                later = texts if place.first_ordinal else ()
+                if not place.first_ordinal:
+                    yield _message(conversation_id, entry, place, texts)
             if len(page) < limit:
                 return
             before, limit = page[0].seq, PAGE_ENTRIES
@@ -289,22 +316,10 @@ class Reads(ABC):
             return
         while page := self.entries(head.row, PARTS, after=after, first=until - after_seq + 1):
             for entry in page:
-                if entries.spoken_of(entry).seq > until:
+                if entries.place_of(entry).seq > until:
                     return
                 yield entry
             after = page[-1].seq
-
-    def _newest_spoken(self, head: Head, after_seq: int, limit: int) -> list[Entry]:
-        """Return the entries of the last messages, all of those after one."""
-        found: list[Entry] = []
-        before = None
-        while page := self.entries(head.row, PARTS, before=before, newest=limit):
-            found = [*page, *found]
-            spoken = entries.spoken_of(page[0])
-            if (spoken.seq, spoken.first_ordinal) <= (after_seq + 1, 0):
-                break
-            before = page[0].seq
-        return found
 
     def place_of_message(self, head: Head, seq: int) -> int:
         """Return a place in a conversation's stream after which the message comes, not far away."""
@@ -313,7 +328,7 @@ class Reads(ABC):
         while high - low > _SEARCHED_BY_ONE:
             middle = (low + high) // 2
             page = self.entries(head.row, PARTS, after=middle, first=1)
-            if page and entries.spoken_of(page[0]).seq < seq:
+            if page and entries.place_of(page[0]).seq < seq:
                 low = page[0].seq
             else:
                 high = middle
@@ -360,21 +375,29 @@ class Reads(ABC):
         if head is None:
             return []
         state = _conversation_state(head)
-        is_newest = state.turn is not None and state.turn.turn_id == turn_id
-        found: list[tuple[Entry, entries.TurnMoved]] = []
-        is_over = False
-        while not is_over and (
-            page := self._values(head, ("turn_event",), after=at, first=_SEARCHED_BY_ONE)
-        ):
-            mine = [(entry, value) for entry, value in page if value.turn_id == turn_id]
-            found += mine
-            # What another turn says follows it all, unless an older one ever spoke up late.
-            is_over = len(mine) < len(page) and not state.late and not is_newest
-            is_over = is_over or len(page) < _SEARCHED_BY_ONE
-            at = page[-1][0].seq
-        expected = state.turn.events if is_newest and state.turn is not None else 0
-        _must_count([value.seq for _, value in found], expected, head, f"event of {turn_id},")
+        if state.turn is not None and state.turn.turn_id == turn_id:
+            found = self._values(head, (), only=state.turn.events)
+            _must_count([value.seq for _, value in found], len(state.turn.events), head, "event")
+            return found
+        found = list(self._older_turn(head, turn_id, at))
+        _must_count([value.seq for _, value in found], 0, head, f"event of {turn_id},")
         return found
+
+    def _older_turn(
+        self, head: Head, turn_id: TurnId, at: int
+    ) -> Iterator[tuple[Entry, entries.TurnMoved]]:
+        """Yield the events of a turn that another has followed."""
+        # The next one's follow all of its own, unless one ever spoke up late.
+        is_late = _conversation_state(head).late
+        while page := self._values(head, ("turn_event",), after=at, first=_EVENTS_AT_ONCE):
+            for entry, value in page:
+                if value.turn_id == turn_id:
+                    yield entry, value
+                elif not is_late:
+                    return
+            if len(page) < _EVENTS_AT_ONCE:
+                return
+            at = page[-1][0].seq
 
     def _turn(self, conversation_id: ConversationId, turn_id: TurnId) -> tuple[Head | None, int]:
         """Return a turn's conversation, and the entry that opened it; None for an unknown turn."""
@@ -501,22 +524,45 @@ class Reads(ABC):
         """Return a stream's first entry that does not verify, and the message before it.
 
         None where all do. Where an entry is missing, that is the one after it; behind the last one
-        that is left, one without a kind.
+        that is left, one without a kind. StoreError for a head that its entries do not make.
         """
-        message, expected, before = 0, 0, head.first
+        made = streams.new_head(head.kind, head.name, head.project_id)
+        message = 0
         for entry in self.all_entries(head.row):
-            expected += 1
-            if entry.seq != expected or entries.hash_of(entry, before) != entry.hash:
+            is_next = entry.seq == made.last + 1
+            if not is_next or entries.hash_of(entry, made.hash) != entry.hash:
                 return entry, message
             # Somebody may have written since the head was read.
-            if expected == head.last and entry.hash != head.hash:
+            if entry.seq == head.last and entry.hash != head.hash:
                 return entry, message
-            before = entry.hash
+            made.last, made.hash = entry.seq, entry.hash
+            value = kept_of(entry)
+            if entry.seq <= head.last:
+                streams.fold(made, entry.at_ms, value)
             if entry.kind in PARTS:
-                message = entries.spoken_of(entry).seq
-        if expected < head.last:
-            return Entry(expected + 1, "", 0, "", None, None, b""), message
+                message = value.seq
+        if made.last < head.last:
+            return Entry(made.last + 1, "", 0, "", None, None, b""), message
+        if streams.encoded(made)[0] != streams.encoded(head)[0]:
+            raise StoreError(
+                f"the head of {head.kind} {head.name} is damaged: its entries make another",
+                hint=entries.CURE_OF_DAMAGE,
+            )
         return None, message
+
+    def must_be_whole(self, head: Head) -> None:
+        """Raise StoreError where a stream is not what was recorded: an entry, its end, or its head.
+
+        Every tag that an entry gives its stream must lead to it, too.
+        """
+        entry, _ = self.first_damaged(head)
+        if entry is not None:
+            raise not_whole(f"entry {entry.seq} of {head.kind} {head.name}")
+        for entry in self.all_entries(head.row):
+            value = kept_of(entry)
+            for each in tags_of(head.kind, head.name, head.project_id, entry.seq, value):
+                if all(found.head.row != head.row for found in self.found(each.text)):
+                    raise not_whole(f"{each.text}, by which {head.kind} {head.name} is found,")
 
     @staticmethod
     def _damaged_message(head: Head, entry: Entry, before: int) -> int:
@@ -524,7 +570,7 @@ class Reads(ABC):
         seq = before + 1
         if entry.kind in PARTS:
             with suppress(StoreError):
-                seq = min(entries.spoken_of(entry).seq, seq)
+                seq = min(entries.place_of(entry).seq, seq)
         return max(1, min(seq, _conversation_state(head).messages or 1))
 
     def all_entries(self, row: int) -> Iterator[Entry]:
@@ -542,6 +588,18 @@ class Reads(ABC):
             return head
         return None
 
+    def _row(self, kind: StreamKind, name: str) -> int | None:
+        """Return a stream's row, None for one that was never opened."""
+        row = self._rows.get(name)
+        if row is None:
+            head = self.head(kind, name)
+            if head is None:
+                return None
+            if len(self._rows) >= ROWS_MAX:
+                self._rows.clear()
+            row = self._rows[name] = head.row
+        return row
+
     def _in_workstream(self, project_id: str, workstream: str, kind: str) -> list[Head]:
         found = self.found(tag("in", project_id, workstream))
         return [head for head, *_ in found if head.kind == kind]
@@ -554,9 +612,10 @@ class Reads(ABC):
         after: int = 0,
         first: int | None = None,
         newest: int | None = None,
+        only: Sequence[int] | None = None,
     ) -> list[tuple[Entry, Any]]:
         """Return entries of a stream with what they keep, each of them proved."""
-        found = self.entries(head.row, kinds, after=after, first=first, newest=newest)
+        found = self.entries(head.row, kinds, after=after, first=first, newest=newest, only=only)
         what = f"{head.kind} {head.name}"
         return [
             (entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)
@@ -620,14 +679,14 @@ def _must_count(seqs: Sequence[int], count: int, head: Head, what: str) -> None:
 
 
 def _message(
-    conversation_id: ConversationId, entry: Entry, spoken: entries.Spoken, parts: tuple[Part, ...]
+    conversation_id: ConversationId, entry: Entry, place: entries.Place, parts: tuple[Part, ...]
 ) -> Message:
     return Message(
         conversation_id,
-        spoken.seq,
-        spoken.speaker,
-        spoken.turn_id,
-        spoken.upstream_session_id,
+        place.seq,
+        place.speaker,
+        place.turn_id,
+        place.upstream_session_id,
         entry.at_ms,
         parts,
     )
@@ -645,19 +704,19 @@ def messages_of(
     seq, head = after_seq, None
     try:
         for entry in found:
-            spoken = entries.spoken_of(entry)
-            if spoken.seq <= after_seq:
+            place = entries.place_of(entry)
+            if place.seq <= after_seq:
                 continue
-            if not spoken.first_ordinal and spoken.seq == seq + 1:
+            if not place.first_ordinal and place.seq == seq + 1:
                 if head is not None:
                     messages.append(_message(conversation_id, *head, tuple(parts)))
-                seq, head = seq + 1, (entry, spoken)
-                parts = list(entries.parts_of(entry, spoken))
-            elif spoken.seq == seq and spoken.first_ordinal == len(parts):
-                parts += entries.parts_of(entry, spoken)
+                seq, head = seq + 1, (entry, place)
+                parts = list(entries.parts_of(entry))
+            elif place.seq == seq and place.first_ordinal == len(parts):
+                parts += entries.parts_of(entry)
             else:
-                seq += spoken.seq != seq
-                raise StoreError(f"part {spoken.first_ordinal} of message {spoken.seq} follows")
+                seq += place.seq != seq
+                raise StoreError(f"part {place.first_ordinal} of message {place.seq} follows")
     except StoreError as error:
         raise _damaged(conversation_id, seq + (head is None), error.message) from error
     if head is not None:

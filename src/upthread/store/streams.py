@@ -50,13 +50,15 @@ class WorkstreamState(Struct, omit_defaults=True, tag_field="stream", tag="works
 
 
 class TurnState(Struct, frozen=True, omit_defaults=True):
-    """A conversation's newest turn. `at` is the entry that opened it; `files` its next file."""
+    """A conversation's newest turn. `at` is the entry that opened it, `events` those of its events;
+    `files` is the number of its next file.
+    """
 
     turn_id: TurnId
     at: int
     opened_at_ms: int
     run_id: RunId | None = None
-    events: int = 0
+    events: tuple[int, ...] = ()
     files: int = 0
 
 
@@ -194,6 +196,13 @@ def refolded(head: Head, found: Iterable[Entry]) -> Head:
     return made
 
 
+def bare_head(row: int, kind: str, name: str | bytes, project_id: str | bytes) -> Head:
+    """Return a head of which the state is not read, to be folded again."""
+    made = new_head(cast("StreamKind", kind), _name(name), _name(project_id))
+    made.row = row
+    return made
+
+
 # --- the fold -------------------------------------------------------------------------------------
 
 
@@ -226,13 +235,14 @@ def _turned(state: ConversationState, value: entries.TurnOpened, at_ms: int, seq
     state.turn = TurnState(value.turn_id, seq, at_ms, value.run_id)
 
 
-def _turn_moved(state: ConversationState, value: entries.TurnMoved, _at_ms: int, _seq: int) -> None:
+def _turn_moved(state: ConversationState, value: entries.TurnMoved, _at_ms: int, seq: int) -> None:
     turn = state.turn
     if turn is None or turn.turn_id != value.turn_id:
         state.late = True
     else:
+        events = (*turn.events, seq)
         state.turn = TurnState(
-            turn.turn_id, turn.at, turn.opened_at_ms, turn.run_id, value.seq, turn.files
+            turn.turn_id, turn.at, turn.opened_at_ms, turn.run_id, events, turn.files
         )
 
 
@@ -242,7 +252,7 @@ def _spoken(state: ConversationState, value: entries.Spoken, _at_ms: int, _seq: 
     state.author = author_of(value)
 
 
-def author_of(value: entries.Spoken) -> tuple[str, str, str | None]:
+def author_of(value: entries.Place) -> tuple[str, str, str | None]:
     """Return whose a message is: its speaker, turn and upstream session."""
     return value.speaker.value, value.turn_id, value.upstream_session_id
 

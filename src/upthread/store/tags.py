@@ -51,9 +51,13 @@ def tags_of(
     """Yield the tags that an entry gives its stream."""
     if seq == 1:
         yield Tag(own_tag(kind, name, project_id), 0, seq)
-    find = _TAGS.get(type(value))
-    for text, nth in () if find is None else find(project_id, value):
+    for text, nth in _TAGS[type(value)](project_id, value) if gives_tags(value) else ():
         yield Tag(text, nth, seq)
+
+
+def gives_tags(value: entries.Kept) -> bool:
+    """Return whether an entry that opens no stream may give it tags; most do not."""
+    return type(value) in _TAGS
 
 
 _Tags = Iterator[tuple[str, int | None]]

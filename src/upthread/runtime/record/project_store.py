@@ -55,6 +55,7 @@ class ProjectStore(Store):
         policy: RecordPolicy | None = None,
         redactor: Redactor | None = None,
     ) -> None:
+        super().__init__()
         self.behind = store
         self._project_id = project_id
         self._by_user = by_user
@@ -83,10 +84,11 @@ class ProjectStore(Store):
         before: int | None = None,
         first: int | None = None,
         newest: int | None = None,
+        only: Sequence[int] | None = None,
     ) -> Sequence[Entry]:
         # A row is known from a head alone, and those are the project's own.
         return self.behind.entries(
-            row, kinds, after=after, before=before, first=first, newest=newest
+            row, kinds, after=after, before=before, first=first, newest=newest, only=only
         )
 
     def verify(self, conversation_id: ConversationId) -> Verified:

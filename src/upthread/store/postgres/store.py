@@ -21,7 +21,7 @@ from upthread.core.codec import Json, encode_plain_json, encode_text
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change
-from upthread.store.entries import FREQUENT, PARTS, Entry, StreamKind, as_bytes
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, StreamKind, as_bytes
 from upthread.store.log import LogStore, StreamMovedError
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
@@ -42,6 +42,16 @@ _NEWEST: Final = _FOUND + b" DESC LIMIT 1"
 _HEADS: Final = (
     f"SELECT {_HEAD} FROM upthread.head AS h WHERE ($1::bytea IS NULL OR h.project = $1)"
     " AND h.kind = convert_from($2, 'UTF8') ORDER BY h.id"
+).encode()
+
+_ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
+# What proves an entry: the one before it. Messages are proved by `verify` (S33).
+_BEFORE: Final = (
+    "(SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
+)
+_ONLY: Final = (
+    f"SELECT {_ENTRY}, {_BEFORE} FROM upthread.entry AS e"
+    " WHERE stream = $1 AND seq = ANY($2::bigint[]) ORDER BY seq"
 ).encode()
 
 # $1 to $2: the digests and tokens of leases. One that is taken over meanwhile is waited for, and is
@@ -170,8 +180,8 @@ class PostgresStore(LogStore):
 
     def act_for(self, project_id: ProjectId) -> None:
         # What was there under another project is not to be believed under this one.
-        self._heads.clear()
-        self._turns.clear()
+        for known in (self._rows, self._heads, self._turns):
+            known.clear()
         self.server.act_for(encode_text(project_id))
         if self.server.is_pooled:  # then each statement says it, and none is prepared
             self._prepared = None
@@ -195,12 +205,15 @@ class PostgresStore(LogStore):
         before: int | None = None,
         first: int | None = None,
         newest: int | None = None,
+        only: Sequence[int] | None = None,
     ) -> Sequence[Entry]:
+        if only is not None:
+            return list(map(Entry._make, self._read(_ONLY, row, numbers(only))))
         limit = None if first is None and newest is None else max(0, first or newest or 0)
         statement = _entries(tuple(kinds), newest is not None)
         below = _LAST if before is None else before
         rows = self._read(statement, row, after, below, limit)
-        return [Entry(*each) for each in (rows[::-1] if newest is not None else rows)]
+        return list(map(Entry._make, rows[::-1] if newest is not None else rows))
 
     def _read(self, statement: bytes, *values: Column) -> list[Row]:
         return self.server.run(
@@ -324,18 +337,17 @@ class PostgresStore(LogStore):
 @lru_cache(maxsize=100)
 def _entries(kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001  # a key of the cache
     """Return the statement for entries of stream $1, after $2 and before $3, $4 of them."""
-    # What proves an entry: the one before it. Messages are proved by `verify` (S33).
-    before = "(SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
+    before = _BEFORE
     where = f" AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
     # A partial index is used only where its condition follows from the statement's.
     if kinds and not set(kinds) & set(FREQUENT):
-        where += " AND kind NOT IN ('said', 'done', 'turn', 'turn_event', 'run_event', 'act')"
-    elif kinds and "done" not in kinds:
-        where += " AND kind <> 'done'"
+        where += f" AND kind NOT IN ({', '.join(map(repr, FREQUENT))})"
+    elif kinds == (SAID,):
+        where = " AND kind = 'said'"
     if kinds and set(kinds) <= set(PARTS):
         before = "NULL::bytea"
     return (
-        f"SELECT seq, kind, at_ms, kept, said, digest, hash, {before} FROM upthread.entry AS e"
+        f"SELECT {_ENTRY}, {before} FROM upthread.entry AS e"
         f" WHERE stream = $1 AND seq > $2 AND seq < $3{where}"
         f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
     ).encode()

@@ -29,11 +29,11 @@ CREATE TABLE entry (
     stream INTEGER AS (id >> 32),
     seq INTEGER AS (id & 4294967295)
 );
--- All but what tools did, which is most of a log and seldom asked for by itself.
-CREATE INDEX entry_light ON entry (id, kind) WHERE kind <> 'done';
+-- What somebody said, found without reading what tools did between, which is most of a log.
+CREATE INDEX entry_said ON entry (id) WHERE kind = 'said';
 -- What a stream has few of, found without reading what lies between.
 CREATE INDEX entry_rare ON entry (id >> 32, kind)
-WHERE kind NOT IN ('said', 'done', 'turn', 'turn_event', 'run_event', 'act');
+WHERE kind NOT IN ('said', 'done', 'turn_event', 'run_event', 'act');
 
 -- What streams are found by. `nth` is 0 where only one stream has the tag, the generation of a
 -- conversation's key, and else the stream itself. `seq` is the entry that was tagged.

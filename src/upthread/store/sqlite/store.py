@@ -13,7 +13,7 @@ from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
-from upthread.store.entries import FREQUENT, PARTS, Entry, StreamKind
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, StreamKind
 from upthread.store.log import LogStore, StreamMovedError
 from upthread.store.reads import Found
 from upthread.store.sqlite.database import (
@@ -22,11 +22,18 @@ from upthread.store.sqlite.database import (
     Database,
     Row,
     damaged_file,
-    first_of,
     to_column,
 )
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.streams import Head, StoredHead, encoded, head_from
+from upthread.store.streams import (
+    FOLD,
+    Head,
+    StoredHead,
+    bare_head,
+    encoded,
+    head_from,
+    refolded,
+)
 from upthread.store.values import Verified
 
 BUSY_TIMEOUT_S: Final = 30.0
@@ -45,6 +52,9 @@ _FOUND: Final = (
 _NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
 _HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.project = ? AND h.kind = ? ORDER BY h.id"
 _ALL_HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.kind = ? ORDER BY h.id"
+_ENTRY: Final = f"id & {_LAST}, kind, at_ms, kept, said, digest, hash"
+# What proves an entry: the one before it. Messages are proved by `verify` (S33).
+_BEFORE: Final = "(SELECT b.hash FROM entry AS b WHERE b.id = e.id - 1)"
 _OPEN: Final = (
     "INSERT INTO head (kind, name, project, last, hash, state, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
@@ -82,6 +92,11 @@ _RELEASE: Final = "UPDATE lease SET holder = NULL WHERE name = ? AND token = ?"
 # writes nothing.
 _TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
+_FOLD_VERSION: Final = "SELECT value FROM meta WHERE name = 'fold'"
+_FOLDED: Final = "UPDATE meta SET value = ? WHERE name = 'fold'"
+_BARE_HEADS: Final = "SELECT id, kind, name, project FROM head ORDER BY id"
+_REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
+
 _HOLDER: Final = Json(Holder, "lease")
 
 
@@ -104,6 +119,27 @@ class SqliteStore(LogStore):
         super().__init__()
         self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs, key=key)
         self._sound_at: tuple[int, int] | None = None
+        try:
+            if self._fold() < FOLD:
+                self._fold_again()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fold(self) -> int:
+        row = self.database.row(_FOLD_VERSION)
+        return int(row[0]) if row else 0
+
+    def _fold_again(self) -> None:
+        """Make every head of its entries anew: what heads hold is another version's."""
+        with self.database.transaction(is_synced=True) as connection:
+            if self._fold() >= FOLD:  # asked again: another process may have been here
+                return
+            for row in connection.execute(_BARE_HEADS).fetchall():
+                head = bare_head(*row)
+                state, seal = encoded(refolded(head, self.all_entries(head.row)))
+                connection.execute(_REFOLD, (state.decode(), seal, head.row))
+            connection.execute(_FOLDED, (FOLD,))
 
     def act_for(self, project_id: ProjectId) -> None:
         """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
@@ -137,14 +173,18 @@ class SqliteStore(LogStore):
         before: int | None = None,
         first: int | None = None,
         newest: int | None = None,
+        only: Sequence[int] | None = None,
     ) -> Sequence[Entry]:
         base = row << _STREAM
+        if only is not None:
+            rows = self.database.rows(_only(len(only)), [base + seq for seq in only])
+            return list(map(Entry._make, rows))
         low = base + after + 1 if after >= 0 else base
         high = base + (_LAST if before is None else before - 1)
         limit = -1 if first is None and newest is None else max(0, first or newest or 0)
         statement = _entries(tuple(kinds), newest is not None)
         rows = self.database.rows(statement, (low, high, row, limit))
-        return [Entry(*each) for each in (rows[::-1] if newest is not None else rows)]
+        return list(map(Entry._make, rows[::-1] if newest is not None else rows))
 
     def verify(self, conversation_id: ConversationId) -> Verified:
         found = super().verify(conversation_id)
@@ -181,8 +221,8 @@ class SqliteStore(LogStore):
         with self.database.transaction(is_synced=is_synced) as connection:
             # Under the write lock: from here to the commit nobody can take a lease over (S4).
             for fence in fences:
-                held = connection.execute(_IS_HELD, (to_column(fence.name), fence.token))
-                if first_of(held) is None:
+                # No cursor is kept while another statement is executed: apsw 3.54 never frees it.
+                if not connection.execute(_IS_HELD, _of_fence(fence)).fetchall():
                     raise lost_lease(fence.name, fence.token)
             for claim in take:
                 if _take(connection, claim) is None:
@@ -234,24 +274,29 @@ class SqliteStore(LogStore):
 @lru_cache(maxsize=100)
 def _entries(kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001  # a key of the cache
     """Return the statement for entries of some kinds: from ?1 to ?2, of stream ?3, ?4 of them."""
-    # What proves an entry: the one before it. Messages are proved by `verify` (S33).
-    before = "(SELECT b.hash FROM entry AS b WHERE b.id = e.id - 1)"
+    before = _BEFORE
     where = f"kind IN ({', '.join(map(repr, kinds))})" if kinds else "TRUE"
     index = ""
     # A partial index is used only where its condition stands in the statement, word by word.
     if kinds and not set(kinds) & set(FREQUENT):
-        frequent = "'said', 'done', 'turn', 'turn_event', 'run_event', 'act'"
+        frequent = ", ".join(map(repr, FREQUENT))
         index = "INDEXED BY entry_rare"
         where = f"{where} AND id >> 32 = ?3 AND kind NOT IN ({frequent})"
-    elif kinds and "done" not in kinds:
-        index, where = "INDEXED BY entry_light", f"{where} AND kind <> 'done'"
+    elif kinds == (SAID,):
+        index, where = "INDEXED BY entry_said", "kind = 'said'"
     if kinds and set(kinds) <= set(PARTS):
         before = "NULL"
     return (
-        f"SELECT id & {_LAST}, kind, at_ms, kept, said, digest, hash, {before}"
-        f" FROM entry AS e {index} WHERE id BETWEEN ?1 AND ?2 AND {where}"
+        f"SELECT {_ENTRY}, {before} FROM entry AS e {index} WHERE id BETWEEN ?1 AND ?2 AND {where}"
         f" ORDER BY id {'DESC' if is_newest else 'ASC'} LIMIT ?4"
     )
+
+
+@lru_cache(maxsize=100)
+def _only(count: int) -> str:
+    """Return the statement for so many entries by their numbers."""
+    places = ", ".join("?" * count)
+    return f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e WHERE id IN ({places}) ORDER BY id"
 
 
 def _head(row: Row) -> Head:
@@ -314,8 +359,12 @@ def _take(connection: Connection, claim: LeaseClaim) -> Lease | None:
     return None
 
 
+def _of_fence(fence: Fence) -> Row:
+    return (to_column(fence.name), fence.token)
+
+
 def _must_move(connection: Connection, statement: str, fence: Fence) -> None:
-    connection.execute(statement, (to_column(fence.name), fence.token))
+    connection.execute(statement, _of_fence(fence))
     if connection.changes() == 0:
         raise lost_lease(fence.name, fence.token)
 

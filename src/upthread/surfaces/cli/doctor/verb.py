@@ -29,8 +29,10 @@ from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
+from upthread.store.entries import StreamKind
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.store.streams import STREAMS
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.holdings import Finding, Holdings, holdings
 from upthread.surfaces.cli.doctor.holdings import show as show_holdings
@@ -286,6 +288,23 @@ def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | Non
                 yield _own_finding(store, conversation)
             except StoreError as error:
                 yield _unreadable(conversation_name(conversation), error)
+    for kind in STREAMS:
+        if kind != "conversation":
+            yield from _stream_findings(store, project_id, kind)
+
+
+def _stream_findings(store: Store, project_id: ProjectId, kind: StreamKind) -> Iterator[Finding]:
+    """Yield the streams of one kind that are not what was recorded, their heads included."""
+    try:
+        heads = store.heads(project_id, kind)
+    except StoreError as error:
+        yield _unreadable(kind, error)
+        return
+    for head in heads:
+        try:
+            store.must_be_whole(head)
+        except StoreError as error:
+            yield _unreadable(f"{kind} {head.name}", error)
 
 
 def _unreadable(history: str, error: StoreError) -> Finding:
@@ -295,7 +314,7 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    damaged = store.verify(conversation.conversation_id)
+    damaged = store.verify(conversation.conversation_id).damaged_seq
     if damaged is not None:
         error = StoreError(f"message {damaged} is not what was recorded")
         return _unreadable(conversation_name(conversation), error)
