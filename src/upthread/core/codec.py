@@ -80,7 +80,8 @@ class Json:
         self._what = what
 
     @functools.cached_property
-    def _decode(self) -> Callable[[bytes | str], Any]:
+    def plain(self) -> Callable[[bytes | str], Any]:
+        """What decodes JSON without marks, and raises msgspec's errors. For hot loops."""
         return msgspec.json.Decoder(self._shape).decode
 
     def decode(self, content: bytes | str) -> Any:
@@ -88,7 +89,7 @@ class Json:
         try:
             if content[:1] in {b" ", " "}:
                 return msgspec.convert(_unmarked(msgspec.json.decode(content)), self._shape)
-            return self._decode(content)
+            return self.plain(content)
         except msgspec.ValidationError as error:
             raise StoreError(
                 f"stored {self._what} is not what it should be: {error}", hint=DAMAGED

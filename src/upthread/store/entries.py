@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args, overload
 
 from msgspec import Struct, structs
 
@@ -63,6 +64,15 @@ class Entry(NamedTuple):
     digest: bytes | None
     hash: bytes
     before: bytes | None = None
+
+
+class SpokenRow(NamedTuple):
+    """What a reader of messages needs of an entry. A store may give a plain tuple of the same."""
+
+    seq: int
+    at_ms: int
+    kept: str | bytes
+    said: str | bytes | None
 
 
 # --- the kinds: what opens a stream -------------------------------------------------------------
@@ -285,8 +295,12 @@ _WITH_VALUES: Final = frozenset(
     {Refused, Attempted, TurnMoved, RunMoved, ToolCallPart, UnknownPart}
 )
 """What may hold a JSON value of somebody else's, and so a float."""
-_PLACE: Final = Json(Place, "message")
-_PARTS: Final = Json(tuple[Part, ...], "message")
+_KINDS_OF_PARTS: Final = {
+    shape: cast("str", shape.__struct_config__.tag) for shape in get_args(Part)
+}
+_PLACE_FIELDS: Final = attrgetter(*Place.__struct_fields__)
+PLACE: Final = Json(Place, "message")
+PARTS_OF_MESSAGE: Final = Json(tuple[Part, ...], "message")
 _FILES: Final = Json(tuple[ExaminedFile, ...], "examined")
 _VALUE: Final = Json(Any, "JSON")
 
@@ -324,29 +338,35 @@ def written_event(value: TurnMoved | RunMoved, at_ms: int) -> Written:
     return written(structs.replace(value, event=left), at_ms, words)
 
 
-def written_parts(value: Spoken, at_ms: int, parts: Sequence[Part]) -> Written:
-    """Return the entry of a message's parts; the outline of `value` is made here."""
-    encoded = [
-        (encode_json if type(part) in _WITH_VALUES else encode_plain_json)(part) for part in parts
-    ]
-    is_said = value.speaker is not Speaker.TOOL and any(
-        type(part) is TextPart and part.text.strip() for part in parts
-    )
-    if all(type(part) is ErasedPart for part in parts):
-        said = None
-    elif any(map(is_marked, encoded)):  # a mark counts for all of a document
-        said = encode_marked(parts)
-    else:
-        said = b"[%b]" % b",".join(encoded)
-    value = structs.replace(value, outline=tuple(map(_outline_of, parts, encoded)))
-    return Written(SAID if is_said else DONE, at_ms, encode_plain_json(value), said, value)
+def written_parts(place: Place, at_ms: int, parts: Sequence[Part]) -> Written:
+    """Return the entry of a message's parts."""
+    encoded: list[bytes] = []
+    outline: list[PartOutline] = []
+    is_said = has_marks = False
+    has_words = False
+    for part in parts:  # one loop: there is an entry for each message
+        kind = type(part)
+        document = (encode_json if kind in _WITH_VALUES else encode_plain_json)(part)
+        encoded.append(document)
+        if kind is ErasedPart:
+            outline.append(_erased_outline(cast("ErasedPart", part)))
+            continue
+        has_words = True
+        call_id = getattr(part, "call_id", None)
+        outline.append(PartOutline(_KINDS_OF_PARTS[kind], len(document), call_id))
+        is_said = is_said or (kind is TextPart and bool(cast("TextPart", part).text.strip()))
+        has_marks = has_marks or is_marked(document)
+    said = None
+    if has_words:  # a mark counts for all of a document
+        said = encode_marked(parts) if has_marks else b"[%b]" % b",".join(encoded)
+    seq, speaker, turn_id, session, first = _PLACE_FIELDS(place)
+    value = Spoken(seq, speaker, turn_id, session, first, tuple(outline))
+    kind_of_entry = SAID if is_said and speaker is not Speaker.TOOL else DONE
+    return Written(kind_of_entry, at_ms, encode_plain_json(value), said, value)
 
 
-def _outline_of(part: Part, encoded: bytes) -> PartOutline:
-    if isinstance(part, ErasedPart):
-        return PartOutline(part.kind, part.size_bytes, part.call_id, part.digest)
-    kind = cast("str", type(part).__struct_config__.tag)
-    return PartOutline(kind, len(encoded), getattr(part, "call_id", None))
+def _erased_outline(part: ErasedPart) -> PartOutline:
+    return PartOutline(part.kind, part.size_bytes, part.call_id, part.digest)
 
 
 # --- JSON to values -------------------------------------------------------------------------------
@@ -363,25 +383,25 @@ def kept_of(entry: Entry) -> Any:
     return shape.decode(entry.kept)
 
 
-def place_of(entry: Entry) -> Place:
+def place_of(kept: str | bytes) -> Place:
     """Return where an entry of a message belongs; its outline is not read, which takes longer."""
-    return cast("Place", _PLACE.decode(entry.kept))
+    return cast("Place", PLACE.decode(kept))
 
 
-def spoken_of(entry: Entry) -> Spoken:
+def spoken_of(kept: str | bytes) -> Spoken:
     """Return what an entry of a message keeps."""
-    return cast("Spoken", _KEPT[SAID].decode(entry.kept))
+    return cast("Spoken", _KEPT[SAID].decode(kept))
 
 
-def parts_of(entry: Entry) -> tuple[Part, ...]:
+def parts_of(kept: str | bytes, said: str | bytes | None) -> tuple[Part, ...]:
     """Return the parts of an entry; what was forgotten as what is left of it."""
-    if entry.said is not None:
-        return cast("tuple[Part, ...]", _PARTS.decode(entry.said))
+    if said is not None:
+        return cast("tuple[Part, ...]", PARTS_OF_MESSAGE.decode(said))
     return tuple(
         ErasedPart(
             kind=each.kind, call_id=each.call_id, digest=each.digest, size_bytes=each.size_bytes
         )
-        for each in spoken_of(entry).outline
+        for each in spoken_of(kept).outline
     )
 
 

@@ -121,5 +121,7 @@ class LogStore(Store):
             self._heads.clear()
         if len(self._turns) > REMEMBERED_MAX:
             self._turns.clear()
-        self._heads.update((key, change.head) for key, change in drafts.changes.items())
-        self._turns.update(drafts.opened_turns)
+        for key, change in drafts.changes.items():
+            self._heads[key] = change.head
+        if drafts.opened_turns:
+            self._turns.update(drafts.opened_turns)

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
+import msgspec
 from msgspec import structs
 
 from upthread.core.commands import RecordAct, RecordDecision
@@ -38,7 +39,15 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.store import entries, streams
-from upthread.store.entries import PARTS, SAID, Entry, StreamKind, kept_of, not_whole, proved
+from upthread.store.entries import (
+    PARTS,
+    Entry,
+    SpokenRow,
+    StreamKind,
+    kept_of,
+    not_whole,
+    proved,
+)
 from upthread.store.streams import ConversationState, Head, RunState
 from upthread.store.tags import key_tag, own_tag, tag, tags_of
 from upthread.store.values import (
@@ -103,8 +112,24 @@ class Reads(ABC):
         """Return entries of a stream in order, each after `after` and before `before`.
 
         Of all kinds unless some are named. With `first` the first so many, with `newest` the last;
-        with `only` those of these numbers, and nothing else is asked. Messages come without the
-        hash before them.
+        with `only` those of these numbers, and nothing else is asked.
+        """
+
+    @abstractmethod
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        """Return what messages are made of, chosen as by `entries`, in order; newest first with
+        `newest`. With `is_said` only of those in which somebody says something.
+
+        Apart from `entries` because whole conversations are read by it. May be read once.
         """
 
     # --- projects, workstreams, conversations, runs ------------------------------------------------
@@ -115,8 +140,7 @@ class Reads(ABC):
         None for slot 0: children share their key and are never found by it.
         """
         for head, *_ in self.found(key_tag(key), newest=True):
-            state = _conversation_state(head)
-            return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
+            return resolved_of(_conversation_state(head))
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
@@ -235,33 +259,37 @@ class Reads(ABC):
         row = self._row("conversation", conversation_id)
         if row is None or newest <= 0:
             return ()
-        found: list[Entry] = []
+        found: list[SpokenRow] = []  # newest first
         before, last, first = None, 0, 0
-        while page := self.entries(row, PARTS, before=before, newest=newest):
-            found = [*page, *found]
-            last = last or entries.place_of(page[-1]).seq
+        while page := list(self.spoken(row, before=before, newest=newest)):
+            found += page
+            last = last or entries.place_of(page[0][2]).seq
             first = max(after_seq, last - newest) + 1
-            place = entries.place_of(page[0])
+            place = entries.place_of(page[-1][2])
             if (place.seq, place.first_ordinal) <= (first, 0):
                 break
-            before = page[0].seq
+            before = page[-1][0]
         if last < first or not found:
             return ()
-        return messages_of(conversation_id, found, after_seq=first - 1, until=last)
+        return messages_of(conversation_id, reversed(found), after_seq=first - 1, until=last)
 
-    def message_entries(
-        self, conversation_id: ConversationId, *, after_seq: int = 0, first: int | None = None
-    ) -> tuple[Entry, ...]:
-        """Return the entries of messages, which are chosen as by `messages`; nothing is checked.
+    def said_in_messages(
+        self, conversation_id: ConversationId, *, after_seq: int = 0, first: int
+    ) -> tuple[bytes | None, ...]:
+        """Return the JSON of what was said in messages, which are chosen as by `messages`.
 
-        For whoever looks for words and reads messages only where they are.
+        None for what was forgotten. For whoever looks for words and reads messages only where they
+        are; nothing is checked.
         """
         head = self.head("conversation", conversation_id)
         if head is None:
             return ()
-        until = None if first is None else after_seq + first
-        found = self._spoken(head, after_seq, until)
-        return tuple(each for each in found if entries.place_of(each).seq > after_seq)
+        found = self._spoken(head, after_seq, after_seq + first)
+        return tuple(
+            entries.as_bytes(said)
+            for _, _, kept, said in found
+            if entries.place_of(kept).seq > after_seq
+        )
 
     def prior_messages(
         self,
@@ -288,38 +316,42 @@ class Reads(ABC):
         """Yield messages that say something, newest first, with their texts alone."""
         before, limit = None, newest * _SAID_OF_AN_EXCHANGE
         later: tuple[TextPart, ...] = ()
-        while page := self.entries(row, (SAID,), before=before, newest=limit):
-            for entry in reversed(page):
-                place = entries.place_of(entry)
-                if entry.said is None or place.upstream_session_id not in readable:
+        while page := list(self.spoken(row, before=before, newest=limit, is_said=True)):
+            for _, at_ms, kept, said in page:
+                place = entries.place_of(kept)
+                if said is None or place.upstream_session_id not in readable:
                     continue
-                parts = entries.parts_of(entry)
+                parts = entries.parts_of(kept, said)
                 texts = (*(each for each in parts if type(each) is TextPart), *later)
                 # What came of a message in several commits is one message.
                 later = texts if place.first_ordinal else ()
                 if not place.first_ordinal:
-                    yield _message(conversation_id, entry, place, texts)
+                    yield _message(conversation_id, at_ms, place, texts)
             if len(page) < limit:
                 return
-            before, limit = page[0].seq, PAGE_ENTRIES
+            before, limit = page[-1][0], PAGE_ENTRIES
 
     def message_count(self, conversation_id: ConversationId) -> int:
         """Return the last message's `seq`, 0 for none."""
         head = self.head("conversation", conversation_id)
         return 0 if head is None else _conversation_state(head).messages
 
-    def _spoken(self, head: Head, after_seq: int, until: int | None) -> Iterator[Entry]:
-        """Yield the entries of messages after one, and up to another; None: to the last."""
+    def _spoken(self, head: Head, after_seq: int, until: int | None) -> Iterable[SpokenRow]:
+        """Return what messages after one are made of, up to another; None: to the last."""
         after = self.place_of_message(head, after_seq + 1)
         if until is None:
-            yield from self.entries(head.row, PARTS, after=after)
-            return
-        while page := self.entries(head.row, PARTS, after=after, first=until - after_seq + 1):
-            for entry in page:
-                if entries.place_of(entry).seq > until:
+            return self.spoken(head.row, after=after)
+        return self._spoken_until(head.row, after, until - after_seq + 1, until)
+
+    def _spoken_until(
+        self, row: int, after: int, limit: int, until: int
+    ) -> Iterator[SpokenRow]:
+        while page := list(self.spoken(row, after=after, first=limit)):
+            for each in page:
+                if entries.place_of(each[2]).seq > until:
                     return
-                yield entry
-            after = page[-1].seq
+                yield each
+            after = page[-1][0]
 
     def place_of_message(self, head: Head, seq: int) -> int:
         """Return a place in a conversation's stream after which the message comes, not far away."""
@@ -327,9 +359,9 @@ class Reads(ABC):
         low, high = 0, head.last if seq > 1 else 0
         while high - low > _SEARCHED_BY_ONE:
             middle = (low + high) // 2
-            page = self.entries(head.row, PARTS, after=middle, first=1)
-            if page and entries.place_of(page[0]).seq < seq:
-                low = page[0].seq
+            page = list(self.spoken(head.row, after=middle, first=1))
+            if page and entries.place_of(page[0][2]).seq < seq:
+                low = page[0][0]
             else:
                 high = middle
         return low
@@ -570,7 +602,7 @@ class Reads(ABC):
         seq = before + 1
         if entry.kind in PARTS:
             with suppress(StoreError):
-                seq = min(entries.place_of(entry).seq, seq)
+                seq = min(entries.place_of(entry.kept).seq, seq)
         return max(1, min(seq, _conversation_state(head).messages or 1))
 
     def all_entries(self, row: int) -> Iterator[Entry]:
@@ -635,6 +667,11 @@ def _conversation_state(head: Head) -> ConversationState:
     return cast("ConversationState", head.state)
 
 
+def resolved_of(state: ConversationState | streams.Resolvable) -> Resolved:
+    """Return an address as it stands."""
+    return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
+
+
 def _workstream_of(head: Head) -> Workstream:
     state = cast("streams.WorkstreamState", head.state)
     return Workstream(
@@ -679,7 +716,7 @@ def _must_count(seqs: Sequence[int], count: int, head: Head, what: str) -> None:
 
 
 def _message(
-    conversation_id: ConversationId, entry: Entry, place: entries.Place, parts: tuple[Part, ...]
+    conversation_id: ConversationId, at_ms: int, place: entries.Place, parts: tuple[Part, ...]
 ) -> Message:
     return Message(
         conversation_id,
@@ -687,40 +724,51 @@ def _message(
         place.speaker,
         place.turn_id,
         place.upstream_session_id,
-        entry.at_ms,
+        at_ms,
         parts,
     )
 
 
+_UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})
+
+
 def messages_of(
-    conversation_id: ConversationId, found: Iterable[Entry], *, after_seq: int, until: int
+    conversation_id: ConversationId, found: Iterable[SpokenRow], *, after_seq: int, until: int
 ) -> tuple[Message, ...]:
-    """Return the messages after one from the entries around them, up to another at least.
+    """Return the messages after one from what they are made of, up to another at least.
 
     StoreError names the message that is missing or damaged: none is ever skipped.
     """
     messages: list[Message] = []
-    parts: list[Part] = []
-    seq, head = after_seq, None
+    seq, count, last_at_ms = after_seq, 0, 0
+    place_of, parts_of = entries.PLACE.plain, entries.PARTS_OF_MESSAGE.plain
+    place: entries.Place | None = None
     try:
-        for entry in found:
-            place = entries.place_of(entry)
-            if place.seq <= after_seq:
-                continue
-            if not place.first_ordinal and place.seq == seq + 1:
-                if head is not None:
-                    messages.append(_message(conversation_id, *head, tuple(parts)))
-                seq, head = seq + 1, (entry, place)
-                parts = list(entries.parts_of(entry))
-            elif place.seq == seq and place.first_ordinal == len(parts):
-                parts += entries.parts_of(entry)
+        # The loop over all entries of a conversation: calls and comparisons are counted here.
+        for _, at_ms, kept, said in found:
+            try:
+                given = place_of(kept) if kept[0] in _UNMARKED else entries.place_of(kept)
+                if given.seq <= after_seq:
+                    continue
+                if said is not None and said[0] in _UNMARKED:
+                    parts = parts_of(said)
+                else:
+                    parts = entries.parts_of(kept, said)
+            except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, IndexError) as error:
+                raise StoreError(str(error)) from error
+            if not given.first_ordinal and given.seq == seq + 1:
+                seq, place, count, last_at_ms = seq + 1, given, len(parts), at_ms
+                messages.append(_message(conversation_id, at_ms, given, parts))
+            elif place is not None and given.seq == seq and given.first_ordinal == count:
+                count += len(parts)
+                parts = (*messages.pop().parts, *parts)
+                messages.append(_message(conversation_id, last_at_ms, place, parts))
             else:
-                seq += place.seq != seq
-                raise StoreError(f"part {place.first_ordinal} of message {place.seq} follows")
+                seq += given.seq != seq
+                place = given
+                raise StoreError(f"part {given.first_ordinal} of message {given.seq} follows")
     except StoreError as error:
-        raise _damaged(conversation_id, seq + (head is None), error.message) from error
-    if head is not None:
-        messages.append(_message(conversation_id, *head, tuple(parts)))
+        raise _damaged(conversation_id, seq + (place is None), error.message) from error
     if seq < until:
         raise _damaged(conversation_id, seq + 1, "it is missing")
     return tuple(messages)

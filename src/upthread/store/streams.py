@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.core.runs.pipeline import settles
-from upthread.core.types import Conversation, Link, RunId, TurnId
+from upthread.core.types import Conversation, Link, RunId, Speaker, TurnId
 from upthread.errors import StoreError
 from upthread.store import entries
 from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, first_hash
@@ -73,7 +73,7 @@ class ConversationState(Struct, omit_defaults=True, tag_field="stream", tag="con
     conversation: Conversation
     messages: int = 0
     parts: int = 0
-    author: tuple[str, str, str | None] | None = None
+    author: tuple[Speaker, str, str | None] | None = None
     turns: int = 0
     turn: TurnState | None = None
     late: bool = False
@@ -83,6 +83,16 @@ class ConversationState(Struct, omit_defaults=True, tag_field="stream", tag="con
     open_links: tuple[Link, ...] = ()
     edits: int = 0
     noted_at_ms: int | None = None
+
+
+class Resolvable(Struct, frozen=True, gc=False):
+    """Of a conversation's state what an address stands for, for the read that comes most often."""
+
+    conversation: Conversation
+    open_links: tuple[Link, ...] = ()
+
+
+RESOLVABLE: Final = Json(Resolvable, "head")
 
 
 class RunState(Struct, omit_defaults=True, tag_field="stream", tag="run"):
@@ -116,17 +126,14 @@ class Head(Struct):
     last: int
     hash: bytes
     state: State | None
-
-    @property
-    def first(self) -> bytes:
-        """What the first entry is chained to."""
-        return first_hash(self.kind, self.name, self.project_id)
+    first: bytes
+    """What the first entry is chained to: the stream's name in 32 bytes."""
 
     def moved(self) -> Head:
         """Return a copy that can be moved on."""
-        return Head(
-            self.row, self.kind, self.name, self.project_id, self.last, self.hash, copy(self.state)
-        )
+        moved = copy(self)
+        moved.state = copy(self.state)
+        return moved
 
 
 class StoredHead(NamedTuple):
@@ -150,13 +157,14 @@ _STATE: Final = Json(State, "head")
 
 def new_head(kind: StreamKind, name: str, project_id: str) -> Head:
     """Return the head of a stream before its first entry."""
-    return Head(0, kind, name, project_id, 0, first_hash(kind, name, project_id), None)
+    first = first_hash(kind, name, project_id)
+    return Head(0, kind, name, project_id, 0, first, None, first)
 
 
 def encoded(head: Head) -> tuple[bytes, bytes]:
     """Return a head's state as JSON, and its seal."""
     state = encode_plain_json(head.state)
-    return state, _seal(head.kind, head.name, head.project_id, head.last, head.hash, state)
+    return state, _seal(head.first, head.last, head.hash, state)
 
 
 def head_from(stored: StoredHead) -> Head:
@@ -164,26 +172,25 @@ def head_from(stored: StoredHead) -> Head:
     row, kind, name, project_id, last, hashed, state, seal = stored
     try:
         name, project_id = _name(name), _name(project_id)
-        sealed = _seal(kind, name, project_id, last, hashed, entries.as_bytes(state))
+        first = first_hash(cast("StreamKind", kind), name, project_id)
+        is_whole = _seal(first, last, hashed, entries.as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
-        sealed = b""
-    if sealed != seal:
+        is_whole, first = False, b""
+    if not is_whole:
         raise StoreError(
             f"the head of {kind} {name!r} is damaged: it is not what was recorded",
             hint=CURE_OF_DAMAGE,
         )
-    return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, _STATE.decode(state))
+    made = _STATE.decode(state)
+    return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, made, first)
 
 
 def _name(stored: str | bytes) -> str:
     return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
 
 
-def _seal(
-    kind: str, name: str, project_id: str, last: int, hashed: bytes, state: bytes
-) -> bytes:
-    named = f"{kind}\0{project_id}\0{name}".encode("utf-8", "surrogatepass")
-    return sha256(b"%d %b%d %b%b" % (last, hashed, len(named), named, state)).digest()
+def _seal(first: bytes, last: int, hashed: bytes, state: bytes) -> bytes:
+    return sha256(b"%b%b%d %b" % (first, hashed, last, state)).digest()
 
 
 def refolded(head: Head, found: Iterable[Entry]) -> Head:
@@ -208,11 +215,11 @@ def bare_head(row: int, kind: str, name: str | bytes, project_id: str | bytes) -
 
 def fold(head: Head, at_ms: int, value: entries.Kept) -> None:
     """Move the state of a head on by its last entry. `head.last` is that entry's number."""
-    opened = _OPENED.get(type(value))
-    if opened is not None:
-        head.state = opened(value, at_ms)
+    move = _FOLD.get(type(value))
+    if move is None:
+        head.state = _OPENED[type(value)](value, at_ms)
     else:
-        _FOLD[type(value)](head.state, value, at_ms, head.last)
+        move(head.state, value, at_ms, head.last)
 
 
 def _identified(state: ProjectState, _value: entries.Identified, _at_ms: int, _seq: int) -> None:
@@ -252,9 +259,9 @@ def _spoken(state: ConversationState, value: entries.Spoken, _at_ms: int, _seq: 
     state.author = author_of(value)
 
 
-def author_of(value: entries.Place) -> tuple[str, str, str | None]:
+def author_of(value: entries.Place) -> tuple[Speaker, str, str | None]:
     """Return whose a message is: its speaker, turn and upstream session."""
-    return value.speaker.value, value.turn_id, value.upstream_session_id
+    return value.speaker, value.turn_id, value.upstream_session_id
 
 
 def _acted(state: ConversationState | RunState, _value: object, at_ms: int, _seq: int) -> None:

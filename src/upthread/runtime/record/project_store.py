@@ -9,7 +9,7 @@ it (record_filter.py), and what the person does is kept with who it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -18,6 +18,7 @@ from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     ConversationId,
+    ConversationKey,
     Fence,
     Holder,
     Lease,
@@ -28,8 +29,8 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Store, Turn, Verified
-from upthread.store.entries import Entry, StreamKind
+from upthread.store.base import Resolved, Store, Turn, Verified
+from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.reads import Found
 from upthread.store.streams import Head
 from upthread.store.tags import tag
@@ -90,6 +91,23 @@ class ProjectStore(Store):
         return self.behind.entries(
             row, kinds, after=after, before=before, first=first, newest=newest, only=only
         )
+
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        return self.behind.spoken(
+            row, after=after, before=before, first=first, newest=newest, is_said=is_said
+        )
+
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        return self.behind.resolve(key) if self._is_it(key.project_id) else None
 
     def verify(self, conversation_id: ConversationId) -> Verified:
         is_own = self._owns(conversation_id)

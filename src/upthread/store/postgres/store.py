@@ -10,10 +10,10 @@ has moved is drafted on again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from psycopg import errors
 
@@ -21,7 +21,7 @@ from upthread.core.codec import Json, encode_plain_json, encode_text
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change
-from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, StreamKind, as_bytes
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind, as_bytes
 from upthread.store.log import LogStore, StreamMovedError
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
@@ -49,6 +49,18 @@ _ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
 _BEFORE: Final = (
     "(SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
 )
+_IS_SAID: Final = f"kind = '{SAID}'"
+_IS_PART: Final = f"kind IN {PARTS}"
+_SPOKEN: Final = {
+    (is_said, is_newest): (
+        "SELECT seq, at_ms, kept, said FROM upthread.entry"
+        " WHERE stream = $1 AND seq > $2 AND seq < $3"
+        f" AND {_IS_SAID if is_said else _IS_PART}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
+    ).encode()
+    for is_said in (False, True)
+    for is_newest in (False, True)
+}
 _ONLY: Final = (
     f"SELECT {_ENTRY}, {_BEFORE} FROM upthread.entry AS e"
     " WHERE stream = $1 AND seq = ANY($2::bigint[]) ORDER BY seq"
@@ -215,6 +227,21 @@ class PostgresStore(LogStore):
         rows = self._read(statement, row, after, below, limit)
         return list(map(Entry._make, rows[::-1] if newest is not None else rows))
 
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        limit = None if first is None and newest is None else max(0, first or newest or 0)
+        below = _LAST if before is None else before
+        statement = _SPOKEN[is_said, newest is not None]
+        return cast("list[SpokenRow]", self._read(statement, row, after, below, limit))
+
     def _read(self, statement: bytes, *values: Column) -> list[Row]:
         return self.server.run(
             "read", lambda connection: self._prepared_on(connection).rows(statement, values)
@@ -344,8 +371,6 @@ def _entries(kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001 
         where += f" AND kind NOT IN ({', '.join(map(repr, FREQUENT))})"
     elif kinds == (SAID,):
         where = " AND kind = 'said'"
-    if kinds and set(kinds) <= set(PARTS):
-        before = "NULL::bytea"
     return (
         f"SELECT {_ENTRY}, {before} FROM upthread.entry AS e"
         f" WHERE stream = $1 AND seq > $2 AND seq < $3{where}"

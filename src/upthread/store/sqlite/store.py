@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import apsw
 
 from upthread.core.codec import Json, encode_plain_json
-from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.core.types import ConversationId, ConversationKey, Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
-from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, StreamKind
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
 from upthread.store.log import LogStore, StreamMovedError
-from upthread.store.reads import Found
+from upthread.store.reads import Found, resolved_of
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
     Connection,
     Database,
     Row,
     damaged_file,
+    end,
     to_column,
 )
 from upthread.store.sqlite.integrity import faults_in
 from upthread.store.streams import (
     FOLD,
+    RESOLVABLE,
     Head,
     StoredHead,
     bare_head,
@@ -34,7 +36,8 @@ from upthread.store.streams import (
     head_from,
     refolded,
 )
-from upthread.store.values import Verified
+from upthread.store.tags import key_tag
+from upthread.store.values import Resolved, Verified
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -52,6 +55,22 @@ _FOUND: Final = (
 _NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
 _HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.project = ? AND h.kind = ? ORDER BY h.id"
 _ALL_HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.kind = ? ORDER BY h.id"
+_RESOLVE: Final = (
+    "SELECT h.state FROM tag AS t JOIN head AS h ON h.id = t.stream"
+    " WHERE t.tag = ? ORDER BY t.nth DESC LIMIT 1"
+)
+_IS_SAID: Final = f"kind = '{SAID}'"
+_IS_PART: Final = f"kind IN {PARTS}"
+_SPOKEN: Final = {
+    (is_said, is_newest): (
+        f"SELECT id & {_LAST}, at_ms, kept, said FROM entry"
+        f" {'INDEXED BY entry_said' if is_said else ''} WHERE id BETWEEN ?1 AND ?2"
+        f" AND {_IS_SAID if is_said else _IS_PART}"
+        f" ORDER BY id {'DESC' if is_newest else 'ASC'} LIMIT ?3"
+    )
+    for is_said in (False, True)
+    for is_newest in (False, True)
+}
 _ENTRY: Final = f"id & {_LAST}, kind, at_ms, kept, said, digest, hash"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
 _BEFORE: Final = "(SELECT b.hash FROM entry AS b WHERE b.id = e.id - 1)"
@@ -186,6 +205,43 @@ class SqliteStore(LogStore):
         rows = self.database.rows(statement, (low, high, row, limit))
         return list(map(Entry._make, rows[::-1] if newest is not None else rows))
 
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        base = row << _STREAM
+        last = _LAST if before is None else before - 1
+        limit = -1 if first is None and newest is None else max(0, first or newest or 0)
+        statement = _SPOKEN[is_said, newest is not None]
+        bindings = (base + after + 1, base + last, limit)
+        if limit >= 0:
+            return cast("list[SpokenRow]", self.database.rows(statement, bindings))
+        # Read one at a time: of a long conversation only the messages are held.
+        return self._streamed(statement, bindings)
+
+    def _streamed(self, statement: str, bindings: Row) -> Iterator[SpokenRow]:
+        with self.database.worded("read"):
+            rows = self.database.connection.execute(statement, bindings)
+            try:
+                yield from cast("Iterator[SpokenRow]", rows)
+            finally:
+                # Else an error that somebody keeps would keep the read transaction open, too.
+                end(rows)
+
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        # The hot read: of the head only what it needs, and not proved (S33).
+        try:
+            rows = self.database.connection.execute(_RESOLVE, (key_tag(key),)).fetchall()
+        except ENGINE_ERRORS as error:
+            raise self.database.store_error(error, "read") from error
+        return resolved_of(RESOLVABLE.decode(rows[0][0])) if rows else None
+
     def verify(self, conversation_id: ConversationId) -> Verified:
         found = super().verify(conversation_id)
         if found.damaged_seq is None:  # The message says more than the file does.
@@ -284,8 +340,6 @@ def _entries(kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001  #
         where = f"{where} AND id >> 32 = ?3 AND kind NOT IN ({frequent})"
     elif kinds == (SAID,):
         index, where = "INDEXED BY entry_said", "kind = 'said'"
-    if kinds and set(kinds) <= set(PARTS):
-        before = "NULL"
     return (
         f"SELECT {_ENTRY}, {before} FROM entry AS e {index} WHERE id BETWEEN ?1 AND ?2 AND {where}"
         f" ORDER BY id {'DESC' if is_newest else 'ASC'} LIMIT ?4"
@@ -320,9 +374,13 @@ def _apply(connection: Connection, change: Change) -> int:
                 _OPEN, (*opened, head.last, head.hash, state.decode(), seal)
             ).fetchall()
         base = row << _STREAM
-        for seq, kind, at_ms, kept, said, digest, hashed, _ in change.entries:
-            words = None if said is None else _text(said)
-            connection.execute(_ADD, (base + seq, kind, at_ms, _text(kept), hashed, digest, words))
+        connection.executemany(
+            _ADD,
+            [
+                (base + seq, kind, at_ms, _text(kept), hashed, digest, said and _text(said))
+                for seq, kind, at_ms, kept, said, digest, hashed, _ in change.entries
+            ],
+        )
         try:
             for text, nth, seq in change.tags:
                 if nth is None:
