@@ -286,7 +286,7 @@ KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
 )
 """Every kind of entry, by its word in the database, and what it keeps."""
 
-FREQUENT: Final = (*PARTS, "turn_event", "run_event", "act")
+FREQUENT: Final = (*PARTS, "turn", "turn_event", "run_event", "act")
 """Kinds of which a turn or a run has many. All others are found by an index of their own."""
 
 _KIND_OF: Final = {shape: kind for kind, shape in KINDS.items() if shape is not Spoken}

@@ -51,7 +51,7 @@ CREATE TABLE upthread.entry (
 CREATE INDEX entry_said ON upthread.entry (stream, seq) WHERE kind = 'said';
 -- What a stream has few of, found without reading what lies between.
 CREATE INDEX entry_rare ON upthread.entry (stream, kind, seq)
-WHERE kind NOT IN ('said', 'done', 'turn_event', 'run_event', 'act');
+WHERE kind NOT IN ('said', 'done', 'turn', 'turn_event', 'run_event', 'act');
 
 -- What streams are found by. `nth` is 0 where only one stream has the tag, the generation of a
 -- conversation's key, and else the stream itself. `seq` is the entry that was tagged.

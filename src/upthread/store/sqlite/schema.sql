@@ -15,25 +15,25 @@ CREATE TABLE head (
 );
 CREATE INDEX head_by_project ON head (project, kind);
 
--- The log. `id` is the stream's and the entry's number in one, so that a stream lies together:
--- `SELECT stream, seq, kind, kept, said FROM entry`. `kept` stays; `said` is what `forget` takes,
--- and then `digest` is that of what it was.
+-- The log. `kept` stays; `said` is what `forget` takes, and then `digest` is that of what it was.
+-- Whatever stream an entry is of, it goes to the end of the table, where no page has to be split.
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY,
+    stream INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
     kind TEXT NOT NULL,
     at_ms INTEGER NOT NULL,
     kept TEXT NOT NULL,
     hash BLOB NOT NULL,
     digest BLOB,
-    said TEXT,
-    stream INTEGER AS (id >> 32),
-    seq INTEGER AS (id & 4294967295)
+    said TEXT
 );
--- What somebody said, found without reading what tools did between, which is most of a log.
-CREATE INDEX entry_said ON entry (id) WHERE kind = 'said';
--- What a stream has few of, found without reading what lies between.
-CREATE INDEX entry_rare ON entry (id >> 32, kind)
-WHERE kind NOT IN ('said', 'done', 'turn_event', 'run_event', 'act');
+CREATE UNIQUE INDEX entry_by_place ON entry (stream, seq);
+-- What somebody said, found without looking at what tools did between, which is most of a log.
+CREATE INDEX entry_said ON entry (stream, seq) WHERE kind = 'said';
+-- What a stream has few of, found without looking at what lies between.
+CREATE INDEX entry_rare ON entry (stream, kind, seq)
+WHERE kind NOT IN ('said', 'done', 'turn', 'turn_event', 'run_event', 'act');
 
 -- What streams are found by. `nth` is 0 where only one stream has the tag, the generation of a
 -- conversation's key, and else the stream itself. `seq` is the entry that was tagged.

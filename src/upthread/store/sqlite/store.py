@@ -42,10 +42,7 @@ from upthread.store.values import Resolved, Verified
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
 
-_STREAM: Final = 32
-"""Bits of an entry's number within its stream; above them stands the stream's."""
-
-_LAST: Final = (1 << _STREAM) - 1
+_LAST: Final = 2**63 - 1
 
 _HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
 _FOUND: Final = (
@@ -63,17 +60,18 @@ _IS_SAID: Final = f"kind = '{SAID}'"
 _IS_PART: Final = f"kind IN {PARTS}"
 _SPOKEN: Final = {
     (is_said, is_newest): (
-        f"SELECT id & {_LAST}, at_ms, kept, said FROM entry"
-        f" {'INDEXED BY entry_said' if is_said else ''} WHERE id BETWEEN ?1 AND ?2"
+        "SELECT seq, at_ms, kept, said FROM entry INDEXED BY"
+        f" {'entry_said' if is_said else 'entry_by_place'} WHERE stream = ?1"
+        " AND seq BETWEEN ?2 AND ?3"
         f" AND {_IS_SAID if is_said else _IS_PART}"
-        f" ORDER BY id {'DESC' if is_newest else 'ASC'} LIMIT ?3"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT ?4"
     )
     for is_said in (False, True)
     for is_newest in (False, True)
 }
-_ENTRY: Final = f"id & {_LAST}, kind, at_ms, kept, said, digest, hash"
+_ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
-_BEFORE: Final = "(SELECT b.hash FROM entry AS b WHERE b.id = e.id - 1)"
+_BEFORE: Final = "(SELECT b.hash FROM entry AS b WHERE b.stream = ?1 AND b.seq = e.seq - 1)"
 _OPEN: Final = (
     "INSERT INTO head (kind, name, project, last, hash, state, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
@@ -82,14 +80,16 @@ _MOVE: Final = (
     "UPDATE head SET last = ?, hash = ?, state = ?, seal = ? WHERE id = ? AND last = ? AND hash = ?"
 )
 _ADD: Final = (
-    "INSERT INTO entry (id, kind, at_ms, kept, hash, digest, said) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO entry (stream, seq, kind, at_ms, kept, hash, digest, said)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _TAG: Final = "INSERT INTO tag (tag, nth, stream, seq) VALUES (?, ?, ?, ?)"
 # A stream may come by a tag of its own again: the newest entry is the one that is tagged.
 _TAG_AGAIN: Final = f"{_TAG} ON CONFLICT (tag, nth) DO UPDATE SET seq = excluded.seq"
 _FORGET: Final = (
     "UPDATE entry SET digest = sha256(said), said = NULL"
-    " WHERE id BETWEEN ? AND ? AND said IS NOT NULL AND (?3 IS NULL OR at_ms < ?3)"
+    " WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 AND said IS NOT NULL"
+    " AND (?4 IS NULL OR at_ms < ?4)"
 )
 _LEASE: Final = "SELECT token, heartbeat, holder FROM lease WHERE name = ?"
 _HELD_LEASES: Final = (
@@ -194,15 +194,12 @@ class SqliteStore(LogStore):
         newest: int | None = None,
         only: Sequence[int] | None = None,
     ) -> Sequence[Entry]:
-        base = row << _STREAM
         if only is not None:
-            rows = self.database.rows(_only(len(only)), [base + seq for seq in only])
-            return list(map(Entry._make, rows))
-        low = base + after + 1 if after >= 0 else base
-        high = base + (_LAST if before is None else before - 1)
+            return list(map(Entry._make, self.database.rows(_only(len(only)), (row, *only))))
+        high = _LAST if before is None else before - 1
         limit = -1 if first is None and newest is None else max(0, first or newest or 0)
         statement = _entries(tuple(kinds), newest is not None)
-        rows = self.database.rows(statement, (low, high, row, limit))
+        rows = self.database.rows(statement, (row, after + 1, high, limit))
         return list(map(Entry._make, rows[::-1] if newest is not None else rows))
 
     def spoken(
@@ -215,11 +212,10 @@ class SqliteStore(LogStore):
         newest: int | None = None,
         is_said: bool = False,
     ) -> Iterable[SpokenRow]:
-        base = row << _STREAM
         last = _LAST if before is None else before - 1
         limit = -1 if first is None and newest is None else max(0, first or newest or 0)
         statement = _SPOKEN[is_said, newest is not None]
-        bindings = (base + after + 1, base + last, limit)
+        bindings = (row, after + 1, last, limit)
         if limit >= 0:
             return cast("list[SpokenRow]", self.database.rows(statement, bindings))
         # Read one at a time: of a long conversation only the messages are held.
@@ -329,28 +325,31 @@ class SqliteStore(LogStore):
 
 @lru_cache(maxsize=100)
 def _entries(kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001  # a key of the cache
-    """Return the statement for entries of some kinds: from ?1 to ?2, of stream ?3, ?4 of them."""
-    before = _BEFORE
+    """Return the statement for entries of stream ?1, of some kinds: from ?2 to ?3, ?4 of them."""
     where = f"kind IN ({', '.join(map(repr, kinds))})" if kinds else "TRUE"
-    index = ""
+    index = "entry_by_place"
     # A partial index is used only where its condition stands in the statement, word by word.
     if kinds and not set(kinds) & set(FREQUENT):
         frequent = ", ".join(map(repr, FREQUENT))
-        index = "INDEXED BY entry_rare"
-        where = f"{where} AND id >> 32 = ?3 AND kind NOT IN ({frequent})"
+        index = "entry_rare"
+        where = f"{where} AND kind NOT IN ({frequent})"
     elif kinds == (SAID,):
-        index, where = "INDEXED BY entry_said", "kind = 'said'"
+        index, where = "entry_said", "kind = 'said'"
     return (
-        f"SELECT {_ENTRY}, {before} FROM entry AS e {index} WHERE id BETWEEN ?1 AND ?2 AND {where}"
-        f" ORDER BY id {'DESC' if is_newest else 'ASC'} LIMIT ?4"
+        f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e INDEXED BY {index}"
+        f" WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 AND {where}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT ?4"
     )
 
 
 @lru_cache(maxsize=100)
 def _only(count: int) -> str:
     """Return the statement for so many entries by their numbers."""
-    places = ", ".join("?" * count)
-    return f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e WHERE id IN ({places}) ORDER BY id"
+    places = ", ".join(f"?{number}" for number in range(2, count + 2))
+    return (
+        f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e"
+        f" WHERE stream = ?1 AND seq IN ({places}) ORDER BY seq"
+    )
 
 
 def _head(row: Row) -> Head:
@@ -373,11 +372,10 @@ def _apply(connection: Connection, change: Change) -> int:
             ((row,),) = connection.execute(
                 _OPEN, (*opened, head.last, head.hash, state.decode(), seal)
             ).fetchall()
-        base = row << _STREAM
         connection.executemany(
             _ADD,
             [
-                (base + seq, kind, at_ms, _text(kept), hashed, digest, said and _text(said))
+                (row, seq, kind, at_ms, _text(kept), hashed, digest, said and _text(said))
                 for seq, kind, at_ms, kept, said, digest, hashed, _ in change.entries
             ],
         )
@@ -390,15 +388,16 @@ def _apply(connection: Connection, change: Change) -> int:
         except apsw.ConstraintError as error:  # somebody has the name
             raise StreamMovedError(head.name) from error
     for erasure in change.erasures:
-        _erase(connection, row << _STREAM, erasure)
+        _erase(connection, row, erasure)
     return row
 
 
-def _erase(connection: Connection, base: int, erasure: Erasure) -> None:
-    if erasure.seqs is None:
-        connection.execute(_FORGET, (base, base + erasure.last, erasure.before_ms))
-    for seq in erasure.seqs or ():
-        connection.execute(_FORGET, (base + seq, base + seq, erasure.before_ms))
+def _erase(connection: Connection, row: int, erasure: Erasure) -> None:
+    last, before_ms, seqs = erasure
+    if seqs is None:
+        connection.execute(_FORGET, (row, 1, last, before_ms))
+    for seq in seqs or ():
+        connection.execute(_FORGET, (row, seq, seq, before_ms))
 
 
 def _text(document: str | bytes) -> str:
