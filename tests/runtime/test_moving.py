@@ -12,7 +12,7 @@ from upthread.core.types import TextPart
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.record import store_copy
 from upthread.runtime.record.store_copy import Move, leases_held
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.copies import everything, recorded_in
@@ -28,7 +28,7 @@ class CutOffError(Exception):
 class EndingStore:
     """A store whose process ends after so many commits; it is a proxy around the real one."""
 
-    def __init__(self, store: WholeStore, commits: int) -> None:
+    def __init__(self, store: LogStore, commits: int) -> None:
         self._store = store
         self._left = commits
 

@@ -54,7 +54,7 @@ class Record:
             return question(store)
 
     def verify(self):
-        return self.ask(lambda store: store.verify(CONVERSATION))
+        return self.ask(lambda store: store.verify(CONVERSATION).damaged_seq)
 
     def messages(self, **limits):
         return self.ask(lambda store: store.messages(CONVERSATION, **limits))

@@ -45,7 +45,7 @@ def test_a_large_part_is_stored_and_read_back_byte_for_byte(tmp_path, backend, s
     try:
         (message,) = store.messages(CONVERSATION)
         small, large = message.parts
-        assert store.verify(CONVERSATION) is None
+        assert store.verify(CONVERSATION).damaged_seq is None
     finally:
         store.close()
     assert isinstance(small, TextPart)

@@ -16,7 +16,7 @@ from upthread.store.sqlite.batch import QUERIES as OF_SQLITE
 
 def test_no_query_of_sqlite_scans_a_table_that_grows(tmp_path):
     store = SqliteStore(tmp_path / "store.db")
-    allowed = re.compile(r"SCAN (?!json_each|CONSTANT|\w+ USING INDEX transition_due)")
+    allowed = re.compile(r"SCAN (?!json_each|CONSTANT)")
     for name, statement in OF_SQLITE.items():
         numbered = set(re.findall(r"\?\d+", statement))
         values = (None,) * (len(numbered) or statement.count("?"))

@@ -206,7 +206,7 @@ def _must_rest(store: LogStore) -> None:
 
 def _must_verify(store: LogStore) -> None:
     for conversation in _conversations(store):
-        damaged = store.verify(conversation.conversation_id)
+        damaged = store.verify(conversation.conversation_id).damaged_seq
         if damaged is not None:
             raise StoreError(
                 f"message {damaged} of {conversation.key.address} in the backup is not what was "

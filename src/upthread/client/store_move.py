@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -24,12 +24,11 @@ from upthread.core.project import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.record.store_copy import Move, ToMove, leases_held
+from upthread.runtime.record.store_copy import Move, ToMove, due_runs, leases_held
 from upthread.runtime.system import host_name, is_dead, now_ms
 from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.log import LogStore
-from upthread.store.streams import RunState
 
 OWN_FILE: Final = "sqlite"
 """What may be said in place of an address: the file that is used where nothing else is named."""
@@ -218,13 +217,13 @@ def _moved_on(source: LogStore, seen: Lease) -> Lease | None:
 
 def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
     """Raise for a run that a worker may take: it would go on in both places."""
-    for head in source.heads(project_id, "run"):
-        state = cast("RunState", head.state)
-        if state.due is not None and state.due[0] <= now_ms():
+    due = set(due_runs(source, project_id, before_ms=now_ms()))
+    for known in source.workstreams(project_id):
+        if due & {run.run_id for run in source.runs(project_id, known.workstream)}:
             raise ConflictError(
-                f"a run on {state.workstream!r} is due: a worker of the source may take it",
+                f"a run on {known.workstream!r} is due: a worker of the source may take it",
                 hint="let it go on until it has ended or waits for a person, then move",
-                workstream=state.workstream,
+                workstream=known.workstream,
             )
 
 

@@ -58,7 +58,7 @@ def test_what_follows_a_commit_of_the_same_process_is_one_statement(store, ways)
     store.commit([samples.said(1, text("more"), first_ordinal=1), samples.happened(1)])
     store.commit([samples.turn("trn_two"), samples.said(2, turn_id="trn_two")])
     assert ways == ["looked up", "one", "one", "one"]
-    assert store.verify(CONVERSATION) is None
+    assert store.verify(CONVERSATION).damaged_seq is None
 
 
 @pytest.mark.extended
@@ -77,9 +77,9 @@ def test_a_conversation_that_has_grown_elsewhere_is_looked_at_again(store, other
         store.commit([late])
     assert ways == ["SerializationFailure", "looked up"]
     assert [message.text for message in store.messages(CONVERSATION)] == ["message 1", "message 2"]
-    assert store.verify(CONVERSATION) is None
+    assert store.verify(CONVERSATION).damaged_seq is None
     store.commit([samples.said(3)])
-    assert store.verify(CONVERSATION) is None
+    assert store.verify(CONVERSATION).damaged_seq is None
 
 
 def test_what_another_process_wrote_already_is_the_same_again(store, other, ways):
@@ -170,7 +170,7 @@ def test_many_writers_of_one_conversation_leave_one_chain(address):
         list(pool.map(write, "abcd"))
     found = [message.parts[0].text for message in first.messages(CONVERSATION, after_seq=1)]
     assert sorted(found) == sorted(written)
-    assert first.verify(CONVERSATION) is None
+    assert first.verify(CONVERSATION).damaged_seq is None
     first.close()
 
 

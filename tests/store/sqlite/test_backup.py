@@ -38,7 +38,7 @@ def path(tmp_path, key):
 def count(path, key, conversation_id=CONVERSATION):
     store = SqliteStore(path, key=key)
     try:
-        assert store.verify(conversation_id) is None
+        assert store.verify(conversation_id).damaged_seq is None
         return store.message_count(conversation_id)
     finally:
         store.close()

@@ -40,7 +40,7 @@ def fill(path: Path, *, key: bytes | None, times: int = 1) -> None:
 def said(path: Path, *, key: bytes | None) -> str:
     store = SqliteStore(path, key=key)
     try:
-        assert store.verify(CONVERSATION) is None
+        assert store.verify(CONVERSATION).damaged_seq is None
         (message,) = store.messages(CONVERSATION)
         return message.text
     finally:

@@ -55,7 +55,7 @@ def test_a_row_that_nobody_finds_by_its_key_is_damage(tmp_path):
     conversation = samples.CONVERSATION
     end = EndLink(conversation_id=conversation, seq=1, ended_because="asked", ended_at_ms=9)
     store.commit([end])
-    assert store.verify(conversation) is None
+    assert store.verify(conversation).damaged_seq is None
     store.database.connection.execute("PRAGMA foreign_keys = OFF")
     store.database.connection.execute("UPDATE link_end SET link = link + 300")
     with pytest.raises(StoreError, match="of link_end is of a row of link that is not there"):

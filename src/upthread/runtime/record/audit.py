@@ -154,7 +154,7 @@ def _conversation(
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),
         messages=last_seq,
-        first_unverified_seq=store.verify(conversation_id),
+        first_unverified_seq=store.verify(conversation_id).damaged_seq,
         standing=standing,
     )
 

@@ -29,6 +29,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import conversation_lease, workstream_lease
+from upthread.store.base import Store
 from upthread.store.drafting import changed
 from upthread.store.entries import PARTS, Entry, as_bytes
 from upthread.store.log import LogStore
@@ -243,6 +244,13 @@ def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
             lease = store.lease(name)
             if lease is not None and lease.holder is not None:
                 yield lease
+
+
+def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
+    """Return a project's runs whose transition was due at a time or before, by when it was (S15)."""
+    found = [(_due(head), head.name) for head in store.heads(project_id, "run")]
+    due = sorted((each[0], name) for each, name in found if each and each[0] <= before_ms)
+    return [RunId(name) for _, name in due]
 
 
 def _streams(store: LogStore, project_id: ProjectId) -> Iterator[Head]:

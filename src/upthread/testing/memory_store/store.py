@@ -43,10 +43,10 @@ from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
     conversation_leases,
-    first_damaged,
     lost_lease,
     says_something,
     taken_lease,
+    verified,
 )
 from upthread.store.sql.recorded import recorded_of
 from upthread.testing.memory_store.erasure import erase_conversation, erase_run
@@ -251,15 +251,6 @@ class MemoryStore:
     def run_moved_at_ms(self, run_id: RunId) -> int | None:
         return _newest_ms(self._tables.run_events.get(run_id, ()))
 
-    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        tables = self._tables
-        pending = [
-            run_id
-            for (run_id, run_seq), due_at_ms in tables.transitions.items()
-            if due_at_ms <= due_before_ms and len(tables.run_events.get(run_id, ())) <= run_seq
-        ]
-        return tuple(dict.fromkeys(pending))
-
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         return tuple(
             RecordDecision(
@@ -316,12 +307,8 @@ class MemoryStore:
             recorded_at_ms=last.recorded_at_ms,
         )
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
-        return first_damaged(self._tables.parts.get(conversation_id, ()))
-
-    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
-        parts = self._tables.parts.get(conversation_id)
-        return cast("bytes", parts[-1].chain) if parts else None
+    def verify(self, conversation_id: ConversationId) -> base.Verified:
+        return verified(self._tables.parts.get(conversation_id, ()))
 
     def recorded(
         self, section: base.Section, owner: str, *, after: base.Position | None = None, limit: int

@@ -16,6 +16,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import QuestionAnswered, TurnEnded
+from upthread.runtime.record.store_copy import due_runs
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -116,7 +117,6 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
         store.turn_events(types.TurnId("trn_nobody")),
         store.runs(PROJECT, "nowhere"),
         store.run_events(types.RunId("run_nobody")),
-        store.pending_transitions(due_before_ms=1),
         store.refusals(nobody),
         store.quarantined(types.TurnId("trn_nobody")),
     ):
@@ -140,7 +140,7 @@ def every_part_comes_back_identical(trial: Trial) -> None:
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
     trial.reopen()
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
-    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
 
 
 def every_event_comes_back_identical(trial: Trial) -> None:
@@ -277,7 +277,7 @@ def a_project_is_found_by_path_or_root_commit(trial: Trial) -> None:
     assert trial.store.projects(known)[0].identity == known
 
 
-def a_transition_is_pending_until_its_run_moves_on(trial: Trial) -> None:
+def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     second = types.RunId("run_two")
     trial.store.commit(
         [
@@ -287,15 +287,19 @@ def a_transition_is_pending_until_its_run_moves_on(trial: Trial) -> None:
             EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
         ]
     )
-    store = trial.store
-    assert store.pending_transitions(due_before_ms=9) == ()
-    assert store.pending_transitions(due_before_ms=10) == (samples.RUN,)
-    assert store.pending_transitions(due_before_ms=50) == (second, samples.RUN)
-    store.commit([samples.moved(2)])
-    assert store.pending_transitions(due_before_ms=50) == (second,)
-    store.commit([EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=50)])
+
+    def due(before_ms: int) -> list[types.RunId]:
+        return due_runs(trial.store, PROJECT, before_ms=before_ms)
+
+    assert due(9) == []
+    assert due(10) == [samples.RUN]
+    assert due(50) == [samples.RUN, second]
+    trial.store.commit([samples.moved(2)])
+    assert due(50) == [second]
+    again = EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=60)
+    trial.store.commit([again])
     trial.reopen()
-    assert trial.store.pending_transitions(due_before_ms=50) == (second, samples.RUN)
+    assert due(60) == [second, samples.RUN]
 
 
 def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
@@ -396,7 +400,7 @@ READING_PROMISES = promises(
             siblings_resolve_apart,
             the_owner_of_an_upstream_session_holds_it_in_its_newest_link,
         ],
-        "S15": [a_transition_is_pending_until_its_run_moves_on],
+        "S15": [a_transition_is_due_until_its_run_moves_on],
         "S19": [names_are_data_and_stay_apart],
     }
 )

@@ -21,7 +21,8 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import ConflictError, FencedError, NotFoundError
-from upthread.store.base import Store
+from upthread.runtime.record.store_copy import due_runs
+from upthread.store.log import LogStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -81,7 +82,7 @@ def _one_of_each() -> list[commands.Write]:
     ]
 
 
-def _all_of(store: Store) -> dict[str, object]:
+def _all_of(store: LogStore) -> dict[str, object]:
     """Return what is read of each thing that `_one_of_each` writes, by its name."""
     conversations = store.conversations(PROJECT, samples.WORKSTREAM)
     ids = [CONVERSATION, ConversationId("con_child")]
@@ -103,7 +104,7 @@ def _all_of(store: Store) -> dict[str, object]:
         "turn events": store.turn_events(TURN),
         "runs": store.runs(PROJECT, samples.WORKSTREAM),
         "run events": store.run_events(samples.RUN),
-        "pending": store.pending_transitions(due_before_ms=10_000),
+        "pending": due_runs(store, PROJECT, before_ms=10_000),
         "quarantined": store.quarantined(TURN),
         "refusals": store.refusals(CONVERSATION),
         "examined": store.examined(CONVERSATION),
@@ -273,16 +274,16 @@ def a_gap_between_links_or_events_is_a_conflict(trial: Trial) -> None:
 def what_was_written_verifies(trial: Trial) -> None:
     trial.store.commit(_one_of_each())
     trial.store.commit([samples.said(seq) for seq in range(3, 40)])
-    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
     trial.reopen()
-    assert trial.store.verify(CONVERSATION) is None
-    assert trial.store.verify(ConversationId("con_unknown")) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
+    assert trial.store.verify(ConversationId("con_unknown")).damaged_seq is None
 
 
 def an_erased_part_verifies(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1, ErasedPart(kind="text")), samples.said(2)])
     assert trial.store.messages(CONVERSATION)[0].parts == (ErasedPart(kind="text"),)
-    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.verify(CONVERSATION).damaged_seq is None
 
 
 def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
