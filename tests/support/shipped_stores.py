@@ -17,7 +17,6 @@ from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
-from upthread.testing.memory_store import MemoryStore
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,
@@ -123,9 +122,6 @@ def _change_database(address: str, change: str) -> None:
         )
 
 
-MEMORY: Final = StoreBackend(
-    name="memory", make=lambda _: MemoryStore(), is_durable=False, is_shared=False
-)
 SQLITE: Final = StoreBackend(
     name="sqlite",
     make=SqliteStore,
@@ -150,4 +146,4 @@ POSTGRES: Final = StoreBackend(
     tamper=lambda place, tampering: _in_postgres(place, *_TAMPERINGS[tampering]),
     is_between_people=True,
 )
-SHIPPED_STORES: Final = (MEMORY, SQLITE, POSTGRES)
+SHIPPED_STORES: Final = (SQLITE, POSTGRES)
