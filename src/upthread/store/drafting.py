@@ -53,6 +53,37 @@ class Erasure(NamedTuple):
     seqs: tuple[int, ...] | None = None
 
 
+def joined(writes: Sequence[commands.Write]) -> Iterator[commands.Write]:
+    """Yield the writes of a batch, those that add to one message at one moment as one.
+
+    Always alike, so that the same batch again is compared by the same entries.
+    """
+    last: commands.RecordParts | None = None
+    for write in writes:
+        if type(write) is not commands.RecordParts:
+            if last is not None:
+                yield last
+                last = None
+            yield write
+        elif last is not None and _continues(last, write):
+            last = structs.replace(last, parts=(*last.parts, *write.parts))
+        else:
+            if last is not None:
+                yield last
+            last = write
+    if last is not None:
+        yield last
+
+
+def _continues(last: commands.RecordParts, write: commands.RecordParts) -> bool:
+    return (
+        (write.seq, write.first_ordinal) == (last.seq, last.first_ordinal + len(last.parts))
+        and (write.conversation_id, write.recorded_at_ms)
+        == (last.conversation_id, last.recorded_at_ms)
+        and _author(write) == _author(last)
+    )
+
+
 class Change(Struct):
     """What a commit does to one stream: the head it builds on, the one it leaves, and the rest."""
 
@@ -559,14 +590,15 @@ def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
 
 
 def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
-    value = entries.Acted(
-        write.what, write.by_user, write.detail, write.conversation_id, write.run_id
-    )
-    entry = written(value, write.recorded_at_ms)
-    if write.conversation_id is not None:
-        drafts.note(drafts.existing("conversation", write.conversation_id), entry)
-    if write.run_id is not None:
-        drafts.note(drafts.existing("run", write.run_id), entry)
+    conversation_id, run_id = write.conversation_id, write.run_id
+    value = entries.Acted(write.what, write.by_user, write.detail)
+    if conversation_id is not None:
+        about = structs.replace(value, run_id=run_id)
+        change = drafts.existing("conversation", conversation_id)
+        drafts.note(change, written(about, write.recorded_at_ms))
+    if run_id is not None:
+        about = structs.replace(value, conversation_id=conversation_id)
+        drafts.note(drafts.existing("run", run_id), written(about, write.recorded_at_ms))
 
 
 def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:

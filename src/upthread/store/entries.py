@@ -126,6 +126,10 @@ class LinkEnded(Struct, frozen=True):
     ended_because: str
 
 
+_SHORT: Final = {"upstream_session_id": "session", "first_ordinal": "first", "turn_id": "turn"}
+"""What is written with each message has short names."""
+
+
 class TurnOpened(Struct, frozen=True, omit_defaults=True):
     """A turn was minted."""
 
@@ -133,7 +137,7 @@ class TurnOpened(Struct, frozen=True, omit_defaults=True):
     run_id: RunId | None = None
 
 
-class TurnMoved(Struct, frozen=True):
+class TurnMoved(Struct, frozen=True, rename=_SHORT):
     """A turn's event number `seq`, without its text."""
 
     turn_id: TurnId
@@ -141,8 +145,11 @@ class TurnMoved(Struct, frozen=True):
     event: TurnEvent
 
 
-class PartOutline(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What stays of a part: its kind, its size as JSON, its call. `digest` is given with some."""
+class PartOutline(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
+    """What stays of a part: its kind, its size as JSON, its call. `digest` is given with some.
+
+    As an array, since there are most of these: `["tool_result",8110,"call_7"]`.
+    """
 
     kind: str
     size_bytes: int | None = None
@@ -150,7 +157,7 @@ class PartOutline(Struct, frozen=True, omit_defaults=True, gc=False):
     digest: bytes | None = None
 
 
-class Place(Struct, frozen=True, omit_defaults=True, gc=False):
+class Place(Struct, frozen=True, omit_defaults=True, gc=False, rename=_SHORT):
     """Where parts belong: to message `seq`, from position `first_ordinal`; and whose they are."""
 
     seq: int
@@ -160,7 +167,7 @@ class Place(Struct, frozen=True, omit_defaults=True, gc=False):
     first_ordinal: int = 0
 
 
-class Spoken(Place, frozen=True, omit_defaults=True, gc=False):
+class Spoken(Place, frozen=True, omit_defaults=True, gc=False, rename=_SHORT):
     """Parts of a message. `said` is the parts.
 
     The entry is `said` where a user or an assistant says something in it, else `done`.
@@ -170,7 +177,7 @@ class Spoken(Place, frozen=True, omit_defaults=True, gc=False):
 
 
 class Acted(Struct, frozen=True, omit_defaults=True):
-    """A person did something."""
+    """A person did something; to another conversation or run as well, where one is named."""
 
     what: ActKind
     by_user: str

@@ -16,7 +16,7 @@ from upthread.core.commands import Write
 from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
 from upthread.errors import ConflictError, UpthreadError
 from upthread.store.base import Store
-from upthread.store.drafting import Change, Drafts, StreamKey
+from upthread.store.drafting import Change, Drafts, StreamKey, joined
 from upthread.store.streams import Head
 
 RACES_MAX: Final = 50
@@ -105,7 +105,7 @@ class LogStore(Store):
         if is_careful:
             self._heads.clear()
         drafts = Drafts(self, self._heads, self._turns, is_careful=is_careful)
-        for write in writes:
+        for write in joined(writes):
             drafts.apply(write)
         return drafts
 

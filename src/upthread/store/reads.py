@@ -477,13 +477,14 @@ class Reads(ABC):
         """Return what people did to a conversation or a run, oldest first (S30)."""
         head = self.head("conversation", owner) or self.head("run", owner)
         found = [] if head is None else self._values(head, ("act",))
+        is_talk = head is not None and head.kind == "conversation"
         return tuple(
             RecordAct(
                 what=value.what,
                 by_user=value.by_user,
                 recorded_at_ms=entry.at_ms,
-                conversation_id=value.conversation_id,
-                run_id=value.run_id,
+                conversation_id=ConversationId(owner) if is_talk else value.conversation_id,
+                run_id=value.run_id if is_talk else RunId(owner),
                 detail=value.detail,
             )
             for entry, value in found

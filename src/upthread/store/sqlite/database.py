@@ -177,6 +177,8 @@ class Database:
         self._busy_since_s = 0.0
         self._left_at: int | None = None
         """The file's data version once this connection's last commit was through."""
+        self.is_as_left = False
+        """Within a transaction: whether nobody else has committed since this connection did."""
         with _OPENING:
             # Before a file is made: nothing is to be written where one is missing beside its log.
             refuse_remains(path)
@@ -220,7 +222,8 @@ class Database:
                 raise self.store_error(error, "write") from error
             raise
         try:
-            if self.connection.data_version() != self._left_at:
+            self.is_as_left = self.connection.data_version() == self._left_at
+            if not self.is_as_left:
                 self._refuse_later_schema()
         except BaseException as error:
             self.rollback(error)

@@ -137,6 +137,8 @@ class SqliteStore(LogStore):
     ) -> None:
         super().__init__()
         self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs, key=key)
+        self._held: set[tuple[str, int]] = set()
+        """Leases that are held, while no other connection has committed, and their tokens."""
         self._sound_at: tuple[int, int] | None = None
         try:
             if self._fold() < FOLD:
@@ -272,16 +274,21 @@ class SqliteStore(LogStore):
     ) -> Sequence[int]:
         with self.database.transaction(is_synced=is_synced) as connection:
             # Under the write lock: from here to the commit nobody can take a lease over (S4).
+            if not self.database.is_as_left:
+                self._held.clear()
             for fence in fences:
+                if (fence.name, fence.token) in self._held:
+                    continue
                 # No cursor is kept while another statement is executed: apsw 3.54 never frees it.
                 if not connection.execute(_IS_HELD, _of_fence(fence)).fetchall():
                     raise lost_lease(fence.name, fence.token)
+                self._held.add((fence.name, fence.token))
             for claim in take:
                 if _take(connection, claim) is None:
                     raise taken_lease(claim.name)
             rows = [_apply(connection, change) for change in changes]
             for fence in give:
-                _must_move(connection, _RELEASE, fence)
+                self._release(connection, fence)
             if is_synced and not (changes or take or give):
                 connection.execute(_TOUCH)
         return rows
@@ -307,7 +314,11 @@ class SqliteStore(LogStore):
 
     def release_lease(self, fence: Fence) -> None:
         with self.database.transaction(is_synced=False) as connection:
-            _must_move(connection, _RELEASE, fence)
+            self._release(connection, fence)
+
+    def _release(self, connection: Connection, fence: Fence) -> None:
+        self._held.discard((fence.name, fence.token))
+        _must_move(connection, _RELEASE, fence)
 
     def lease(self, name: str) -> Lease | None:
         row = self.database.row(_LEASE, (to_column(name),))
