@@ -12,8 +12,8 @@ says how many there are, so that an end that is cut off is noticed too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -251,7 +251,9 @@ class Reads(ABC):
         if after_seq >= until:
             return ()
         found = self._spoken(head, after_seq, None if first is None else until)
-        return messages_of(conversation_id, found, after_seq=after_seq, until=until)
+        # Else an error that somebody keeps would keep the reading open, too.
+        with closing(found):
+            return messages_of(conversation_id, found, after_seq=after_seq, until=until)
 
     def _newest_messages(
         self, conversation_id: ConversationId, after_seq: int, newest: int
@@ -336,16 +338,15 @@ class Reads(ABC):
         head = self.head("conversation", conversation_id)
         return 0 if head is None else _conversation_state(head).messages
 
-    def _spoken(self, head: Head, after_seq: int, until: int | None) -> Iterable[SpokenRow]:
-        """Return what messages after one are made of, up to another; None: to the last."""
-        after = self.place_of_message(head, after_seq + 1)
+    def _spoken(
+        self, head: Head, after_seq: int, until: int | None
+    ) -> Generator[SpokenRow, None, None]:
+        """Yield what messages after one are made of, up to another; None: to the last."""
+        row, after = head.row, self.place_of_message(head, after_seq + 1)
         if until is None:
-            return self.spoken(head.row, after=after)
-        return self._spoken_until(head.row, after, until - after_seq + 1, until)
-
-    def _spoken_until(
-        self, row: int, after: int, limit: int, until: int
-    ) -> Iterator[SpokenRow]:
+            yield from self.spoken(row, after=after)
+            return
+        limit = until - after_seq + 1
         while page := list(self.spoken(row, after=after, first=limit)):
             for each in page:
                 if entries.place_of(each[2]).seq > until:
@@ -606,10 +607,10 @@ class Reads(ABC):
                 seq = min(entries.place_of(entry.kept).seq, seq)
         return max(1, min(seq, _conversation_state(head).messages or 1))
 
-    def all_entries(self, row: int) -> Iterator[Entry]:
+    def all_entries(self, row: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
         """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
         after = -1
-        while page := self.entries(row, after=after, first=PAGE_ENTRIES):
+        while page := self.entries(row, kinds, after=after, first=PAGE_ENTRIES):
             yield from page
             after = page[-1].seq
 
