@@ -18,11 +18,12 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.codec import Json, encode_plain_json
+from upthread.core.events import TurnEnded, TurnEvent
 from upthread.core.runs.pipeline import settles
-from upthread.core.types import Conversation, Link, RunId, Speaker, TurnId
+from upthread.core.types import Conversation, Link, Outcome, RunId, Speaker, TurnId
 from upthread.errors import StoreError
 from upthread.store import entries
 from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, first_hash
@@ -51,7 +52,8 @@ class WorkstreamState(Struct, omit_defaults=True, tag_field="stream", tag="works
 
 class TurnState(Struct, frozen=True, omit_defaults=True):
     """A conversation's newest turn. `at` is the entry that opened it, `events` those of its events;
-    `files` is the number of its next file.
+    `files` is the number of its next file. `is_clear` is whether it ended well, and so did all
+    before it: the guard of hooks asks for that alone.
     """
 
     turn_id: TurnId
@@ -60,6 +62,7 @@ class TurnState(Struct, frozen=True, omit_defaults=True):
     run_id: RunId | None = None
     events: tuple[int, ...] = ()
     files: int = 0
+    is_clear: bool = False
 
 
 class ConversationState(Struct, omit_defaults=True, tag_field="stream", tag="conversation"):
@@ -248,9 +251,15 @@ def _turn_moved(state: ConversationState, value: entries.TurnMoved, _at_ms: int,
         state.late = True
     else:
         events = (*turn.events, seq)
-        state.turn = TurnState(
-            turn.turn_id, turn.at, turn.opened_at_ms, turn.run_id, events, turn.files
-        )
+        state.turn = structs.replace(turn, events=events, is_clear=_is_clear(value.event))
+
+
+def _is_clear(event: TurnEvent) -> bool:
+    return (
+        isinstance(event, TurnEnded)
+        and event.outcome is Outcome.OK
+        and not (event.calls_open or event.failed_before)
+    )
 
 
 def _spoken(state: ConversationState, value: entries.Spoken, _at_ms: int, _seq: int) -> None:
@@ -272,9 +281,7 @@ def _examined(state: ConversationState, value: entries.Examined, _at_ms: int, _s
     turn = state.turn
     if turn is not None and turn.turn_id == value.turn_id:
         files = max(turn.files, value.first_ordinal + value.count)
-        state.turn = TurnState(
-            turn.turn_id, turn.at, turn.opened_at_ms, turn.run_id, turn.events, files
-        )
+        state.turn = structs.replace(turn, files=files)
 
 
 def _edited(state: ConversationState, value: entries.BriefingEdited, _at: int, _seq: int) -> None:
