@@ -291,9 +291,9 @@ def _compare(name: str, of: Told, made: LogStore) -> None:
         "links": list(made.links(name)),
         "turns": [(each.turn_id, each.opened_at_ms, each.run_id) for each in made.turns(name)],
         "events": [
-            (each.turn_id, event)
+            (each.turn_id, event.event)
             for each in of["turn"]
-            for event in made.turn_events(name, each.turn_id)
+            for event in made.turn_events(each.turn_id)
         ],
         "refusals": list(made.refusals(name)),
         "acts": sorted(map(repr, made.acts(name))),

@@ -18,6 +18,7 @@ from tests.support.sets import EXTENDED, spread
 from upthread.agents.stored import stamp_of
 from upthread.core.events import TurnEnded
 from upthread.core.types import ConversationId, UpstreamSessionId
+from upthread.runtime.record.events import turn_events
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -41,7 +42,7 @@ def kept_stamp(shell: Shell) -> tuple[str, UpstreamSessionId]:
     found = shell.one("id", ADDRESS)
     store = SqliteStore(database(shell))
     (newest,) = store.turns(ConversationId(found["conversation_id"]), newest=1)
-    (ended,) = [e for e in store.turn_events(newest.turn_id) if isinstance(e, TurnEnded)]
+    (ended,) = [e for e in turn_events(store, newest.turn_id) if isinstance(e, TurnEnded)]
     store.close()
     return ended.session_stamp, UpstreamSessionId(found["upstream_session_id"])
 

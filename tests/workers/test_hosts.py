@@ -11,7 +11,7 @@ from tests.support.laboratory.sharing import Observer, Passage, Workers, until
 from tests.support.sets import EXTENDED
 
 import upthread
-from upthread.core.turns.turn import fold
+from upthread.runtime.record.events import turn_view
 from upthread.store.postgres import PostgresStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180), EXTENDED]
@@ -35,7 +35,7 @@ async def turns_of(passage: Passage, address: str) -> list[Turn]:
     found = []
     for conversation in store.conversations(project_id, WORKSTREAM):
         for turn in store.turns(conversation.conversation_id):
-            view = fold(store.turn_events(turn.turn_id))
+            view = turn_view(store, turn.turn_id)
             made = (view.attached.agent_host, view.intended.decision, view.intended.reasons)
             found.append(Turn(conversation.key.role, *made))
     store.close()

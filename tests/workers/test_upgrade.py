@@ -140,7 +140,7 @@ async def test_waiting_runs_all_end_after_an_upgrade_with_workers_that_roll(
                     assert old.exit_code == 0
             ended = "SELECT count(*) FROM upthread.run_event WHERE kind = 'run_ended'"
             await until(lambda: observer.one(ended) == waiting, within_s=200)
-            last = project.store.run_events(RunId(f"run_{waiting - 1}"))[-1]
+            last = project.store.run_events(RunId(f"run_{waiting - 1}"))[-1].event
         workers.check_no_traceback()
     observer.close()
     assert last.status == "done"

@@ -213,7 +213,8 @@ class AgentCalls:
             for each in self._store.conversations(self._project_id, workstream)
             for turn in self._store.turns(each.conversation_id, newest=1)
         )
-        return max((self._store.turn_moved_at_ms(each) or 0 for each in newest), default=0)
+        last = (self._store.turn_events(each)[-1:] for each in newest)
+        return max((event.recorded_at_ms for events in last for event in events), default=0)
 
     def _chosen(self, named: str | None, branch: str | None) -> tuple[str | None, str]:
         return choose_workstream(

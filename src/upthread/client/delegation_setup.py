@@ -44,6 +44,7 @@ from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.record.events import run_view
 from upthread.runtime.record.turn_views import session_host
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -339,7 +340,7 @@ class Preparing:
         runs = self._store.runs(self._project_id, workstream) if role.resume_if else ()
         if not runs or role.resume_if is None:
             return None
-        report = pipelines.fold(self._store.run_events(runs[-1].run_id)).report(role.resume_if)
+        report = run_view(self._store, runs[-1].run_id).report(role.resume_if)
         return report.digest if report else None
 
     def place_of(self, workstream: str) -> str:

@@ -25,10 +25,11 @@ from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import OURS, Source, stop_in_words
 from upthread.core.states import effects_command, go_on_command
 from upthread.core.turns.prompt import continuation, without_fresh
-from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView, fold
+from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView
 from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Speaker, TurnId
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
+from upthread.runtime.record.events import turn_view
 from upthread.runtime.system import now_ms
 from upthread.runtime.turns.executor import NOT_KEPT, PASSING
 from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
@@ -206,7 +207,7 @@ async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
         own = [it.conversation_id for it in known if it.key == asked]
         said = [message for each in own for message in up.store.messages(each)]
         for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
-            view = fold(up.store.turn_events(turn_id))
+            view = turn_view(up.store, turn_id)
             if view.intended and view.intended.key == key:
                 its = tuple(message for message in said if message.turn_id == turn_id)
                 is_current = its[0].conversation_id == own[-1]

@@ -34,7 +34,6 @@ from upthread.core.decision.price import (
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded, TurnParked, Usage
 from upthread.core.roles.role import Role
-from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import (
@@ -50,6 +49,7 @@ from upthread.core.turns.turn import TurnView
 from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart, TurnId
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.record.events import turn_view
 from upthread.store.base import Store
 
 ESTIMATED_MESSAGES_MAX: Final = 256
@@ -209,7 +209,7 @@ def _seen_by(store: Store, other: Conversation, agent: str) -> Tokens | None:
     Nor is a sub-agent's of any use, which hooks saw and no process of ours ran: it reads less.
     """
     for turn in store.turns(other.conversation_id, newest=1):
-        view = turns.fold(store.turn_events(turn.turn_id))
+        view = turn_view(store, turn.turn_id)
         attached = view.attached
         if attached and attached.agent == agent and attached.agent_pid is not None:
             return _kept_in(view.ended)

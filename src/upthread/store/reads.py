@@ -19,10 +19,14 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 from msgspec import structs
 
-from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.commands import (
+    RecordAct,
+    RecordDecision,
+    RecordRunEvent,
+    RecordTurnEvent,
+)
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.record_policy import NO_EDIT
 from upthread.core.types import (
     Conversation,
@@ -391,26 +395,32 @@ class Reads(ABC):
             for entry, value in found
         )
 
-    def turn_events(
-        self, conversation_id: ConversationId, turn_id: TurnId
-    ) -> tuple[TurnEvent, ...]:
-        """Return a turn's events in order; empty for an unknown turn."""
-        return tuple(
-            entries.event_of(entry, value)
-            for entry, value in self.turn_entries(conversation_id, turn_id)
-        )
+    def turn_events(self, turn_id: TurnId) -> tuple[RecordTurnEvent, ...]:
+        """Return a turn's events in order, their durability left out; empty for an unknown turn."""
+        for head, at, _ in self.found(tag("turn", turn_id)):
+            return tuple(
+                RecordTurnEvent(
+                    turn_id=turn_id,
+                    seq=value.seq,
+                    event=entries.event_of(entry, value),
+                    recorded_at_ms=entry.at_ms,
+                )
+                for entry, value in self._turn_entries(head, turn_id, at)
+            )
+        return ()
 
-    def turn_entries(
-        self, conversation_id: ConversationId, turn_id: TurnId
+    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+        """Return the conversation a turn was opened in, None for an unknown turn."""
+        found = self.found(tag("turn", turn_id))
+        return ConversationId(found[0].head.name) if found else None
+
+    def _turn_entries(
+        self, head: Head, turn_id: TurnId, at: int
     ) -> list[tuple[Entry, entries.TurnMoved]]:
-        """Return a turn's events as they are stored, each with its time."""
-        head, at = self._turn(conversation_id, turn_id)
-        if head is None:
-            return []
-        state = _conversation_state(head)
-        if state.turn is not None and state.turn.turn_id == turn_id:
-            found = self._values(head, (), only=state.turn.events)
-            _must_count([value.seq for _, value in found], len(state.turn.events), head, "event")
+        turn = _conversation_state(head).turn
+        if turn is not None and turn.turn_id == turn_id:
+            found = self._values(head, (), only=turn.events)
+            _must_count([value.seq for _, value in found], len(turn.events), head, "event")
             return found
         found = list(self._older_turn(head, turn_id, at))
         _must_count([value.seq for _, value in found], 0, head, f"event of {turn_id},")
@@ -432,32 +442,28 @@ class Reads(ABC):
                 return
             at = page[-1][0].seq
 
-    def _turn(self, conversation_id: ConversationId, turn_id: TurnId) -> tuple[Head | None, int]:
-        """Return a turn's conversation, and the entry that opened it; None for an unknown turn."""
-        head = self.head("conversation", conversation_id)
-        if head is None:
-            return None, 0
-        turn = _conversation_state(head).turn
-        if turn is not None and turn.turn_id == turn_id:
-            return head, turn.at
-        for owner, seq, _ in self.found(tag("turn", turn_id)):
-            if owner.row == head.row:
-                return head, seq
-        return None, 0
-
-    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
-        """Return a run's events in order; empty for an unknown run."""
-        return tuple(entries.event_of(entry, value) for entry, value in self.run_entries(run_id))
-
-    def run_entries(self, run_id: RunId) -> list[tuple[Entry, entries.RunMoved]]:
-        """Return a run's events as they are stored, each with its time."""
+    def run_events(self, run_id: RunId) -> tuple[RecordRunEvent, ...]:
+        """Return a run's events in order, their durability left out; empty for an unknown run."""
         head = self.head("run", run_id)
         if head is None:
-            return []
+            return ()
         found = self._values(head, ("run_event",))
         expected = cast("RunState", head.state).events
         _must_count([value.seq for _, value in found], expected, head, "event")
-        return found
+        return tuple(
+            RecordRunEvent(
+                run_id=run_id,
+                seq=value.seq,
+                event=entries.event_of(entry, value),
+                recorded_at_ms=entry.at_ms,
+            )
+            for entry, value in found
+        )
+
+    def run(self, run_id: RunId) -> Run | None:
+        """Return one run by its id."""
+        head = self.head("run", run_id)
+        return None if head is None else run_of(head)
 
     # --- what belongs to no message -----------------------------------------------------------------
 
@@ -491,9 +497,7 @@ class Reads(ABC):
             for entry, value in found
         )
 
-    def quarantined(
-        self, conversation_id: ConversationId, turn_id: TurnId
-    ) -> tuple[Quarantined, ...]:
+    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         """Return a turn's quarantined events, in order."""
         found = [
             Quarantined(
@@ -502,7 +506,8 @@ class Reads(ABC):
                 reason=value.reason,
                 raw=entries.said_of(entry, forgotten=None),
             )
-            for entry, value in self._values_of(conversation_id, "quarantine")
+            for head, *_ in self.found(tag("turn", turn_id))
+            for entry, value in self._values(head, ("quarantine",))
             if value.turn_id == turn_id
         ]
         return tuple(sorted(found, key=lambda each: each.ordinal))

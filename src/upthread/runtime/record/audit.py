@@ -37,6 +37,7 @@ from upthread.core.types import (
     Part,
     UnknownPart,
 )
+from upthread.runtime.record.events import run_events, turn_events
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Quarantined, Run, Store, Turn
 
@@ -240,7 +241,7 @@ class _Turns(Sequence[AuditedTurn]):
     def _read(self, place: int) -> AuditedTurn:
         turn = self._turns[place]
         said = _Messages(self._store, turn.conversation_id, self._spans.of(place))
-        events = self._store.turn_events(turn.turn_id)
+        events = turn_events(self._store, turn.turn_id)
         return AuditedTurn(
             turn=turn,
             number=place + 1,
@@ -302,7 +303,7 @@ def _is_value(part: Part) -> TypeGuard[UnknownPart]:
 
 
 def _run(store: Store, run: Run, number: int, standing: Standing | None) -> AuditedRun:
-    events = store.run_events(run.run_id)
+    events = run_events(store, run.run_id)
     return AuditedRun(
         run=run,
         number=number,

@@ -16,11 +16,9 @@ from upthread.core.context.briefing_edit import BriefingEdit
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.roles.reports import Report
-from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.step_prompt import answer_told
 from upthread.core.sessions import readable
-from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import EffectState, effects_of
 from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import (
@@ -33,6 +31,7 @@ from upthread.core.types import (
     Speaker,
     TurnId,
 )
+from upthread.runtime.record.events import run_view, turn_view
 from upthread.runtime.record.turn_views import of_turn, turns_cut_off
 from upthread.store.base import Store, Turn
 
@@ -97,7 +96,7 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
 def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
     """Return the newest runs on a conversation's workstream, oldest first."""
     newest = store.runs(key.project_id, key.workstream)[-RUNS_MAX:]
-    return tuple(pipelines.fold(store.run_events(each.run_id)) for each in newest)
+    return tuple(run_view(store, each.run_id) for each in newest)
 
 
 def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
@@ -144,7 +143,7 @@ def _reports(
             ends[message.turn_id] = message.seq
     reported: list[Reported] = []
     for turn in newest:
-        ended = turns.fold(store.turn_events(turn.turn_id)).ended
+        ended = turn_view(store, turn.turn_id).ended
         if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
             continue
         seq = ends.get(turn.turn_id)

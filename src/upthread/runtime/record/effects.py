@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from upthread.core.acts import settlements_in
 from upthread.core.outward.actions import look_of
-from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, ConversationId, ProjectId, TurnId
 from upthread.runtime.lease import lease_name_of
+from upthread.runtime.record.events import turn_view
 from upthread.runtime.record.turn_views import totals_of, views_newest_first
 from upthread.runtime.system import is_dead
 from upthread.store.base import Store
@@ -81,7 +81,7 @@ def effects_in_doubt(
     totals_in = cache(partial(totals_of, store))
 
     def is_cut_off(done: RecordedEffect) -> bool:
-        view = turns.fold(store.turn_events(done.effect.turn_id))
+        view = turn_view(store, done.effect.turn_id)
         # A turn that is under way is not cut off.
         is_over = view.ended is not None or not _is_at_work(store, done.conversation)
         return is_over and _was_cut_off(done, view)
@@ -161,7 +161,7 @@ def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None,
     )
     found: dict[TurnId | None, TurnView] = dict(each for each in newest if each[1].was_read_back)
     for turn_id in totals_of(store, owner).failed:
-        view = turns.fold(store.turn_events(turn_id))
+        view = turn_view(store, turn_id)
         if view.was_left_open or view.was_interrupted:
             found[turn_id] = view
     return found

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
 from upthread.core.events import RunEnded
-from upthread.core.runs import pipeline as pipelines
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
 from upthread.errors import StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
+from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Run, Store
 from upthread.store.entries import PARTS, Entry, as_bytes, spoken_of
@@ -154,7 +154,7 @@ class Forgetting:
     def _runs(self, workstream: str, selection: Selection) -> Iterator[HeldRun]:
         """A run that has not ended keeps what it needs to go on, unless all is to be forgotten."""
         for run in self._store.runs(self._project_id, workstream):
-            view = pipelines.fold(self._store.run_events(run.run_id))
+            view = run_view(self._store, run.run_id)
             is_over = view.ended is not None
             is_older = selection.before_ms is None or run.opened_at_ms < selection.before_ms
             if is_older and (is_over or selection == Selection(workstream=workstream)):

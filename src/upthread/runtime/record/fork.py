@@ -34,7 +34,6 @@ from upthread.core.history.fork_points import (
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
 from upthread.core.quotas import require_session
-from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of
 from upthread.core.types import (
     Conversation,
@@ -51,6 +50,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.record.events import turn_view
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
 from upthread.store.base import Store
@@ -155,7 +155,7 @@ class Forks:
 
     def _has_last_turn_ended(self, conversation: Conversation) -> bool:
         (last,) = self._store.turns(conversation.conversation_id, newest=1)
-        ended = turns.fold(self._store.turn_events(last.turn_id)).ended
+        ended = turn_view(self._store, last.turn_id).ended
         return ended is not None and ended.outcome is Outcome.OK
 
     def _commit(

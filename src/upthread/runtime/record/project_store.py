@@ -33,7 +33,6 @@ from upthread.store.base import Resolved, Store, Turn, Verified
 from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.reads import Found
 from upthread.store.streams import Head
-from upthread.store.tags import tag
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
@@ -181,11 +180,6 @@ class ProjectStore(Store):
             self._turns_read.clear()
         self._turns_read.update((turn.turn_id, conversation_id) for turn in found)
         return found
-
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
-        """Return the conversation that a turn is of."""
-        found = self.found(tag("turn", turn_id))
-        return ConversationId(found[0].head.name) if found else None
 
     # --- below: whose it is ----------------------------------------------------------------------
 

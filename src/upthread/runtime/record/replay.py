@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence, Set
 
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, PriorContext, prior_context
 from upthread.core.sessions import readable
-from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of
 from upthread.core.turns.prompt import effects_block
 from upthread.core.types import ConversationId, Message, TurnId
+from upthread.runtime.record.events import turn_view
 from upthread.runtime.record.turn_views import totals_of
 from upthread.store.base import Store
 
@@ -73,4 +73,4 @@ def cut_off_in(
     # Who was cut off did not end well: only those few are looked at.
     failed = set(totals_of(store, conversation_id).failed)
     known = failed & {message.turn_id for message in said}
-    return {each for each in known if turns.fold(store.turn_events(each)).was_cut_off}
+    return {each for each in known if turn_view(store, each).was_cut_off}

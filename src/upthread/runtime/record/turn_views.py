@@ -38,6 +38,7 @@ from upthread.core.types import (
     ToolCallPart,
     TurnId,
 )
+from upthread.runtime.record.events import run_events, turn_events, turn_view
 from upthread.store.base import Store, Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
@@ -91,7 +92,7 @@ def _read_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
-        yield turn_id, turns.fold(store.turn_events(turn_id))
+        yield turn_id, turn_view(store, turn_id)
 
 
 def refusals_in_row(
@@ -106,7 +107,7 @@ def refusals_in_row(
     row: list[str] = []
     for turn in reversed(store.turns(conversation_id, newest=REFUSALS_MAX)):
         is_own = turn.turn_id == turn_id
-        for attempt in turns.attempts(store.turn_events(turn.turn_id)):
+        for attempt in turns.attempts(turn_events(store, turn.turn_id)):
             if is_own and not attempt.after.is_over:
                 if attempt.asked_new or attempt.sends > sends:
                     return ()
@@ -195,7 +196,7 @@ def totals_of(
         if turn_id == before:
             newer.clear()  # what came after it was not asked for
             continue
-        events = store.turn_events(turn_id)
+        events = turn_events(store, turn_id)
         newer.append((turn_id, events))
         # What was added up at its end holds for all turns before: none of them is read.
         if (known := totals_before(events)) is not None:
@@ -221,9 +222,9 @@ def _ids_newest_first(store: Store, conversation_id: ConversationId) -> Iterator
 
 def spent_on_run(store: Store, run_id: RunId) -> Tokens:
     """Return what the turns of a run took."""
-    steps = (each for each in store.run_events(run_id) if isinstance(each, StepStarted))
+    steps = (each for each in run_events(store, run_id) if isinstance(each, StepStarted))
     turn_ids = dict.fromkeys(TurnId(step.turn_id) for step in steps)
-    return added(spent_on_turn(store.turn_events(turn_id)) for turn_id in turn_ids)
+    return added(spent_on_turn(turn_events(store, turn_id)) for turn_id in turn_ids)
 
 
 def spent_in_conversation(store: Store, conversation_id: ConversationId) -> Tokens:
@@ -250,7 +251,7 @@ def turns_cut_off(store: Store, messages: Sequence[Message]) -> list[CutOffTurn]
 
 
 def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
-    view = turns.fold(store.turn_events(turn_id))
+    view = turn_view(store, turn_id)
     if not view.was_cut_off:
         return None
 
@@ -352,7 +353,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         kept = _calls_by_turn(store.messages(conversation.conversation_id))
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
-            view = turns.fold(store.turn_events(turn.turn_id))
+            view = turn_view(store, turn.turn_id)
             call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)

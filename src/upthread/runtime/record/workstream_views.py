@@ -260,7 +260,8 @@ class Overview:
         conversation_id, key = conversation.conversation_id, conversation.key
         found = self._store.turns(conversation_id, newest=1)
         turn = found[0] if found else None
-        last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
+        events = self._store.turn_events(turn.turn_id) if turn else ()
+        last = turns.fold(each.event for each in events) if turn else None
         holder = self._holder(lease_name_of(conversation))
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
@@ -268,7 +269,7 @@ class Overview:
         chain = self._store.links(conversation_id)
         begun = last.intended.call if last and last.intended else None
         call_agent = begun.agent if begun else ""
-        moved_at_ms = self._store.turn_moved_at_ms(turn.turn_id) if turn else None
+        moved_at_ms = events[-1].recorded_at_ms if events else None
         facts = RoleFacts(
             workstream=key.workstream,
             address=key.address,
@@ -319,10 +320,11 @@ class Overview:
         if not runs:
             return None
         run_id = runs[-1].run_id
+        events = self._store.run_events(run_id)
         return NewestRun(
             run_id=run_id,
-            view=pipelines.fold(self._store.run_events(run_id)),
-            moved_at_ms=self._store.run_moved_at_ms(run_id),
+            view=pipelines.fold(each.event for each in events),
+            moved_at_ms=events[-1].recorded_at_ms if events else None,
         )
 
     def _run_stands(

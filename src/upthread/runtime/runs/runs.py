@@ -53,6 +53,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
+from upthread.runtime.record.events import run_events, run_view, turn_events
 from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
@@ -170,7 +171,7 @@ class Runs:
     def view(self, project_id: ProjectId, workstream: str) -> RunView | None:
         """Return the newest run's view, None before the first. Blocking."""
         runs = self._store.runs(project_id, workstream)
-        return pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        return run_view(self._store, runs[-1].run_id) if runs else None
 
     # --- taking up -------------------------------------------------------------------------------
 
@@ -186,7 +187,7 @@ class Runs:
     async def _taken_up(self, transition: Transition, fence: Fence) -> LiveRun | None:
         """Return the run a transition belongs to, None when the transition is settled."""
         run_id = transition.run_id
-        events = await self._system.in_thread(lambda: self._store.run_events(run_id))
+        events = await self._system.in_thread(lambda: run_events(self._store, run_id))
         if any(settles(event) for event in events[transition.run_seq :]):
             return None
         return LiveRun(run_id=run_id, view=pipelines.fold(events), fences=(fence,))
@@ -202,14 +203,14 @@ class Runs:
                 workstream=workstream,
             )
         run_id = runs[-1].run_id
-        return run_id, pipelines.fold(self._store.run_events(run_id))
+        return run_id, run_view(self._store, run_id)
 
     async def _begin(self, request: RunRequest, fence: Fence) -> LiveRun:
         return await self._system.in_thread(lambda: self._begin_blocking(request, fence))
 
     def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
         runs = self._store.runs(request.project_id, request.workstream)
-        last = pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        last = run_view(self._store, runs[-1].run_id) if runs else None
         # The same once more is no second run: so a caller goes on whose process was killed.
         if request.specification is None or (
             last is not None
@@ -253,7 +254,7 @@ class Runs:
         )
         self._store.commit(writes, fences=live.fences)
         # As it is kept: every later process reads that, and digests must be of the same text.
-        live.view = pipelines.fold(self._store.run_events(run_id))
+        live.view = run_view(self._store, run_id)
         request.options.on_event(started)
         return live
 
@@ -331,7 +332,7 @@ class Runs:
 
     async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
         # Read again: what could not go on may have committed something before that.
-        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
+        events = await self._system.in_thread(lambda: run_events(self._store, live.run_id))
         live.view = pipelines.fold(events)
         role = pipelines.next_role(live.view)
         await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
@@ -374,7 +375,7 @@ class Runs:
         tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        events = await self._system.in_thread(lambda: self._store.turn_events(turn_id))
+        events = await self._system.in_thread(lambda: turn_events(self._store, turn_id))
         if (elsewhere := fold_turn(events).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
@@ -388,7 +389,7 @@ class Runs:
         """Read the run again: the turn's own commits have moved it on."""
         live.steps_done += 1
         seen = live.view.events
-        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
+        events = await self._system.in_thread(lambda: run_events(self._store, live.run_id))
         live.view = pipelines.fold(events)
         for event in events[seen:]:
             request.options.on_event(event)

@@ -186,9 +186,10 @@ class ExternalTurns:
     def _was_sent_back(self, live: LiveTurn) -> bool:
         """Whether a call was sent back since the last turn moved, or this call, by its words."""
         key, own_id = live.conversation.key, live.conversation.conversation_id
-        moved_at_ms = self._store.turn_moved_at_ms(live.claim.last_id) if live.claim.last_id else 0
+        last = self._store.turn_events(live.claim.last_id) if live.claim.last_id else ()
+        moved_at_ms = last[-1].recorded_at_ms if last else 0
         return any(
-            (back.conversation_id == own_id and back.decided_at_ms >= (moved_at_ms or 0))
+            (back.conversation_id == own_id and back.decided_at_ms >= moved_at_ms)
             or is_unheeded(self._store, back, _words_of(live.request))
             for each in self._store.conversations(key.project_id, key.workstream)
             for back in self._store.refusals(each.conversation_id)

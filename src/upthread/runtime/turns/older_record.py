@@ -39,7 +39,7 @@ from upthread.core.turns.replayed_history import (
     redacted_history,
 )
 from upthread.core.turns.stored_session import UNANSWERED, CutOffCall, StoredSession, StoredTurn
-from upthread.core.turns.turn import TurnView, fold
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     Conversation,
     Link,
@@ -51,6 +51,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import QuotaExceededError, StoreError
+from upthread.runtime.record.events import turn_view
 from upthread.runtime.record.turn_views import session_profile
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.examination import Examiner
@@ -179,7 +180,7 @@ def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
     """Name the newest turns that ended well and that the session lacks, empty for none."""
     found: set[TurnId] = set()
     for prompt in prompts:
-        ended = fold(store.turn_events(prompt.turn_id)).ended
+        ended = turn_view(store, prompt.turn_id).ended
         if ended is not None and ended.was_compacted:
             break  # the agent itself left out what was said
         # An agent need not keep a command such as `/compact` as a prompt.

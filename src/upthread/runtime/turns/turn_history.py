@@ -38,6 +38,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
+from upthread.runtime.record.events import turn_events, turn_view
 from upthread.runtime.record.replay import REPLAYED_MESSAGES_MAX, effects_told, prior_in
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store
@@ -60,7 +61,7 @@ def earlier_prompts(store: Store, live: LiveTurn) -> tuple[list[EarlierPrompt], 
     asked = {m.seq: m for m in found if m.speaker is Speaker.USER and m.seq < last}
     prompts: list[EarlierPrompt] = []
     for turn_id in dict.fromkeys(message.turn_id for message in asked.values()):
-        events = store.turn_events(turn_id)
+        events = turn_events(store, turn_id)
         sent = [seq for seq in _sent_to(live.current_session, events) if seq in asked]
         ended = turns.fold(events).ended
         was_answered = ended is not None and ended.outcome is Outcome.OK
@@ -278,5 +279,5 @@ def is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int])
         return False
     known = store.turns(refused.conversation_id)
     later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
-    begun = (turns.fold(store.turn_events(turn_id)).intended for turn_id in later)
+    begun = (turn_view(store, turn_id).intended for turn_id in later)
     return not any(each and each.decision in {RESUME, RESUME_WITH_UPDATE} for each in begun)

@@ -221,7 +221,7 @@ def _answers(store: LogStore) -> Iterator[tuple[str, str]]:
     for run_id in (RUN, WAITING, STARTED):
         asked[f"events of {run_id}"] = iter(store.run_events(run_id))
         asked[f"acts of {run_id}"] = iter(store.acts(run_id))
-        asked[f"times of {run_id}"] = iter((store.run(run_id), store.run_moved_at_ms(run_id)))
+        asked[f"times of {run_id}"] = iter((store.run(run_id),))
     for conversation_id in CONVERSATIONS:
         asked.update(_answers_of(store, conversation_id))
     for what, answers in asked.items():
@@ -239,7 +239,6 @@ def _answers_of(
         "messages": store.messages(conversation_id),
         "turns": turns,
         "turn events": [store.turn_events(each.turn_id) for each in turns],
-        "turn times": [store.turn_moved_at_ms(each.turn_id) for each in turns],
         "quarantined": [store.quarantined(each.turn_id) for each in turns],
         "examined": store.examined(conversation_id),
         "edit": store.briefing_edit(conversation_id),

@@ -43,6 +43,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import NotFoundError
+from upthread.runtime.record.events import run_events, turn_events
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
@@ -139,7 +140,7 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     edit = trial.store.briefing_edit(CONVERSATION)
     assert edit is not None
     assert (edit.seq, edit.edit) == (1, {})
-    assert trial.store.turn_events(TURN) == (
+    assert turn_events(trial.store, TURN) == (
         TurnIntended(decision="first", reasons=("first",), prompt_seq=1),
         TurnEnded(outcome=Outcome.OK, report=OUTLINE),
     )
@@ -154,12 +155,12 @@ def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
     trial.store.commit(_told())
     trial.store.commit([EraseRun(run_id=RUN, role="planner")])
     trial.reopen()
-    started, planned, asked, answered, audited = trial.store.run_events(RUN)
+    started, planned, asked, answered, audited = run_events(trial.store, RUN)
     assert (started, audited) == (_RUN[0], _RUN[4])
     assert MARK not in repr((planned, asked, answered))
     trial.store.commit([EraseRun(run_id=RUN)])
     assert MARK not in repr(trial.store.run_events(RUN))
-    last = trial.store.run_events(RUN)[4]
+    last = run_events(trial.store, RUN)[4]
     assert last == StepEnded(role="auditor", turn_id=TURN, outcome=Outcome.OK, report=OUTLINE)
 
 

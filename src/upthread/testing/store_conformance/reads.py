@@ -39,19 +39,19 @@ _HARD_TEXTS = (
 
 def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.run()])
-    for seq, at_ms in enumerate((9_000, 1_000, 5_000, -1, 5_000), 1):
+    times = (9_000, 1_000, 5_000, -1, 5_000)
+    numbered = tuple(enumerate(times, 1))
+    happened = tuple(structs.replace(samples.happened(n), recorded_at_ms=t) for n, t in numbered)
+    moved = tuple(structs.replace(samples.moved(n), recorded_at_ms=t) for n, t in numbered)
+    for seq, at_ms in numbered:
         trial.store.commit([structs.replace(samples.said(seq), recorded_at_ms=at_ms)])
-        trial.store.commit([structs.replace(samples.happened(seq), recorded_at_ms=at_ms)])
-        trial.store.commit([structs.replace(samples.moved(seq), recorded_at_ms=at_ms)])
+        trial.store.commit([happened[seq - 1], moved[seq - 1]])
     trial.reopen()
     messages = trial.store.messages(CONVERSATION)
     assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
-    assert [message.recorded_at_ms for message in messages] == [9_000, 1_000, 5_000, -1, 5_000]
-    assert trial.store.turn_events(TURN) == tuple(samples.happened(n).event for n in range(1, 6))
-    moved = tuple(samples.moved(n).event for n in range(1, 6))
+    assert tuple(message.recorded_at_ms for message in messages) == times
+    assert trial.store.turn_events(TURN) == happened
     assert trial.store.run_events(samples.RUN) == moved
-    assert trial.store.turn_moved_at_ms(TURN) == 5_000
-    assert trial.store.run_moved_at_ms(samples.RUN) == 5_000
 
 
 def messages_can_be_read_from_either_end(trial: Trial) -> None:
@@ -103,8 +103,6 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
     assert store.link_owner(PROJECT, "ses_nobody") is None
     assert store.turn_owner(types.TurnId("trn_nobody")) is None
     assert store.run(types.RunId("run_nobody")) is None
-    assert store.turn_moved_at_ms(types.TurnId("trn_nobody")) is None
-    assert store.run_moved_at_ms(types.RunId("run_nobody")) is None
     assert store.message_count(nobody) == 0
     for nothing in (
         store.conversations(PROJECT, "nowhere"),
@@ -150,11 +148,12 @@ def every_event_comes_back_identical(trial: Trial) -> None:
     ]
     answers = [QuestionAnswered(question_id=text, text=text) for text in _HARD_TEXTS]
     trial.store.commit([*samples.home(), samples.run()])
-    trial.store.commit([samples.happened(seq, each) for seq, each in enumerate(endings, 1)])
-    trial.store.commit([samples.moved(seq, each) for seq, each in enumerate(answers, 1)])
+    happened = tuple(samples.happened(seq, each) for seq, each in enumerate(endings, 1))
+    moved = tuple(samples.moved(seq, each) for seq, each in enumerate(answers, 1))
+    trial.store.commit([*happened, *moved])
     trial.reopen()
-    assert trial.store.turn_events(TURN) == tuple(endings)
-    assert trial.store.run_events(samples.RUN) == tuple(answers)
+    assert trial.store.turn_events(TURN) == happened
+    assert trial.store.run_events(samples.RUN) == moved
 
 
 def numbers_that_are_not_finite_come_back(trial: Trial) -> None:

@@ -28,6 +28,7 @@ from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, hi
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
+from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
 from upthread.store.entries import StreamKind
 from upthread.store.sqlite.integrity import FileFaults
@@ -338,6 +339,6 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
 
 def _is_running(store: Store, conversation: Conversation) -> bool:
     for turn in store.turns(conversation.conversation_id, newest=1):
-        events = store.turn_events(turn.turn_id)
+        events = turn_events(store, turn.turn_id)
         return not any(isinstance(event, TurnEnded) for event in events)
     return False
