@@ -11,6 +11,7 @@ from upthread.core import commands, types
 from upthread.core.actors import Actor
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
+from upthread.runtime.record.store_copy import due_runs
 from upthread.store.base import KnownProject
 from upthread.store.drafting import changed
 from upthread.store.entries import KINDS, PARTS, Entry, as_bytes
@@ -215,13 +216,12 @@ def _answers(store: LogStore) -> Iterator[tuple[str, str]]:
         "resolved": map(store.resolve, (samples.KEY, samples.sibling_key(role="validator"))),
         "owners": (store.link_owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
         "runs": iter(store.runs(PROJECT, samples.WORKSTREAM)),
-        "pending": (store.pending_transitions(due_before_ms=each) for each in (5, 15, 25)),
+        "due": (due_runs(store, PROJECT, before_ms=each) for each in (5, 15, 25)),
         "once": (store.once(PROJECT, key) for key in ("push", "deploy")),
     }
     for run_id in (RUN, WAITING, STARTED):
         asked[f"events of {run_id}"] = iter(store.run_events(run_id))
         asked[f"acts of {run_id}"] = iter(store.acts(run_id))
-        asked[f"times of {run_id}"] = iter((store.run(run_id),))
     for conversation_id in CONVERSATIONS:
         asked.update(_answers_of(store, conversation_id))
     for what, answers in asked.items():
