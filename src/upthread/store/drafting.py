@@ -665,17 +665,15 @@ def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
     )
     said = () if left is None else (write.receipt,)
     entry = written(value, write.recorded_at_ms, *said)
-    change = drafts.change("once", key, project_id)
-    for each in [] if change is None else drafts.stored(change, ("attempt",)):
+    # Looked up once: what was not there may be there a moment later.
+    change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    for each in drafts.stored(change, ("attempt",)):
         kept = kept_of(each)
         # First: no step could follow itself, and the same again is accepted (S2).
         if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
             return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
-    state = None if change is None else cast("streams.ActionState", change.head.state)
-    last = state and state.state and (state.attempt_id, state.state)
-    check_attempt(write, last or None)
-    if change is None:
-        change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    state = cast("streams.ActionState", change.head.state)
+    check_attempt(write, (state.attempt_id, state.state) if state.state else None)
     change.add(entry)
     return None
 
