@@ -43,6 +43,7 @@ WRITES_AT_ONCE = 500
 _READ = """
 import pickle, sys
 from pathlib import Path
+from msgspec import structs
 from upthread.client.stores import open_store
 from upthread.store.address import file_path, is_postgres
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
@@ -59,7 +60,7 @@ def told(section, owner):
     after = None
     while page := store.recorded(section, owner, after=after, limit=1000):
         for each in page:
-            pickle.dump((section, each.write), out)
+            pickle.dump((section, (type(each.write).__name__, structs.asdict(each.write))), out)
         after = page[-1].place
 
 for project in dict.fromkeys(each.project_id for each in store.known_projects()):
@@ -152,7 +153,7 @@ def _convert(told: Iterator[tuple[str, Any]], made: LogStore) -> int:
     count = 0
     project: Told = {}
     conversations: dict[str, Told] = {}
-    current = project
+    current, owner = project, ""
     for kind, value in told:
         if kind in {"begin", "end"}:
             count += _project(project, conversations, made)
@@ -160,8 +161,12 @@ def _convert(told: Iterator[tuple[str, Any]], made: LogStore) -> int:
             current = project
         elif kind == "conversation's":
             current = conversations[value] = defaultdict(list)
+            owner = value
         else:
-            current[kind].append(value)
+            name, fields = value
+            # Now they name their conversation, as they did by their section.
+            named = {"conversation_id": owner} if kind in {"turn_event", "quarantine"} else {}
+            current[kind].append(getattr(c, name)(**fields, **named))
     return count
 
 
@@ -293,7 +298,7 @@ def _compare(name: str, of: Told, made: LogStore) -> None:
         "events": [
             (each.turn_id, event.event)
             for each in of["turn"]
-            for event in made.turn_events(each.turn_id)
+            for event in made.turn_events(name, each.turn_id)
         ],
         "refusals": list(made.refusals(name)),
         "acts": sorted(map(repr, made.acts(name))),

@@ -323,7 +323,7 @@ async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
                 with pytest.raises(UpthreadError):
                     bare.commit([calls.write(user)])
                 refused += 1
-        assert {"messages", "turns", "links", "conversation", "turn_owner", "run"} <= shown
+        assert {"messages", "turns", "links", "conversation", "owner", "run"} <= shown
         assert refused > BARE_CALLS // 40
         assert recorded_of(other, address) == before
         bare.close()
@@ -359,5 +359,5 @@ async def test_without_the_scope_these_calls_would_show_it(users, database):
     for name, positional, named in islice(iter(calls.read, None), 2_000):
         if leaks(getattr(whole, name)(*positional, **named), users[1]):
             found.add(name)
-    assert {"messages", "turns", "links", "conversation", "turn_owner", "run", "resolve"} <= found
+    assert {"messages", "turns", "links", "conversation", "owner", "run", "resolve"} <= found
     whole.close()

@@ -46,16 +46,17 @@ ANSWERED = QuestionAnswered(question_id="q1", text="yes")
 
 
 def event_of_turn(event):
-    return RecordTurnEvent(turn_id=TURN, seq=1, event=event, recorded_at_ms=5)
+    return RecordTurnEvent(
+        conversation_id=CONVERSATION, turn_id=TURN, seq=1, event=event, recorded_at_ms=5
+    )
 
 
 def event_of_run(event):
     return RecordRunEvent(run_id=RUN, seq=1, event=event, recorded_at_ms=6)
 
 
-def acts(*writes: Write, owners: Any = None) -> Any:
-    owner_of = (owners or {TURN: CONVERSATION}).get
-    found = acts_in(writes, by_user="ada", now_ms=NOW_MS, owner_of=owner_of)
+def acts(*writes: Write) -> Any:
+    found = acts_in(writes, by_user="ada", now_ms=NOW_MS)
     assert {act.by_user for act in found} <= {"ada"}
     return [
         (act.conversation_id or act.run_id, act.what, act.detail, act.recorded_at_ms)
@@ -97,11 +98,6 @@ def test_what_a_person_does_is_kept_with_who_it_was(writes, found):
 )
 def test_what_upthread_does_by_itself_is_nobodys_act(write):
     assert acts(write) == []
-
-
-def test_a_turn_that_nobody_knows_has_no_act():
-    taken_up = event_of_turn(RecoveryStarted(holder="x"))
-    assert acts(taken_up, owners={"trn_other": CONVERSATION}) == []
 
 
 def test_what_a_person_says_of_an_action_is_an_act_whose_last_word_counts():

@@ -113,7 +113,15 @@ def recorded(*parts: Part):
 
 
 def happened(event):
-    return commands.RecordTurnEvent(turn_id=TURN, seq=1, event=event, recorded_at_ms=1)
+    return commands.RecordTurnEvent(
+        conversation_id=OWN, turn_id=TURN, seq=1, event=event, recorded_at_ms=1
+    )
+
+
+def quarantined(reason, raw):
+    return commands.RecordQuarantine(
+        conversation_id=OWN, turn_id=TURN, ordinal=0, reason=reason, raw=raw, recorded_at_ms=1
+    )
 
 
 def examined(session, *files: ExaminedFile):
@@ -194,9 +202,7 @@ def given_by_an_agent():
         commands.RecordAct(what="adopted", by_user="a", recorded_at_ms=1, detail=SECRET),
         commands.RecordAct(what="told", by_user=f"a (model: {SECRET})", recorded_at_ms=1),
         examined(session),
-        commands.RecordQuarantine(
-            turn_id=TURN, ordinal=0, reason=SECRET, raw=None, recorded_at_ms=1
-        ),
+        quarantined(SECRET, None),
         *map(happened, (attached, failed, intended)),
         happened(TurnEnded(outcome=Outcome.OK, surroundings=inputs)),
     )
@@ -452,10 +458,8 @@ def test_one_role_is_forgotten_with_the_answers_to_it():
 
 
 def test_what_belongs_to_no_message_is_kept_likewise():
-    quarantined = commands.RecordQuarantine(
-        turn_id=TURN, ordinal=0, reason="no session id", raw={"text": SECRET}, recorded_at_ms=1
-    )
-    assert kept(quarantined, "index", REDACTOR) == structs.replace(quarantined, raw=None)
+    stray = quarantined("no session id", {"text": SECRET})
+    assert kept(stray, "index", REDACTOR) == structs.replace(stray, raw=None)
     refused = commands.RecordDecision(
         conversation_id=OWN, decision="refuse", reasons=(), inputs={"a": SECRET}, decided_at_ms=1
     )

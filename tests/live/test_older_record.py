@@ -42,7 +42,11 @@ def kept_stamp(shell: Shell) -> tuple[str, UpstreamSessionId]:
     found = shell.one("id", ADDRESS)
     store = SqliteStore(database(shell))
     (newest,) = store.turns(ConversationId(found["conversation_id"]), newest=1)
-    (ended,) = [e for e in turn_events(store, newest.turn_id) if isinstance(e, TurnEnded)]
+    (ended,) = [
+        e
+        for e in turn_events(store, newest.conversation_id, newest.turn_id)
+        if isinstance(e, TurnEnded)
+    ]
     store.close()
     return ended.session_stamp, UpstreamSessionId(found["upstream_session_id"])
 

@@ -238,16 +238,32 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         )
         self.both(lambda store: store.commit([commands.OpenLink(link=link)]))
 
-    @rule(turn=turns, offset=offsets, report=values, durability=durabilities)
-    def turn_event(self, turn, offset, report, durability):
-        seq = len(self.model.turn_events(turn)) + 1 + offset
+    def owner_of(self, turn):
+        found = [each for each in PROJECTS if self.model.owner(each, turn_id=turn)]
+        return self.model.owner(found[0], turn_id=turn).conversation_id if found else "con_0"
+
+    @rule(
+        turn=turns,
+        offset=offsets,
+        report=values,
+        durability=durabilities,
+        other=st.none() | st.none() | conversations,
+    )
+    def turn_event(self, turn, offset, report, durability, other):
+        owner = other or self.owner_of(turn)
+        seq = len(self.model.turn_events(owner, turn)) + 1 + offset
         event = (
             TurnEnded(outcome=types.Outcome.OK, report=report)
             if report
             else PromptSent(prompt_seq=1)
         )
         write = commands.RecordTurnEvent(
-            turn_id=turn, seq=seq, event=event, recorded_at_ms=1, durability=durability
+            conversation_id=owner,
+            turn_id=turn,
+            seq=seq,
+            event=event,
+            recorded_at_ms=1,
+            durability=durability,
         )
         self.both(lambda store: store.commit([write]))
 
@@ -340,14 +356,15 @@ def everything(store):
         [store.runs(*each) for each in addresses],
         [store.resolve(key_of(*each, slot)) for each in addresses for slot in (0, 1, 2)],
         [store.projects(types.ProjectIdentity(path=text, root_commit="a")) for text in TEXTS],
-        [store.link_owner(project, each) for project in PROJECTS for each in SESSIONS],
+        [store.owner(project, each) for project in PROJECTS for each in SESSIONS],
         [store.conversation(each) for each in CONVERSATIONS],
         [store.links(each) for each in CONVERSATIONS],
         [store.messages(each) for each in CONVERSATIONS],
         [store.message_count(each) for each in CONVERSATIONS],
         [store.refusals(each) for each in CONVERSATIONS],
-        [store.turn_events(each) for each in TURNS],
-        [store.quarantined(each) for each in TURNS],
+        [store.owner(project, turn_id=each) for project in PROJECTS for each in TURNS],
+        [store.turn_events(owner, each) for owner in CONVERSATIONS for each in TURNS],
+        [store.quarantined(owner, each) for owner in CONVERSATIONS for each in TURNS],
         [store.run_events(each) for each in RUNS],
         [store.lease(each) for each in LEASES],
         [store.examined(each) for each in CONVERSATIONS],

@@ -48,7 +48,7 @@ def standing(store):
             len(store.turns(each.conversation_id)),
             [len(message.parts) for message in store.messages(each.conversation_id, newest=1)],
             [
-                len(store.turn_events(turn.turn_id))
+                len(store.turn_events(each.conversation_id, turn.turn_id))
                 for turn in store.turns(each.conversation_id, newest=2)
             ],
             [link.ended_because for link in store.links(each.conversation_id)],

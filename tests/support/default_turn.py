@@ -178,7 +178,10 @@ def commits_of(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
         prior_digest=hashlib.sha256(turn.prompt.encode()).hexdigest(),
     )
     yield _intent(place, turn)
-    yield (_event(turn, 2, _attached(place.link.upstream_session_id)), _event(turn, 3, sent))
+    yield (
+        _event(place, turn, 2, _attached(place.link.upstream_session_id)),
+        _event(place, turn, 3, sent),
+    )
     yield from _reply(place, turn)
 
 
@@ -202,7 +205,7 @@ def _intent(place: Place, turn: PreparedTurn) -> tuple[Write, ...]:
             recorded_at_ms=turn.at_ms,
             parts=(types.TextPart(text=turn.prompt),),
         ),
-        _event(turn, 1, intended),
+        _event(place, turn, 1, intended),
         RecordAct(
             conversation_id=conversation_id,
             what="told",
@@ -230,7 +233,7 @@ def _reply(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
         turns_before=place.turns,
         tokens_before=TOKENS * place.turns,
     )
-    yield (*recorder.finish(at_ms=turn.at_ms), _event(turn, 4, ended))
+    yield (*recorder.finish(at_ms=turn.at_ms), _event(place, turn, 4, ended))
 
 
 def _agent_events(upstream: types.UpstreamSessionId, number: int) -> Iterator[AgentEvent]:
@@ -285,9 +288,10 @@ def _attached(upstream: types.UpstreamSessionId) -> SessionAttached:
     )
 
 
-def _event(turn: PreparedTurn, seq: int, event: TurnEvent) -> RecordTurnEvent:
+def _event(place: Place, turn: PreparedTurn, seq: int, event: TurnEvent) -> RecordTurnEvent:
     is_end = isinstance(event, TurnEnded)
     return RecordTurnEvent(
+        conversation_id=place.conversation.conversation_id,
         turn_id=turn.turn_id,
         seq=seq,
         event=event,

@@ -197,7 +197,9 @@ def writes_of(case: Case, project_id: types.ProjectId) -> Iterator[Write]:
             parts=(types.TextPart(text="Plan."),) if seq == 1 else parts(case.number),
         )
     for seq, event in enumerate(case.events(), start=1):
-        yield RecordTurnEvent(turn_id=case.turn_id, seq=seq, event=event, recorded_at_ms=at)
+        yield RecordTurnEvent(
+            conversation_id=owner, turn_id=case.turn_id, seq=seq, event=event, recorded_at_ms=at
+        )
     for seq, event in enumerate(case.run_events(), start=1):
         yield RecordRunEvent(run_id=case.run_id, seq=seq, event=event, recorded_at_ms=at)
     yield RecordDecision(

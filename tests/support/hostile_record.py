@@ -91,6 +91,7 @@ def _writes(project_id: types.ProjectId, directory: Path, values: Values) -> lis
         *_turns(values),
         *_messages(values),
         RecordQuarantine(
+            conversation_id=OWN,
             turn_id=TURN,
             ordinal=0,
             reason=values.line,
@@ -157,7 +158,13 @@ def _turns(values: Values) -> list[Write]:
         for each in (
             OpenTurn(turn_id=turn_id, conversation_id=OWN, opened_at_ms=NOW_MS),
             *(
-                RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=NOW_MS)
+                RecordTurnEvent(
+                    conversation_id=OWN,
+                    turn_id=turn_id,
+                    seq=seq,
+                    event=event,
+                    recorded_at_ms=NOW_MS,
+                )
                 for seq, event in enumerate(events, start=1)
             ),
         )

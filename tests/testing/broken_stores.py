@@ -468,8 +468,8 @@ def _child_found(real: Real, key: Any) -> Any:
     return real(key if key.slot != CHILD_SLOT else replace(key, slot=1, role=KEY.role))
 
 
-def _anybodys(real: Real, project_id: Any, *values: Any) -> Any:
-    return real(PROJECT, *values)
+def _anybodys(real: Real, project_id: Any, *values: Any, **named: Any) -> Any:
+    return real(PROJECT, *values, **named)
 
 
 def _folded(real: Real, key: Any) -> Any:
@@ -554,7 +554,9 @@ _READS: Planted = {
         "come newest first": _backwards,
         "the newest are the oldest": _oldest,
     },
-    ("S7", "turn_owner"): {"is nobody": _constant(None)},
+    ("S7", "owner"): {
+        "has no turn": lambda real, *values, turn_id=None: None if turn_id else real(*values)
+    },
     ("S7", "turn_events"): {"come newest first": _backwards, "lose their times": _timeless},
     ("S7", "run_events"): {"come newest first": _backwards, "lose their times": _timeless},
     ("S7", "runs"): {"are in the order of time": _in_order_of("opened_at_ms")},
@@ -594,7 +596,7 @@ _READS: Planted = {
         "is as it was at first": _cached,
     },
     ("S10", "resolve"): {"finds a child": _child_found},
-    ("S12", "link_owner"): {"had it once": _cached, "is nobody": _constant(None)},
+    ("S12", "owner"): {"had it once": _cached, "is nobody": _constant(None)},
     ("S15", "recorded"): {
         "are due a moment early": _moved_transition(-1),
         "are due a moment late": _moved_transition(1),
@@ -612,7 +614,7 @@ _READS: Planted = {
     ("S20", "workstream"): {"is anybody's": _anybodys},
     ("S20", "workstreams"): {"are anybody's": _anybodys},
     ("S20", "runs"): {"are anybody's": _anybodys},
-    ("S20", "link_owner"): {"is anybody's": _anybodys},
+    ("S20", "owner"): {"is anybody's": _anybodys},
     ("S22", "prior_messages"): {
         "come newest first": _backwards,
         "are all there are": _asked(newest=10_000),

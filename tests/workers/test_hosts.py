@@ -35,7 +35,7 @@ async def turns_of(passage: Passage, address: str) -> list[Turn]:
     found = []
     for conversation in store.conversations(project_id, WORKSTREAM):
         for turn in store.turns(conversation.conversation_id):
-            view = turn_view(store, turn.turn_id)
+            view = turn_view(store, turn.conversation_id, turn.turn_id)
             made = (view.attached.agent_host, view.intended.decision, view.intended.reasons)
             found.append(Turn(conversation.key.role, *made))
     store.close()

@@ -78,9 +78,7 @@ class AdoptSession:
     async def catch_up(self, upstream_session_id: str) -> int:
         """Take in what a session on record has by now; see Project.catch_up."""
         upstream = UpstreamSessionId(upstream_session_id)
-        owner = await self._system.in_thread(
-            lambda: self._store.link_owner(self._project_id, upstream)
-        )
+        owner = await self._system.in_thread(lambda: self._store.owner(self._project_id, upstream))
         if owner is None:
             raise NotFoundError(
                 f"no conversation here has the session {shown(upstream)}",
@@ -94,9 +92,7 @@ class AdoptSession:
 
     async def _refuse_another(self, key: ConversationKey, upstream: UpstreamSessionId) -> None:
         """Raise where another conversation has the session."""
-        owner = await self._system.in_thread(
-            lambda: self._store.link_owner(key.project_id, upstream)
-        )
+        owner = await self._system.in_thread(lambda: self._store.owner(key.project_id, upstream))
         if owner is not None and owner.key != key:
             raise UsageError(
                 f"the session {shown(upstream)} belongs to {owner.key.address}",

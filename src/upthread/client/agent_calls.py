@@ -157,7 +157,7 @@ class AgentCalls:
             prompt=undecided.prompt,
             pid=os.getpid(),
         )
-        if self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
+        if self._known.is_known(turn_id_of(agents_call(call))):
             return True
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
         found = self._preparing.own_sessions.of_call(sought)
@@ -209,11 +209,12 @@ class AgentCalls:
 
     def _last_moved_at_ms(self, workstream: str) -> int:
         newest = (
-            turn.turn_id
+            turn
             for each in self._store.conversations(self._project_id, workstream)
             for turn in self._store.turns(each.conversation_id, newest=1)
         )
-        last = (self._store.turn_events(each)[-1:] for each in newest)
+        read = self._store.turn_events
+        last = (read(each.conversation_id, each.turn_id)[-1:] for each in newest)
         return max((event.recorded_at_ms for events in last for event in events), default=0)
 
     def _chosen(self, named: str | None, branch: str | None) -> tuple[str | None, str]:
@@ -334,7 +335,7 @@ class AgentCalls:
 
     def _require_begun(self, call: SubAgentCall, session: str) -> None:
         """Begin a call that no hook saw begin: its agent has gone on alone."""
-        if not call.call_id or self._store.turn_owner(turn_id_of(agents_call(call))) is not None:
+        if not call.call_id or self._known.is_known(turn_id_of(agents_call(call))):
             return
         role = self.role_of(call.role, call.agent)
         if not call.role:

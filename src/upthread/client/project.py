@@ -261,7 +261,9 @@ class Project(Assembly):
 
         def count() -> Tokens:
             runs = self.store.runs(self.project_id, name)
-            return spent_on_run(self.store, runs[-1].run_id) if runs else NOTHING_SPENT
+            if not runs:
+                return NOTHING_SPENT
+            return spent_on_run(self.store, self.project_id, runs[-1].run_id)
 
         return await self._system.in_thread(count)
 

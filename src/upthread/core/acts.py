@@ -48,23 +48,12 @@ LIMIT_PASSED: Final = "the limit has passed"
 """Why a run goes on that nobody set going."""
 
 
-def acts_in(
-    writes: Sequence[Write],
-    *,
-    by_user: str,
-    now_ms: int,
-    owner_of: Callable[[TurnId], ConversationId | None],
-) -> tuple[RecordAct, ...]:
-    """Return the acts that these writes are, of one person.
-
-    `owner_of` tells whose a turn is that was opened before. `now_ms` is for what has no time.
-    """
+def acts_in(writes: Sequence[Write], *, by_user: str, now_ms: int) -> tuple[RecordAct, ...]:
+    """Return the acts that these writes are, of one person; `now_ms` is for what has no time."""
     acts: list[RecordAct] = []
     for write in writes:
         tell = _TOLD_BY.get(type(write))
         act = tell(write, writes) if tell else None
-        if isinstance(write, RecordTurnEvent) and isinstance(write.event, RecoveryStarted):
-            act = _went_on(write, owner_of(write.turn_id))
         if act is not None:
             at_ms = act.recorded_at_ms or now_ms
             acts.append(structs.replace(act, by_user=by_user, recorded_at_ms=at_ms))
@@ -94,10 +83,10 @@ def settlements_in(acts: Iterable[RecordAct]) -> dict[str, Settlement]:
 # Each returns an act that says neither who, nor when where the write does not; None for none.
 
 
-def _went_on(write: RecordTurnEvent, owner: ConversationId | None) -> RecordAct | None:
-    if owner is None:
+def _turn_event(write: RecordTurnEvent, _: Sequence[Write]) -> RecordAct | None:
+    if not isinstance(write.event, RecoveryStarted):
         return None
-    return _of(owner, "went_on", write.recorded_at_ms, write.turn_id)
+    return _of(write.conversation_id, "went_on", write.recorded_at_ms, write.turn_id)
 
 
 def _opened_turn(write: OpenTurn, writes: Sequence[Write]) -> RecordAct | None:
@@ -169,6 +158,7 @@ _TOLD_BY: Final[Mapping[type[Any], Callable[[Any, Sequence[Write]], RecordAct | 
     MappingProxyType(
         {
             OpenTurn: _opened_turn,
+            RecordTurnEvent: _turn_event,
             OpenConversation: _opened_conversation,
             OpenLink: _opened_link,
             RecordBriefingEdit: _edited,

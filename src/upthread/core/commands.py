@@ -103,8 +103,9 @@ class RecordParts(Struct, frozen=True, kw_only=True):
 
 
 class RecordTurnEvent(Struct, frozen=True, kw_only=True):
-    """Append to a turn's life. `seq` counts from 1."""
+    """Append to the life of a conversation's turn. `seq` counts from 1."""
 
+    conversation_id: ConversationId
     turn_id: TurnId
     seq: int
     event: TurnEvent
@@ -149,8 +150,9 @@ class EnqueueTransition(Struct, frozen=True, kw_only=True):
 
 
 class RecordQuarantine(Struct, frozen=True, kw_only=True):
-    """Keep an event whose owner is unknown, away from every conversation."""
+    """Keep an event of a turn whose owner is unknown, away from every conversation's messages."""
 
+    conversation_id: ConversationId
     turn_id: TurnId
     ordinal: int
     reason: str

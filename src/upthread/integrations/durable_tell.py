@@ -206,8 +206,9 @@ async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
         known = up.store.conversations(up.project_id, asked.workstream)
         own = [it.conversation_id for it in known if it.key == asked]
         said = [message for each in own for message in up.store.messages(each)]
-        for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
-            view = turn_view(up.store, turn_id)
+        of_turns = {message.turn_id: message.conversation_id for message in reversed(said)}
+        for turn_id, conversation_id in of_turns.items():
+            view = turn_view(up.store, conversation_id, turn_id)
             if view.intended and view.intended.key == key:
                 its = tuple(message for message in said if message.turn_id == turn_id)
                 is_current = its[0].conversation_id == own[-1]

@@ -209,7 +209,7 @@ def _seen_by(store: Store, other: Conversation, agent: str) -> Tokens | None:
     Nor is a sub-agent's of any use, which hooks saw and no process of ours ran: it reads less.
     """
     for turn in store.turns(other.conversation_id, newest=1):
-        view = turn_view(store, turn.turn_id)
+        view = turn_view(store, other.conversation_id, turn.turn_id)
         attached = view.attached
         if attached and attached.agent == agent and attached.agent_pid is not None:
             return _kept_in(view.ended)

@@ -210,20 +210,24 @@ class Drafts:
 
     # --- turns ------------------------------------------------------------------------------------
 
-    def conversation_of_turn(self, turn_id: TurnId) -> Change:
-        """Return the change of the conversation a turn is of (S21)."""
+    def must_know_turn(self, turn_id: TurnId, change: Change) -> str:
+        """Return the conversation a turn is of, most often that of `change` (S21)."""
+        turn = _conversation(change).turn
+        if turn is not None and turn.turn_id == turn_id:
+            return change.head.name
         name = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
         if name is None:
             found = self._reads.found(tag("turn", turn_id))
             name = must_exist(found or None, what="turn", name=turn_id)[0].head.name
             self._turns[turn_id] = name
-        return self.existing("conversation", name)
+        return name
 
-    def must_know_turn(self, turn_id: TurnId, change: Change) -> None:
-        """Raise NotFoundError for a turn that was never opened, here or in another conversation."""
-        turn = _conversation(change).turn
-        if turn is None or turn.turn_id != turn_id:
-            self.conversation_of_turn(turn_id)
+    def with_turn(self, conversation_id: str, turn_id: TurnId) -> Change:
+        """Return the change of a conversation that a turn is of. NotFoundError for another's."""
+        change = self.existing("conversation", conversation_id)
+        is_own = self.must_know_turn(turn_id, change) == conversation_id
+        must_exist(is_own or None, what="turn", name=turn_id)
+        return change
 
     def open_turn(self, write: commands.OpenTurn) -> None:
         """Open a turn, or compare it."""
@@ -248,7 +252,7 @@ class Drafts:
     def turn_event(self, write: commands.RecordTurnEvent) -> None:
         """Add an event to a turn, or compare it."""
         turn_id, seq = write.turn_id, write.seq
-        change = self.conversation_of_turn(turn_id)
+        change = self.with_turn(write.conversation_id, turn_id)
         event = written_event(
             entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms
         )
@@ -571,7 +575,7 @@ def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> No
 
 def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None:
     turn_id, ordinal = write.turn_id, write.ordinal
-    change = drafts.conversation_of_turn(turn_id)
+    change = drafts.with_turn(write.conversation_id, turn_id)
     value = entries.Strayed(turn_id, ordinal, write.reason)
     entry = written(value, write.recorded_at_ms, write.raw)
     for each in drafts.stored(change, ("quarantine",)):

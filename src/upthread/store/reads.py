@@ -218,12 +218,23 @@ class Reads(ABC):
         _must_count([link.seq for link in found], _conversation_state(head).links, head, "link")
         return tuple(found)
 
-    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
-        """Return a project's conversation whose newest link holds this session, None if none.
+    def owner(
+        self,
+        project_id: ProjectId,
+        upstream_session_id: str | None = None,
+        *,
+        turn_id: TurnId | None = None,
+    ) -> Conversation | None:
+        """Return a project's conversation by its session or by a turn of it, None without one.
 
-        Of several, the one whose link was opened last.
+        The owner of a session holds the session in its newest link. Of several, the conversation
+        whose link was opened last. Of the two arguments, one is given.
         """
-        found = self.found(tag("session", project_id, upstream_session_id))
+        if turn_id is not None:
+            found = self.found(tag("turn", turn_id))
+            is_own = found and found[0].head.project_id == project_id
+            return _conversation_state(found[0].head).conversation if is_own else None
+        found = self.found(tag("session", project_id, upstream_session_id or ""))
         states = [_conversation_state(each.head) for each in found]
         owners = [state for state in states if state.session == upstream_session_id]
         # Of two at the same moment the conversation that was opened later.
@@ -395,24 +406,34 @@ class Reads(ABC):
             for entry, value in found
         )
 
-    def turn_events(self, turn_id: TurnId) -> tuple[RecordTurnEvent, ...]:
-        """Return a turn's events in order, their durability left out; empty for an unknown turn."""
-        for head, at, _ in self.found(tag("turn", turn_id)):
-            return tuple(
-                RecordTurnEvent(
-                    turn_id=turn_id,
-                    seq=value.seq,
-                    event=entries.event_of(entry, value),
-                    recorded_at_ms=entry.at_ms,
-                )
-                for entry, value in self._turn_entries(head, turn_id, at)
+    def turn_events(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[RecordTurnEvent, ...]:
+        """Return the events of a conversation's turn in order, their durability left out."""
+        head, at = self._turn(conversation_id, turn_id)
+        if head is None:
+            return ()
+        return tuple(
+            RecordTurnEvent(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                seq=value.seq,
+                event=entries.event_of(entry, value),
+                recorded_at_ms=entry.at_ms,
             )
-        return ()
+            for entry, value in self._turn_entries(head, turn_id, at)
+        )
 
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
-        """Return the conversation a turn was opened in, None for an unknown turn."""
+    def _turn(self, conversation_id: ConversationId, turn_id: TurnId) -> tuple[Head | None, int]:
+        """Return a turn's conversation, and the entry that opened it; None for an unknown turn."""
+        head = self.head("conversation", conversation_id)
+        if head is None:
+            return None, 0
+        turn = _conversation_state(head).turn
+        if turn is not None and turn.turn_id == turn_id:
+            return head, turn.at
         found = self.found(tag("turn", turn_id))
-        return ConversationId(found[0].head.name) if found else None
+        return next(((head, each.seq) for each in found if each.head.row == head.row), (None, 0))
 
     def _turn_entries(
         self, head: Head, turn_id: TurnId, at: int
@@ -497,8 +518,10 @@ class Reads(ABC):
             for entry, value in found
         )
 
-    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
-        """Return a turn's quarantined events, in order."""
+    def quarantined(
+        self, conversation_id: ConversationId, turn_id: TurnId
+    ) -> tuple[Quarantined, ...]:
+        """Return the quarantined events of a conversation's turn, in order."""
         found = [
             Quarantined(
                 turn_id=turn_id,
@@ -506,8 +529,7 @@ class Reads(ABC):
                 reason=value.reason,
                 raw=entries.said_of(entry, forgotten=None),
             )
-            for head, *_ in self.found(tag("turn", turn_id))
-            for entry, value in self._values(head, ("quarantine",))
+            for entry, value in self._values_of(conversation_id, "quarantine")
             if value.turn_id == turn_id
         ]
         return tuple(sorted(found, key=lambda each: each.ordinal))

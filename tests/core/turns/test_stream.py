@@ -21,7 +21,12 @@ CALL = ToolCallPart(call_id="c1", title="Run", tool_kind="execute", arguments={"
 
 
 def opened(durability: Durability = Durability.PROCESS) -> tuple[Sheet, Stream]:
-    sheet = Sheet(turn_id=TurnId("trn"), call_durability=durability, now_ms=7)
+    sheet = Sheet(
+        conversation_id=ConversationId("con"),
+        turn_id=TurnId("trn"),
+        call_durability=durability,
+        now_ms=7,
+    )
     stream = Stream(
         sheet,
         conversation_id=ConversationId("con"),

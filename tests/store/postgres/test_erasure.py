@@ -33,4 +33,4 @@ def test_nothing_is_retold_that_has_no_text(store):
     step = erase_conversation(ERASE, to_columns)
     assert step.conversation == samples.CONVERSATION
     store.commit([ERASE])
-    assert len(store.turn_events(samples.TURN)) == 1
+    assert len(store.turn_events(samples.CONVERSATION, samples.TURN)) == 1

@@ -82,7 +82,11 @@ class Recorder:
         self._parent = conversation
         self._link = link
         self._guarantees_owner = guarantees_owner
-        self._sheet = Sheet(turn_id=turn_id, call_durability=call_durability)
+        self._sheet = Sheet(
+            conversation_id=conversation.conversation_id,
+            turn_id=turn_id,
+            call_durability=call_durability,
+        )
         self._own = Stream(
             self._sheet,
             conversation_id=conversation.conversation_id,
@@ -305,6 +309,7 @@ class Recorder:
         raw: Mapping[str, JsonValue] = {"event": type(event).__name__, **structs.asdict(event)}
         self._sheet.writes.append(
             RecordQuarantine(
+                conversation_id=self._sheet.conversation_id,
                 turn_id=self._sheet.turn_id,
                 # Counted over the turn: recording that goes on
                 # after a crash does not write over what is there.

@@ -38,6 +38,7 @@ Spoken: TypeAlias = types.TextPart | types.ReasoningPart
 class Sheet(Struct, kw_only=True):
     """What all streams of a turn write on. `now_ms` is the time of the event at hand."""
 
+    conversation_id: types.ConversationId
     turn_id: types.TurnId
     call_durability: types.Durability = types.Durability.PROCESS
     now_ms: int = 0

@@ -241,14 +241,14 @@ class _Turns(Sequence[AuditedTurn]):
     def _read(self, place: int) -> AuditedTurn:
         turn = self._turns[place]
         said = _Messages(self._store, turn.conversation_id, self._spans.of(place))
-        events = turn_events(self._store, turn.turn_id)
+        events = turn_events(self._store, turn.conversation_id, turn.turn_id)
         return AuditedTurn(
             turn=turn,
             number=place + 1,
             view=turns.fold(events),
             events=events,
             messages=tuple(said),
-            quarantined=self._store.quarantined(turn.turn_id),
+            quarantined=self._store.quarantined(turn.conversation_id, turn.turn_id),
         )
 
 

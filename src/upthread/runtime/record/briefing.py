@@ -143,7 +143,7 @@ def _reports(
             ends[message.turn_id] = message.seq
     reported: list[Reported] = []
     for turn in newest:
-        ended = turn_view(store, turn.turn_id).ended
+        ended = turn_view(store, turn.conversation_id, turn.turn_id).ended
         if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
             continue
         seq = ends.get(turn.turn_id)

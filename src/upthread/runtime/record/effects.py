@@ -80,15 +80,16 @@ def effects_in_doubt(
     found: list[RecordedEffect] = []
     totals_in = cache(partial(totals_of, store))
 
-    def is_cut_off(done: RecordedEffect) -> bool:
-        view = turn_view(store, done.effect.turn_id)
+    def is_cut_off(done: RecordedEffect, owner: ConversationId) -> bool:
+        view = turn_view(store, owner, done.effect.turn_id)
         # A turn that is under way is not cut off.
         is_over = view.ended is not None or not _is_at_work(store, done.conversation)
         return is_over and _was_cut_off(done, view)
 
     for conversation in store.conversations(project_id, workstream):
         # A sub-agent's turns are read where they are, once.
-        if not {*totals_in(_owner(store, conversation)).failed} - {apart_from}:
+        owner = _owner(store, conversation)
+        if not {*totals_in(owner).failed} - {apart_from}:
             continue
         done = recorded_effects(
             store,
@@ -102,7 +103,7 @@ def effects_in_doubt(
             for each in done
             if each.effect in doubted
             # In a turn that its agent ended, a call that is not understood puts nothing in doubt.
-            and (each.effect.actions or is_cut_off(each))
+            and (each.effect.actions or is_cut_off(each, owner))
         ]
     return tuple(found)
 
@@ -138,11 +139,10 @@ def left_open(
     open_in = cache(partial(_left_open_in, store))
     found: list[RecordedEffect] = []
     for conversation in store.conversations(project_id, workstream):
-        left = open_in(_owner(store, conversation))
+        owner = _owner(store, conversation)
+        left = open_in(owner)
         asked = left.keys() - {apart_from}
-        is_own = apart_from is not None and store.turn_owner(apart_from) == _owner(
-            store, conversation
-        )
+        is_own = apart_from is not None and bool(store.turn_events(owner, apart_from))
         if asked and (is_own or not _is_at_work(store, conversation)):
             done = recorded_effects(
                 store,
@@ -161,7 +161,7 @@ def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None,
     )
     found: dict[TurnId | None, TurnView] = dict(each for each in newest if each[1].was_read_back)
     for turn_id in totals_of(store, owner).failed:
-        view = turn_view(store, turn_id)
+        view = turn_view(store, owner, turn_id)
         if view.was_left_open or view.was_interrupted:
             found[turn_id] = view
     return found

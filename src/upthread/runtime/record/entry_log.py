@@ -414,7 +414,13 @@ def _turn(
     return turn_id, (
         OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms),
         *(
-            RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=now_ms)
+            RecordTurnEvent(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                seq=seq,
+                event=event,
+                recorded_at_ms=now_ms,
+            )
             for seq, event in enumerate(events, start=1)
         ),
     )

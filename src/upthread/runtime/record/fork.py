@@ -155,7 +155,7 @@ class Forks:
 
     def _has_last_turn_ended(self, conversation: Conversation) -> bool:
         (last,) = self._store.turns(conversation.conversation_id, newest=1)
-        ended = turn_view(self._store, last.turn_id).ended
+        ended = turn_view(self._store, last.conversation_id, last.turn_id).ended
         return ended is not None and ended.outcome is Outcome.OK
 
     def _commit(
@@ -241,7 +241,13 @@ def _writes(
             for seq, (speaker, parts) in enumerate(spoken, start=1)
         ),
         *(
-            RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=now_ms)
+            RecordTurnEvent(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                seq=seq,
+                event=event,
+                recorded_at_ms=now_ms,
+            )
             for seq, event in enumerate(events, start=1)
         ),
     )

@@ -33,6 +33,7 @@ from upthread.store.base import Resolved, Store, Turn, Verified
 from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.reads import Found
 from upthread.store.streams import Head
+from upthread.store.tags import tag
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
@@ -61,7 +62,6 @@ class ProjectStore(Store):
         self._by_user = by_user
         self._now_ms = now_ms
         self._own: set[str] = set()
-        self._turns_read: dict[TurnId, ConversationId] = {}
         self._policy, self._redactor = policy, redactor
 
     # --- reads: every other read is made of these ------------------------------------------------
@@ -147,13 +147,11 @@ class ProjectStore(Store):
         take: Sequence[LeaseClaim] = (),
         give: Sequence[Fence] = (),
     ) -> None:
-        batch = writes if self._filter is None else self._kept(self._filter, writes)
+        batch = writes if self._filter is None else self._filter.kept(writes)
         opened: set[str] = set()
         for write in batch:
             self._check(write, opened)
-        acts = acts_in(
-            batch, by_user=self._by_user, now_ms=self._now_ms(), owner_of=self.turn_owner
-        )
+        acts = acts_in(batch, by_user=self._by_user, now_ms=self._now_ms())
         self.behind.commit((*batch, *acts), fences=fences, take=take, give=give)
         # Only now: what could not be opened may be another's.
         self._learn(*opened)
@@ -164,21 +162,11 @@ class ProjectStore(Store):
             return None
         return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)
 
-    def _kept(self, record_filter: RecordFilter, writes: Sequence[Write]) -> Sequence[Write]:
-        for turn_id, conversation_id in self._turns_read.items():
-            record_filter.learn(turn_id, conversation_id)
-        self._turns_read.clear()
-        return record_filter.kept(writes)
-
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None
     ) -> tuple[Turn, ...]:
         found = super().turns(conversation_id, newest=newest)
         self._learn(*(turn.turn_id for turn in found))
-        # A turn's events do not name their conversation, and what is kept follows from its role.
-        if len(self._turns_read) + len(found) > OWN_MAX:
-            self._turns_read.clear()
-        self._turns_read.update((turn.turn_id, conversation_id) for turn in found)
         return found
 
     # --- below: whose it is ----------------------------------------------------------------------
@@ -190,7 +178,7 @@ class ProjectStore(Store):
         return self._is_known(conversation_id, lambda: self.head("conversation", conversation_id))
 
     def _owns_turn(self, turn_id: TurnId) -> bool:
-        return self._is_known(turn_id, lambda: self.turn_owner(turn_id))
+        return self._is_known(turn_id, lambda: self.found(tag("turn", turn_id)) or None)
 
     def _owns_run(self, run_id: RunId) -> bool:
         return self._is_known(run_id, lambda: self.head("run", run_id))

@@ -26,13 +26,25 @@ from upthread.core.commands import (
 )
 from upthread.core.record_policy import kept, stays_as_it_is, strictest
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.types import Conversation, ConversationId, RecordMode, TurnId
+from upthread.core.types import Conversation, ConversationId, RecordMode
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 REMEMBERED_MAX: Final = 4096
-"""How many turns and conversations it knows the owner and the mode of."""
+"""How many conversations it knows the mode of."""
+
+
+_OF_A_ROLE: Final = (
+    OpenTurn,
+    RecordParts,
+    RecordTurnEvent,
+    RecordQuarantine,
+    RecordDecision,
+    RecordExamined,
+    RecordBriefingEdit,
+)
+"""What is recorded as the role of its conversation is."""
 
 
 class RecordPolicy(Struct, frozen=True, kw_only=True):
@@ -66,7 +78,6 @@ class RecordFilter:
         self._conversation_of = conversation_of
         self._is_redacted_alike = policy.mode == "redacted" and not policy.roles
         self._modes: dict[ConversationId, RecordMode] = {}
-        self._owners: dict[TurnId, ConversationId] = {}
 
     def kept(self, writes: Sequence[Write]) -> Sequence[Write]:
         """Return a batch as it is to be kept: the same object where nothing of it changes."""
@@ -74,10 +85,6 @@ class RecordFilter:
         if self._is_redacted_alike and stays_as_it_is(writes, self._redactor):
             return writes
         return [kept(write, self._mode_of(write), self._redactor) for write in writes]
-
-    def learn(self, turn_id: TurnId, owner: ConversationId) -> None:
-        """Remember whose turn it is: its events do not say."""
-        _remember(self._owners, turn_id, owner)
 
     # --- below: how ----------------------------------------------------------------------------
 
@@ -89,27 +96,8 @@ class RecordFilter:
             return self._policy.mode
         if isinstance(write, OpenConversation):
             return self._learn(write.conversation)
-        owner = self._owner_of(write)
+        owner = write.conversation_id if isinstance(write, _OF_A_ROLE) else None
         return self._policy.strictest if owner is None else self._mode(owner)
-
-    def _owner_of(self, write: Write) -> ConversationId | None:
-        match write:
-            case OpenTurn(turn_id=turn_id, conversation_id=owner):
-                self.learn(turn_id, owner)
-                return owner
-            case (
-                RecordParts(conversation_id=owner)
-                | RecordDecision(conversation_id=owner)
-                | RecordExamined(conversation_id=owner)
-                | RecordBriefingEdit(conversation_id=owner)
-            ):
-                return owner
-            case RecordTurnEvent(turn_id=turn_id) | RecordQuarantine(turn_id=turn_id):
-                # Of a turn that nobody here has opened or
-                # read: the strictest mode is the safe guess.
-                return self._owners.get(turn_id)
-            case _:
-                return None
 
     def _mode(self, conversation_id: ConversationId) -> RecordMode:
         known = self._modes.get(conversation_id)

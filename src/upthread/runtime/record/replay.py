@@ -73,4 +73,4 @@ def cut_off_in(
     # Who was cut off did not end well: only those few are looked at.
     failed = set(totals_of(store, conversation_id).failed)
     known = failed & {message.turn_id for message in said}
-    return {each for each in known if turn_view(store, each).was_cut_off}
+    return {each for each in known if turn_view(store, conversation_id, each).was_cut_off}

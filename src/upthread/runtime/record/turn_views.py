@@ -32,13 +32,14 @@ from upthread.core.types import (
     ErasedPart,
     Link,
     Message,
+    ProjectId,
     RunId,
     Speaker,
     TextPart,
     ToolCallPart,
     TurnId,
 )
-from upthread.runtime.record.events import run_events, turn_events, turn_view
+from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
 from upthread.store.base import Store, Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
@@ -92,7 +93,7 @@ def _read_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
-        yield turn_id, turn_view(store, turn_id)
+        yield turn_id, turn_view(store, conversation_id, turn_id)
 
 
 def refusals_in_row(
@@ -107,7 +108,7 @@ def refusals_in_row(
     row: list[str] = []
     for turn in reversed(store.turns(conversation_id, newest=REFUSALS_MAX)):
         is_own = turn.turn_id == turn_id
-        for attempt in turns.attempts(turn_events(store, turn.turn_id)):
+        for attempt in turns.attempts(turn_events(store, conversation_id, turn.turn_id)):
             if is_own and not attempt.after.is_over:
                 if attempt.asked_new or attempt.sends > sends:
                     return ()
@@ -196,7 +197,7 @@ def totals_of(
         if turn_id == before:
             newer.clear()  # what came after it was not asked for
             continue
-        events = turn_events(store, turn_id)
+        events = turn_events(store, conversation_id, turn_id)
         newer.append((turn_id, events))
         # What was added up at its end holds for all turns before: none of them is read.
         if (known := totals_before(events)) is not None:
@@ -220,11 +221,11 @@ def _ids_newest_first(store: Store, conversation_id: ConversationId) -> Iterator
             return
 
 
-def spent_on_run(store: Store, run_id: RunId) -> Tokens:
+def spent_on_run(store: Store, project_id: ProjectId, run_id: RunId) -> Tokens:
     """Return what the turns of a run took."""
     steps = (each for each in run_events(store, run_id) if isinstance(each, StepStarted))
     turn_ids = dict.fromkeys(TurnId(step.turn_id) for step in steps)
-    return added(spent_on_turn(turn_events(store, turn_id)) for turn_id in turn_ids)
+    return added(spent_on_turn(events_by_turn(store, project_id, each)) for each in turn_ids)
 
 
 def spent_in_conversation(store: Store, conversation_id: ConversationId) -> Tokens:
@@ -251,11 +252,11 @@ def turns_cut_off(store: Store, messages: Sequence[Message]) -> list[CutOffTurn]
 
 
 def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
-    view = turn_view(store, turn_id)
+    own = of_turn(messages, turn_id)
+    view = turn_view(store, own[0].conversation_id, turn_id)
     if not view.was_cut_off:
         return None
 
-    own = of_turn(messages, turn_id)
     asked = [message.text for message in own if message.speaker is Speaker.USER]
     return CutOffTurn(
         turn_id=turn_id,
@@ -353,7 +354,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         kept = _calls_by_turn(store.messages(conversation.conversation_id))
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
-            view = turn_view(store, turn.turn_id)
+            view = turn_view(store, turn.conversation_id, turn.turn_id)
             call = call_of(view)
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)

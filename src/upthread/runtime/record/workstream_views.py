@@ -260,7 +260,7 @@ class Overview:
         conversation_id, key = conversation.conversation_id, conversation.key
         found = self._store.turns(conversation_id, newest=1)
         turn = found[0] if found else None
-        events = self._store.turn_events(turn.turn_id) if turn else ()
+        events = self._store.turn_events(conversation_id, turn.turn_id) if turn else ()
         last = turns.fold(each.event for each in events) if turn else None
         holder = self._holder(lease_name_of(conversation))
         run = newest.view if newest else None

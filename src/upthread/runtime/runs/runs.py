@@ -53,7 +53,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.record.events import run_events, run_view, turn_events
+from upthread.runtime.record.events import events_by_turn, run_events, run_view
 from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
@@ -344,12 +344,13 @@ class Runs:
         if parked := await self._system.in_thread(lambda: parked_in_doubt(self._store, tell)):
             await self._commit(live, request, parked)
             return
-        turn = self._turns.tell(self._limited(live, tell))
+        turn = self._turns.tell(self._limited(live, request, tell))
         await self._take_turn(live, request, command.step.role, turn)
 
-    def _limited(self, live: LiveRun, tell: TellRequest) -> TellRequest:
+    def _limited(self, live: LiveRun, request: RunRequest, tell: TellRequest) -> TellRequest:
         """Return a turn that counts what the run has spent over all its processes."""
-        return structs.replace(tell, spent=partial(spent_on_run, self._store, live.run_id))
+        spent = partial(spent_on_run, self._store, request.project_id, live.run_id)
+        return structs.replace(tell, spent=spent)
 
     async def _take_turn(
         self, live: LiveRun, request: RunRequest, role: str, turn: Awaitable[TurnResult]
@@ -375,12 +376,14 @@ class Runs:
         tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        events = await self._system.in_thread(lambda: turn_events(self._store, turn_id))
+        events = await self._system.in_thread(
+            lambda: events_by_turn(self._store, request.project_id, turn_id)
+        )
         if (elsewhere := fold_turn(events).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
-        turn = self._turns.go_on(self._limited(live, tell), turn_id)
+        turn = self._turns.go_on(self._limited(live, request, tell), turn_id)
         await self._take_turn(live, request, command.role, turn)
 
     async def _after_turn(

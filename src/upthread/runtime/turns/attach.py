@@ -234,7 +234,7 @@ def _bank(
     conversation_id, session = live.conversation.conversation_id, event.upstream_session_id
     # A session that was made now is nobody's; two conversations in one session would answer with
     # each other's words, and an agent that names another's lies (ADR 63).
-    owner = store.link_owner(live.conversation.key.project_id, session)
+    owner = store.owner(live.conversation.key.project_id, session)
     because = live.log.intended.reasons[0]
     was_empty = because == SESSION_EMPTY
     if was_empty and session == live.current_session:  # the agent gave its empty one once more

@@ -181,7 +181,7 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
     return _Beforehand(
         children=recorded_children(store, live.conversation),
         # Counted over all sends of the turn, so that nothing is written over; a first has none.
-        quarantined=len(store.quarantined(live.log.turn_id)) if is_again else 0,
+        quarantined=live.log.quarantined() if is_again else 0,
         examiner=examiner_of(store, live),
         known=(*doubts(store, live), *left_open_before(store, live), *own),
     )
@@ -201,7 +201,7 @@ def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> Pr
 def _is_own_child(store: Store, live: LiveTurn, session: UpstreamSessionId) -> bool:
     """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
     own = live.conversation
-    owner = store.link_owner(own.key.project_id, session)
+    owner = store.owner(own.key.project_id, session)
     # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
     while owner is not None and owner.parent_conversation_id is not None:
         if owner.parent_conversation_id == own.conversation_id:

@@ -75,8 +75,7 @@ class ExternalCalls:
 
     def turn(self, turn_id: TurnId) -> LiveTurn | None:
         """Return a call's turn that is not over, without a lease."""
-        owner = self.store.turn_owner(turn_id)
-        conversation = self.store.conversation(owner) if owner else None
+        conversation = self.store.owner(self.project_id, turn_id=turn_id)
         if conversation is None:
             return None
         links = self.store.links(conversation.conversation_id)
@@ -95,6 +94,10 @@ class ExternalCalls:
         is_same = link is not None and link.agent == call.agent
         live.agent_version = link.agent_version if link and is_same else ""
         return live
+
+    def is_known(self, turn_id: TurnId) -> bool:
+        """Return whether a call's turn was begun, however it stands."""
+        return self.store.owner(self.project_id, turn_id=turn_id) is not None
 
     def live(self, request: TellRequest, claim: Claim) -> LiveTurn:
         return LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
@@ -142,7 +145,7 @@ class ExternalCalls:
 
     def owner_of(self, session: str) -> Conversation | None:
         """Return the conversation whose newest link holds a session."""
-        return self.store.link_owner(self.project_id, session)
+        return self.store.owner(self.project_id, session)
 
 
 def again(step: Callable[[], Found]) -> Found:

@@ -119,7 +119,7 @@ class ExternalTurns:
         LeaseHeldError where all siblings are in use.
         """
         turn_id = turn_id_of(call_of(request))
-        if self._store.turn_owner(turn_id) is not None:
+        if self._calls.is_known(turn_id):
             return self._decide_again(turn_id, request)
         mine = structs.replace(holder, call=turn_id)
         return again(lambda: self._begin(request, mine, asked))
@@ -186,7 +186,8 @@ class ExternalTurns:
     def _was_sent_back(self, live: LiveTurn) -> bool:
         """Whether a call was sent back since the last turn moved, or this call, by its words."""
         key, own_id = live.conversation.key, live.conversation.conversation_id
-        last = self._store.turn_events(live.claim.last_id) if live.claim.last_id else ()
+        last_id = live.claim.last_id
+        last = self._store.turn_events(own_id, last_id) if last_id else ()
         moved_at_ms = last[-1].recorded_at_ms if last else 0
         return any(
             (back.conversation_id == own_id and back.decided_at_ms >= moved_at_ms)
@@ -331,7 +332,7 @@ class ExternalTurns:
         in the place of the handshake's.
         """
         turn_id = turn_id_of(call_of(request))
-        if self._store.turn_owner(turn_id) is not None:
+        if self._calls.is_known(turn_id):
             return None
         return again(
             lambda: self._begin_named(
@@ -367,7 +368,7 @@ class ExternalTurns:
         """Keep a call that is not continued, in a conversation under that of its main session."""
         call = call_of(request)
         turn_id = turn_id_of(call)
-        if self._store.turn_owner(turn_id) is not None:
+        if self._calls.is_known(turn_id):
             return
         key = structs.replace(
             key_of(self._calls.project_id, request.claim.address), slot=CHILD_SLOT

@@ -343,6 +343,10 @@ class TurnLog:
         reason = self.view.parked.reason if self.view.parked else ""
         return Outcome(reason) if reason in known else Outcome.UNKNOWN
 
+    def quarantined(self) -> int:
+        """Return how many events of the turn are quarantined. Blocking."""
+        return len(self._store.quarantined(self._conversation_id, self.turn_id))
+
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
         self._held += (event,)
@@ -364,6 +368,7 @@ class TurnLog:
         committed = self.view.events - len(self._held)
         records = tuple(
             RecordTurnEvent(
+                conversation_id=self._conversation_id,
                 turn_id=self.turn_id,
                 seq=seq,
                 event=event,

@@ -180,7 +180,7 @@ def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
     """Name the newest turns that ended well and that the session lacks, empty for none."""
     found: set[TurnId] = set()
     for prompt in prompts:
-        ended = turn_view(store, prompt.turn_id).ended
+        ended = turn_view(store, link.conversation_id, prompt.turn_id).ended
         if ended is not None and ended.was_compacted:
             break  # the agent itself left out what was said
         # An agent need not keep a command such as `/compact` as a prompt.
@@ -307,7 +307,11 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
         yield from found_writes(store, self.turn, destination, written_at_ns=written_at_ns)
         for seq, event in enumerate(self._life(), start=1):
             yield RecordTurnEvent(
-                turn_id=self.turn_id, seq=seq, event=event, recorded_at_ms=self.at_ms
+                conversation_id=conversation.conversation_id,
+                turn_id=self.turn_id,
+                seq=seq,
+                event=event,
+                recorded_at_ms=self.at_ms,
             )
 
     @property

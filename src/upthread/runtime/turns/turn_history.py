@@ -61,7 +61,7 @@ def earlier_prompts(store: Store, live: LiveTurn) -> tuple[list[EarlierPrompt], 
     asked = {m.seq: m for m in found if m.speaker is Speaker.USER and m.seq < last}
     prompts: list[EarlierPrompt] = []
     for turn_id in dict.fromkeys(message.turn_id for message in asked.values()):
-        events = turn_events(store, turn_id)
+        events = turn_events(store, live.conversation.conversation_id, turn_id)
         sent = [seq for seq in _sent_to(live.current_session, events) if seq in asked]
         ended = turns.fold(events).ended
         was_answered = ended is not None and ended.outcome is Outcome.OK
@@ -91,7 +91,7 @@ def recorder_of_rest(store: Store, live: LiveTurn) -> Recorder:
         next_seq=live.messages.next_seq,
         # What is read back is of the session that was asked for: what names none is its own.
         guarantees_owner=True,
-        quarantined=len(store.quarantined(live.log.turn_id)),
+        quarantined=live.log.quarantined(),
     )
     for part in open_calls(messages):
         recorder.know_open_call(part)
@@ -279,5 +279,5 @@ def is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int])
         return False
     known = store.turns(refused.conversation_id)
     later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
-    begun = (turn_view(store, turn_id).intended for turn_id in later)
+    begun = (turn_view(store, refused.conversation_id, each).intended for each in later)
     return not any(each and each.decision in {RESUME, RESUME_WITH_UPDATE} for each in begun)

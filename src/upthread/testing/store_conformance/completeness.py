@@ -132,7 +132,7 @@ def _answers(trial: Trial) -> dict[str, object]:
         ),
         "message_count": store.message_count(CONVERSATION),
         "turns": store.turns(CONVERSATION),
-        "turn_events": store.turn_events(TURN),
+        "turn_events": store.turn_events(CONVERSATION, TURN),
         "run_events": store.run_events(samples.RUN),
         "examined": store.examined(CONVERSATION),
         "briefing_edit": store.briefing_edit(CONVERSATION),
@@ -154,7 +154,7 @@ def more_than_a_page_comes_back(trial: Trial) -> None:
     assert [each.seq for each in store.messages(CONVERSATION)] == list(seqs)
     assert len(store.messages(CONVERSATION, newest=_MANY - 1)) == _MANY - 1
     assert [each.turn_id for each in store.turns(CONVERSATION)] == [TURN, *turns]
-    assert len(store.turn_events(TURN)) == len(store.run_events(samples.RUN)) == _MANY
+    assert len(store.turn_events(CONVERSATION, TURN)) == len(store.run_events(samples.RUN)) == _MANY
 
 
 def damage_is_named_and_never_passed_over(trial: Trial) -> None:

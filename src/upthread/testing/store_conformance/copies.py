@@ -106,14 +106,22 @@ def _turns() -> Iterator[commands.Write]:
     # What a child said belongs to a turn of its parent's.
     yield samples.said(1, owner=CHILD)
     yield samples.said(1, *_PARTS, owner=FORGOTTEN, turn_id=forgotten)
-    yield samples.happened(1, turn_id=forgotten)
+    yield samples.happened(1, owner=FORGOTTEN, turn_id=forgotten)
 
 
 def _beside_messages() -> Iterator[commands.Write]:
-    for turn_id, ordinal in ((TURN, 0), (types.TurnId("trn_forgotten"), 0), (TURN, 1)):
-        yield commands.RecordQuarantine(
-            turn_id=turn_id, ordinal=ordinal, reason=HARD, raw={"x": HARD}, recorded_at_ms=9
-        )
+    stray = commands.RecordQuarantine(
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        ordinal=0,
+        reason=HARD,
+        raw={"x": HARD},
+        recorded_at_ms=9,
+    )
+    forgotten = types.TurnId("trn_forgotten")
+    yield stray
+    yield structs.replace(stray, conversation_id=FORGOTTEN, turn_id=forgotten)
+    yield structs.replace(stray, ordinal=1)
     for at_ms in (9, 8):
         yield commands.RecordDecision(
             conversation_id=CONVERSATION,
@@ -214,7 +222,7 @@ def _answers(store: LogStore) -> Iterator[tuple[str, str]]:
         "workstreams": iter(store.workstreams(PROJECT)),
         "conversations": iter(store.conversations(PROJECT, samples.WORKSTREAM)),
         "resolved": map(store.resolve, (samples.KEY, samples.sibling_key(role="validator"))),
-        "owners": (store.link_owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
+        "owners": (store.owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
         "runs": iter(store.runs(PROJECT, samples.WORKSTREAM)),
         "due": (due_runs(store, PROJECT, before_ms=each) for each in (5, 15, 25)),
         "once": (store.once(PROJECT, key) for key in ("push", "deploy")),
@@ -238,8 +246,8 @@ def _answers_of(
         "links": store.links(conversation_id),
         "messages": store.messages(conversation_id),
         "turns": turns,
-        "turn events": [store.turn_events(each.turn_id) for each in turns],
-        "quarantined": [store.quarantined(each.turn_id) for each in turns],
+        "turn events": [store.turn_events(conversation_id, each.turn_id) for each in turns],
+        "quarantined": [store.quarantined(conversation_id, each.turn_id) for each in turns],
         "examined": store.examined(conversation_id),
         "edit": store.briefing_edit(conversation_id),
         "refusals": store.refusals(conversation_id),

@@ -64,7 +64,12 @@ def _told() -> Sequence[Write]:
     call = ToolCallPart(call_id="c1", title=MARK, tool_kind="read", arguments={"path": MARK})
     result = ToolResultPart(call_id="c1", status="completed", text=MARK * 1_000)
     quarantined = RecordQuarantine(
-        turn_id=TURN, ordinal=0, reason="no session id", raw={"text": MARK}, recorded_at_ms=5_000
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        ordinal=0,
+        reason="no session id",
+        raw={"text": MARK},
+        recorded_at_ms=5_000,
     )
     known = ExaminedFile(path=MARK, how="read", state="missing")
     examined = RecordExamined(
@@ -133,14 +138,14 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     assert after[1].parts[1] == ErasedPart(kind="tool_call", call_id="c1")
     assert trial.store.verify(CONVERSATION).damaged_seq is None
     assert trial.store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=9) == ()
-    assert trial.store.quarantined(TURN)[0].raw is None
+    assert trial.store.quarantined(CONVERSATION, TURN)[0].raw is None
     assert trial.store.examined(CONVERSATION) == ()
     assert (told := trial.store.once(PROJECT, "told"))
     assert told.receipt == {"conversation_id": CONVERSATION}
     edit = trial.store.briefing_edit(CONVERSATION)
     assert edit is not None
     assert (edit.seq, edit.edit) == (1, {})
-    assert turn_events(trial.store, TURN) == (
+    assert turn_events(trial.store, CONVERSATION, TURN) == (
         TurnIntended(decision="first", reasons=("first",), prompt_seq=1),
         TurnEnded(outcome=Outcome.OK, report=OUTLINE),
     )
@@ -175,7 +180,7 @@ def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
     trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_001)])
     assert MARK not in repr(trial.store.messages(CONVERSATION))
     assert MARK not in repr(trial.store.once(PROJECT, "told"))
-    assert MARK in repr(trial.store.turn_events(TURN))
+    assert MARK in repr(trial.store.turn_events(CONVERSATION, TURN))
 
 
 def nothing_of_another_conversation_is_erased(trial: Trial) -> None:

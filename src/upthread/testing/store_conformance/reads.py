@@ -50,7 +50,7 @@ def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
     messages = trial.store.messages(CONVERSATION)
     assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
     assert tuple(message.recorded_at_ms for message in messages) == times
-    assert trial.store.turn_events(TURN) == happened
+    assert trial.store.turn_events(CONVERSATION, TURN) == happened
     assert trial.store.run_events(samples.RUN) == moved
 
 
@@ -89,7 +89,9 @@ def turns_can_be_read_from_their_end(trial: Trial) -> None:
     names = [types.TurnId(f"trn_{number}") for number in range(5)]
     trial.store.commit([*samples.home(), *map(samples.turn, names)])
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION)] == [TURN, *names]
-    assert {trial.store.turn_owner(name) for name in (TURN, *names)} == {CONVERSATION}
+    for name in (TURN, *names):
+        assert trial.store.owner(PROJECT, turn_id=name) == samples.conversation()
+    assert trial.store.owner(types.ProjectId("prj_two"), turn_id=TURN) is None
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION, newest=2)] == names[-2:]
     assert trial.store.turns(CONVERSATION, newest=0) == ()
 
@@ -100,8 +102,8 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
     assert store.conversation(nobody) is None
     assert store.workstream(PROJECT, "nowhere") is None
     assert store.lease("nothing") is None
-    assert store.link_owner(PROJECT, "ses_nobody") is None
-    assert store.turn_owner(types.TurnId("trn_nobody")) is None
+    assert store.owner(PROJECT, "ses_nobody") is None
+    assert store.owner(PROJECT, turn_id=types.TurnId("trn_nobody")) is None
     assert store.run(types.RunId("run_nobody")) is None
     assert store.message_count(nobody) == 0
     for nothing in (
@@ -112,11 +114,11 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
         store.messages(nobody),
         store.messages(nobody, newest=20),
         store.turns(nobody),
-        store.turn_events(types.TurnId("trn_nobody")),
+        store.turn_events(CONVERSATION, types.TurnId("trn_nobody")),
         store.runs(PROJECT, "nowhere"),
         store.run_events(types.RunId("run_nobody")),
         store.refusals(nobody),
-        store.quarantined(types.TurnId("trn_nobody")),
+        store.quarantined(CONVERSATION, types.TurnId("trn_nobody")),
     ):
         assert nothing == ()
 
@@ -152,7 +154,7 @@ def every_event_comes_back_identical(trial: Trial) -> None:
     moved = tuple(samples.moved(seq, each) for seq, each in enumerate(answers, 1))
     trial.store.commit([*happened, *moved])
     trial.reopen()
-    assert trial.store.turn_events(TURN) == happened
+    assert trial.store.turn_events(CONVERSATION, TURN) == happened
     assert trial.store.run_events(samples.RUN) == moved
 
 
@@ -242,11 +244,11 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
     )
 
     def owner() -> str | None:
-        found = trial.store.link_owner(PROJECT, "ses_a")
+        found = trial.store.owner(PROJECT, "ses_a")
         return None if found is None else found.conversation_id
 
     assert owner() == CONVERSATION
-    assert trial.store.link_owner(types.ProjectId("prj_two"), "ses_a") is None
+    assert trial.store.owner(types.ProjectId("prj_two"), "ses_a") is None
     trial.store.commit([OpenLink(link=samples.link(owner=other))])
     assert owner() == other
     trial.store.commit([OpenLink(link=samples.link(2, "ses_b", owner=other))])
@@ -313,13 +315,20 @@ def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
         for at_ms, text in ((9, "\ud800"), (1, "\0"))
     ]
     strays: list[Write] = [
-        RecordQuarantine(turn_id=TURN, ordinal=n, reason="\ud800", raw=[n, "\0"], recorded_at_ms=1)
+        RecordQuarantine(
+            conversation_id=CONVERSATION,
+            turn_id=TURN,
+            ordinal=n,
+            reason="\ud800",
+            raw=[n, "\0"],
+            recorded_at_ms=1,
+        )
         for n in (3, 1)
     ]
     trial.store.commit([*samples.home(), *decisions, *strays])
     trial.reopen()
     assert trial.store.refusals(CONVERSATION) == tuple(decisions)
-    found = trial.store.quarantined(TURN)
+    found = trial.store.quarantined(CONVERSATION, TURN)
     assert [(each.ordinal, each.reason, each.raw) for each in found] == [
         (1, "\ud800", [1, "\0"]),
         (3, "\ud800", [3, "\0"]),
@@ -353,7 +362,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
         assert resolved.link is not None
         assert resolved.link.upstream_session_id == name
         assert trial.store.conversations(PROJECT, name) == (new,)
-        assert trial.store.link_owner(PROJECT, name) == new
+        assert trial.store.owner(PROJECT, name) == new
         assert trial.store.acquire_lease(name, samples.HOLDER) is not None
         lease = trial.store.lease(name)
         assert lease is not None

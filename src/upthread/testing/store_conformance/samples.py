@@ -120,11 +120,20 @@ def said(
 
 
 def happened(
-    seq: int, event: TurnEvent | None = None, *, turn_id: types.TurnId = TURN
+    seq: int,
+    event: TurnEvent | None = None,
+    *,
+    owner: types.ConversationId = CONVERSATION,
+    turn_id: types.TurnId = TURN,
 ) -> RecordTurnEvent:
     """Record a turn event."""
-    event = event or PromptSent(prompt_seq=seq)
-    return RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=6_000)
+    return RecordTurnEvent(
+        conversation_id=owner,
+        turn_id=turn_id,
+        seq=seq,
+        event=event or PromptSent(prompt_seq=seq),
+        recorded_at_ms=6_000,
+    )
 
 
 def run(run_id: types.RunId = RUN) -> OpenRun:

@@ -30,6 +30,14 @@ from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJEC
 _ONCE = commands.RecordOnce(
     project_id=PROJECT, key="deploy", attempt_id="att_1", state="intent", recorded_at_ms=9
 )
+_QUARANTINED = commands.RecordQuarantine(
+    conversation_id=CONVERSATION,
+    turn_id=TURN,
+    ordinal=0,
+    reason="whose?",
+    raw={"x": 1},
+    recorded_at_ms=9,
+)
 _IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", owner="ada@one")
 
 
@@ -52,9 +60,7 @@ def _one_of_each() -> list[commands.Write]:
         samples.run(),
         samples.moved(1),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
-        commands.RecordQuarantine(
-            turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 1}, recorded_at_ms=9
-        ),
+        _QUARANTINED,
         commands.RecordDecision(
             conversation_id=CONVERSATION,
             decision="refuse",
@@ -100,16 +106,16 @@ def _all_of(store: LogStore) -> dict[str, object]:
         "messages": [store.messages(each) for each in ids],
         "message count": store.message_count(CONVERSATION),
         "turns": store.turns(CONVERSATION),
-        "turn owner": store.turn_owner(TURN),
-        "turn events": store.turn_events(TURN),
+        "turn owner": store.owner(PROJECT, turn_id=TURN),
+        "turn events": store.turn_events(CONVERSATION, TURN),
         "runs": store.runs(PROJECT, samples.WORKSTREAM),
         "run events": store.run_events(samples.RUN),
         "pending": due_runs(store, PROJECT, before_ms=10_000),
-        "quarantined": store.quarantined(TURN),
+        "quarantined": store.quarantined(CONVERSATION, TURN),
         "refusals": store.refusals(CONVERSATION),
         "examined": store.examined(CONVERSATION),
         "edit": store.briefing_edit(CONVERSATION),
-        "owner of a session": store.link_owner(PROJECT, "ses_b"),
+        "owner of a session": store.owner(PROJECT, "ses_b"),
         "acts": store.acts(CONVERSATION),
         "acts of a run": store.acts(samples.RUN),
     }
@@ -172,9 +178,7 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
         structs.replace(samples.run(), opened_at_ms=1),
         samples.moved(1, samples.moved(7).event),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
-        commands.RecordQuarantine(
-            turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 2}, recorded_at_ms=9
-        ),
+        structs.replace(_QUARANTINED, raw={"x": 2}),
         structs.replace(_ONCE, recorded_at_ms=10),
         structs.replace(_ONCE, state="done", receipt={"url": "https://git.example/2"}),
     ]
@@ -338,7 +342,7 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     assert trial.store.conversations(other, samples.WORKSTREAM) == ()
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
     assert trial.store.workstreams(other) == ()
-    assert trial.store.link_owner(other, "ses_a") is None
+    assert trial.store.owner(other, "ses_a") is None
     trial.store.commit([samples.run()])
     assert trial.store.runs(other, samples.WORKSTREAM) == ()
     theirs = samples.conversation(ConversationId("con_theirs"), key=key)
@@ -351,7 +355,8 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
 
 
 def what_was_never_opened_is_not_found(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    another = samples.conversation(ConversationId("con_two"), key=samples.sibling_key(2))
+    trial.store.commit([*samples.home(), commands.OpenConversation(conversation=another)])
     nobody = ConversationId("con_nobody")
     lost: list[commands.Write] = [
         commands.OpenConversation(
@@ -371,11 +376,11 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         samples.said(1, owner=nobody),
         samples.said(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, turn_id=TurnId("trn_nobody")),
+        samples.happened(1, owner=another.conversation_id),
+        structs.replace(_QUARANTINED, conversation_id=another.conversation_id),
         samples.moved(1),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=0, due_at_ms=1),
-        commands.RecordQuarantine(
-            turn_id=TurnId("trn_nobody"), ordinal=0, reason="", raw=None, recorded_at_ms=1
-        ),
+        structs.replace(_QUARANTINED, turn_id=TurnId("trn_nobody")),
         commands.RecordDecision(
             conversation_id=nobody, decision="refuse", reasons=(), inputs=None, decided_at_ms=1
         ),

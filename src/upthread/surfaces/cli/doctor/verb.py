@@ -339,6 +339,6 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
 
 def _is_running(store: Store, conversation: Conversation) -> bool:
     for turn in store.turns(conversation.conversation_id, newest=1):
-        events = turn_events(store, turn.turn_id)
+        events = turn_events(store, turn.conversation_id, turn.turn_id)
         return not any(isinstance(event, TurnEnded) for event in events)
     return False

@@ -72,16 +72,14 @@ def unheld(project: Project, outlines: list[SessionOutline]) -> list[SessionOutl
     """Return the sessions that no conversation of the project has. Blocking."""
     store, owner = project.store, project.project_id
     return [
-        each
-        for each in outlines
-        if store.link_owner(owner, UpstreamSessionId(each.session_id)) is None
+        each for each in outlines if store.owner(owner, UpstreamSessionId(each.session_id)) is None
     ]
 
 
 def on_record(project: Project, outlines: list[SessionOutline]) -> Iterator[Candidate]:
     """Yield sessions that conversations have, each with its conversation's address. Blocking."""
     for each in outlines:
-        owner = project.store.link_owner(project.project_id, UpstreamSessionId(each.session_id))
+        owner = project.store.owner(project.project_id, UpstreamSessionId(each.session_id))
         if owner is not None:
             yield Candidate(outline=each, address=owner.key.address)
 
