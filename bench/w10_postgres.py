@@ -32,16 +32,16 @@ from tests.support.postgres_server import (
     make_owner,
     with_database,
 )
-from w1_resolve import LOOKUPS, PROJECT
-
-from upthread.core.codec import encode_text
-from upthread.core.types import ConversationKey
-from upthread.store.postgres import PostgresStore, migrate
 from upthread.store.postgres.batch import Known
 from upthread.store.postgres.queries import to_columns
 from upthread.store.postgres.remembered import Memory
 from upthread.store.sql.batch import NO_PART
 from upthread.store.sql.writes import prepared
+from w1_resolve import LOOKUPS, PROJECT
+
+from upthread.core.codec import encode_text
+from upthread.core.types import ConversationKey
+from upthread.store.postgres import PostgresStore, migrate
 
 SIZE = 1_000_000
 SIZE_QUICK = 10_000

@@ -26,7 +26,7 @@ from upthread.testing.store_conformance.backend import (
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
 
-_DAMAGED: Final = f"WHERE {{json}} LIKE '{{{{\"seq\":{DAMAGED_MESSAGE},\"speaker\"%'"
+_DAMAGED: Final = f'WHERE {{json}} LIKE \'{{{{"seq":{DAMAGED_MESSAGE},"speaker"%\''
 _DAMAGES: Final[Mapping[Damage, str]] = {
     "missing": f"DELETE FROM {{}}entry {_DAMAGED}",
     "unreadable": f"UPDATE {{}}entry SET kept = {{user to nobody}} {_DAMAGED}",

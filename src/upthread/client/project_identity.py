@@ -118,7 +118,7 @@ def _said(
     project_id = ProjectId(said.project)
     store.act_for(project_id)
     # Any text can be acted for: only its row says that there is such a project.
-    if not store.recorded("project", project_id, limit=1):
+    if store.head("project", project_id) is None:
         raise NotFoundError(
             f"there is no project {shown(said.project)} in this database",
             hint="its id is in `upthread audit WS --json`, where it is known",

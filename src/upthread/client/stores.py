@@ -19,9 +19,7 @@ SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
 """On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
 
 
-def open_store(
-    database: str, *, key: bytes | None = None, wait_s: float | None = None
-) -> LogStore:
+def open_store(database: str, *, key: bytes | None = None, wait_s: float | None = None) -> LogStore:
     """Open a store. UsageError for an address of another kind, StoreError when it cannot be.
 
     `key` is what a file is encrypted with; a server encrypts for itself. `wait_s` is how long a

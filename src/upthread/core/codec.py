@@ -1,4 +1,4 @@
-"""Values to JSON and back: the stored form of all that is recorded.
+r"""Values to JSON and back: the stored form of all that is recorded.
 
 Decides the stored form and nothing else; where the bytes go is a store's business. JSON (RFC 8259)
 is written by msgspec, in UTF-8, so that a person can read a database with `sqlite3`. A value comes
@@ -122,8 +122,7 @@ def _marked(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else f"{_NUMBER}{value}"
     if isinstance(value, dict):
-        members = cast("dict[Any, Any]", value)
-        return {_marked(name): _marked(each) for name, each in members.items()}
+        return {_marked(name): _marked(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_marked(each) for each in cast("list[Any]", value)]
     return value
@@ -142,7 +141,9 @@ def _unmarked(value: Any) -> Any:
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {_unmarked(name): _unmarked(each) for name, each in members.items()}
-    return [_unmarked(each) for each in cast("list[Any]", value)] if type(value) is list else value
+    if isinstance(value, list):
+        return [_unmarked(each) for each in value]
+    return value
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -159,6 +159,11 @@ def _kind_of(name: str) -> str:
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
+def kind_of(event: StoredEvent) -> str:
+    """Return the word that an event is stored under."""
+    return str(type(event).__struct_config__.tag)
+
+
 class StoredEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=_kind_of):
     """The base of what is stored: `TurnIntended` is stored as `turn_intended`.
 

@@ -8,7 +8,7 @@ question, when it appends. So what is drafted here may be thrown away, and draft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from msgspec import Struct, structs
@@ -17,13 +17,14 @@ from upthread.core import commands
 from upthread.core.codec import encode_json
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.record_policy import forgotten, left_of_receipt
-from upthread.core.types import MAIN_SLOT, ConversationId, Speaker, TurnId
+from upthread.core.types import MAIN_SLOT, Speaker, TurnId
 from upthread.errors import ConflictError
 from upthread.store import entries, streams
 from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
 from upthread.store.entries import (
     PARTS,
     Entry,
+    Kept,
     StreamKind,
     Written,
     as_bytes,
@@ -110,7 +111,7 @@ class Change(Struct):
             raise not_whole(f"entry {entry.seq} of {self.head.kind} {self.head.name}")
         self._put(entry, kept_of(entry))
 
-    def _put(self, entry: Entry, value: entries.Kept) -> None:
+    def _put(self, entry: Entry, value: Kept) -> None:
         head = self.head
         head.last, head.hash = entry.seq, entry.hash
         fold(head, entry.at_ms, value)
@@ -176,9 +177,7 @@ class Drafts:
         """Return the change of a stream. NotFoundError for one that was never opened (S21)."""
         return must_exist(self.change(kind, name, project_id), what=kind, name=name)
 
-    def opened(
-        self, kind: StreamKind, name: str, project_id: str, opening: Written
-    ) -> Change:
+    def opened(self, kind: StreamKind, name: str, project_id: str, opening: Written) -> Change:
         """Return a stream's change, opened where it was not; the same again is accepted."""
         key = (kind, name, project_id if kind in _OF_A_PROJECT else "")
         known = self.change(*key)
@@ -253,9 +252,7 @@ class Drafts:
         """Add an event to a turn, or compare it."""
         turn_id, seq = write.turn_id, write.seq
         change = self.with_turn(write.conversation_id, turn_id)
-        event = written_event(
-            entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms
-        )
+        event = written_event(entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
         turn = _conversation(change).turn
         there: list[Entry] = []
         last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
@@ -314,9 +311,7 @@ class Drafts:
             given = write.parts[at - first : min(high, end) - first]
             if (low, len(given)) == (at, high - low):
                 value = _place(write, low)
-                must_be_same(
-                    entry, written_parts(value, write.recorded_at_ms, given), what=what
-                )
+                must_be_same(entry, written_parts(value, write.recorded_at_ms, given), what=what)
             else:
                 self._compare_some(entry, write, given, at - low, what)
             at += len(given)
@@ -369,8 +364,7 @@ class Drafts:
 
     def _keeps_words(self, change: Change, before_ms: int | None) -> bool:
         return before_ms is not None and any(
-            each.said is not None and each.at_ms >= before_ms
-            for each in self.stored(change, PARTS)
+            each.said is not None and each.at_ms >= before_ms for each in self.stored(change, PARTS)
         )
 
     def erase_run(self, write: commands.EraseRun) -> None:
@@ -381,11 +375,8 @@ class Drafts:
         # Of all events, whatever their time: whose an answer is, a question before it tells.
         seqs = tuple(
             each.seq
-            for each, event, left in zip(
-                stored, events, forgotten(events, write.role), strict=True
-            )
-            if left is not event
-            and (write.before_ms is None or each.at_ms < write.before_ms)
+            for each, event, left in zip(stored, events, forgotten(events, write.role), strict=True)
+            if left is not event and (write.before_ms is None or each.at_ms < write.before_ms)
         )
         _erase(change, Erasure(change.head.last, None, seqs))
 

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, overload
 
+import msgspec
 from msgspec import Struct, structs
 
 from upthread.core.codec import Json, encode_json, encode_marked, encode_plain_json, is_marked
@@ -232,8 +233,9 @@ class Due(Struct, frozen=True, omit_defaults=True):
 
 
 class Attempted(Struct, frozen=True, omit_defaults=True):
-    """An attempt at an action began or ended. `said` is the receipt where that has words of a
-    conversation; then `receipt` is what stays of it.
+    """An attempt at an action began or ended.
+
+    `said` is the receipt where it has words of a conversation; `receipt` is then what stays of it.
     """
 
     attempt_id: str
@@ -416,7 +418,8 @@ def event_of(entry: Entry, value: TurnMoved | RunMoved) -> Any:
     """Return an event with its text, as far as that was not forgotten."""
     if entry.said is None:
         return value.event
-    return structs.replace(value.event, **_words_of(type(value.event)).decode(entry.said))
+    words = _words_of(type(value.event)).decode(entry.said)
+    return structs.replace(value.event, **structs.asdict(words))
 
 
 def files_of(entry: Entry) -> tuple[ExaminedFile, ...]:
@@ -439,8 +442,8 @@ def _words_of(event: type[Any]) -> Json:
     found = _WORDS.get(event)
     if found is None:
         types = {each.name: each.type for each in structs.fields(event)}
-        shape = {name: types[name] for name in FIELDS_WITH_TEXT[event]}
-        words = TypedDict(event.__name__, shape)  # type: ignore[operator]  # known at run time
+        fields = [(name, types[name]) for name in FIELDS_WITH_TEXT[event]]
+        words = msgspec.defstruct(f"{event.__name__}Words", fields)
         found = _WORDS[event] = Json(words, event.__name__)
     return found
 

@@ -38,7 +38,7 @@ class LogStore(Store):
         self._heads: dict[StreamKey, Head] = {}
         self._turns: dict[TurnId, str] = {}
 
-    # --- what a backend does ------------------------------------------------------------------------
+    # --- what a backend does ----------------------------------------------------------------------
 
     @abstractmethod
     def append(
@@ -60,7 +60,7 @@ class LogStore(Store):
     def act_for(self, project_id: ProjectId) -> None:
         """Serve this one project from now on (S32). For the whole of the store, open it anew."""
 
-    # --- a commit -----------------------------------------------------------------------------------
+    # --- a commit ---------------------------------------------------------------------------------
 
     def commit(
         self,

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any, Final, NamedTuple, cast
 
-import msgspec
 from msgspec import structs
 
 from upthread.core.commands import (
@@ -34,26 +33,25 @@ from upthread.core.types import (
     ConversationKey,
     Link,
     Message,
-    Part,
     ProjectId,
     ProjectIdentity,
     RunId,
     TextPart,
     TurnId,
 )
-from upthread.errors import StoreError
 from upthread.store import entries, streams
 from upthread.store.entries import (
-    PARTS,
     Entry,
     SpokenRow,
     StreamKind,
+    TurnMoved,
     kept_of,
     not_whole,
     proved,
 )
+from upthread.store.messages import message, messages_of
 from upthread.store.streams import ConversationState, Head, RunState
-from upthread.store.tags import key_tag, own_tag, tag, tags_of
+from upthread.store.tags import key_tag, own_tag, tag
 from upthread.store.values import (
     KnownProject,
     Once,
@@ -130,13 +128,13 @@ class Reads(ABC):
         newest: int | None = None,
         is_said: bool = False,
     ) -> Iterable[SpokenRow]:
-        """Return what messages are made of, chosen as by `entries`, in order; newest first with
-        `newest`. With `is_said` only of those in which somebody says something.
+        """Return what messages are made of, chosen as by `entries`; with `newest`, newest first.
 
-        Apart from `entries` because whole conversations are read by it. May be read once.
+        With `is_said` only of those in which somebody says something. Apart from `entries`, because
+        whole conversations are read by it. May be read once.
         """
 
-    # --- projects, workstreams, conversations, runs ------------------------------------------------
+    # --- projects, workstreams, conversations, runs -----------------------------------------------
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
         """Return the conversation behind a key, None if none was ever opened (S12).
@@ -238,7 +236,9 @@ class Reads(ABC):
         states = [_conversation_state(each.head) for each in found]
         owners = [state for state in states if state.session == upstream_session_id]
         # Of two at the same moment the conversation that was opened later.
-        newest = max(enumerate(owners), key=lambda each: (each[1].linked_at_ms, each[0]), default=None)
+        newest = max(
+            enumerate(owners), key=lambda each: (each[1].linked_at_ms, each[0]), default=None
+        )
         return None if newest is None else newest[1].conversation
 
     # --- messages -------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ class Reads(ABC):
                 # What came of a message in several commits is one message.
                 later = texts if place.first_ordinal else ()
                 if not place.first_ordinal:
-                    yield _message(conversation_id, at_ms, place, texts)
+                    yield message(conversation_id, at_ms, place, texts)
             if len(page) < limit:
                 return
             before, limit = page[-1][0], PAGE_ENTRIES
@@ -435,9 +435,7 @@ class Reads(ABC):
         found = self.found(tag("turn", turn_id))
         return next(((head, each.seq) for each in found if each.head.row == head.row), (None, 0))
 
-    def _turn_entries(
-        self, head: Head, turn_id: TurnId, at: int
-    ) -> list[tuple[Entry, entries.TurnMoved]]:
+    def _turn_entries(self, head: Head, turn_id: TurnId, at: int) -> list[tuple[Entry, TurnMoved]]:
         turn = _conversation_state(head).turn
         if turn is not None and turn.turn_id == turn_id:
             found = self._values(head, (), only=turn.events)
@@ -449,7 +447,7 @@ class Reads(ABC):
 
     def _older_turn(
         self, head: Head, turn_id: TurnId, at: int
-    ) -> Iterator[tuple[Entry, entries.TurnMoved]]:
+    ) -> Iterator[tuple[Entry, TurnMoved]]:
         """Yield the events of a turn that another has followed."""
         # The next one's follow all of its own, unless one ever spoke up late.
         is_late = _conversation_state(head).late
@@ -486,7 +484,7 @@ class Reads(ABC):
         head = self.head("run", run_id)
         return None if head is None else run_of(head)
 
-    # --- what belongs to no message -----------------------------------------------------------------
+    # --- what belongs to no message ---------------------------------------------------------------
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         """Return decisions that led to no turn, oldest first. Their durability is not kept."""
@@ -576,63 +574,13 @@ class Reads(ABC):
         head = self.head("conversation", conversation_id)
         if head is None:
             return Verified(None, None)
-        entry, message = self.first_damaged(head)
+        # Late: a proof is asked for seldom, and reads everything there is.
+        from upthread.store.proof import damaged_message, first_damaged  # noqa: PLC0415
+
+        entry, before = first_damaged(self, head)
         if entry is None:
             return Verified(None, head.hash)
-        return Verified(self._damaged_message(head, entry, message), None)
-
-    def first_damaged(self, head: Head) -> tuple[Entry | None, int]:
-        """Return a stream's first entry that does not verify, and the message before it.
-
-        None where all do. Where an entry is missing, that is the one after it; behind the last one
-        that is left, one without a kind. StoreError for a head that its entries do not make.
-        """
-        made = streams.new_head(head.kind, head.name, head.project_id)
-        message = 0
-        for entry in self.all_entries(head.row):
-            is_next = entry.seq == made.last + 1
-            if not is_next or entries.hash_of(entry, made.hash) != entry.hash:
-                return entry, message
-            # Somebody may have written since the head was read.
-            if entry.seq == head.last and entry.hash != head.hash:
-                return entry, message
-            made.last, made.hash = entry.seq, entry.hash
-            value = kept_of(entry)
-            if entry.seq <= head.last:
-                streams.fold(made, entry.at_ms, value)
-            if entry.kind in PARTS:
-                message = value.seq
-        if made.last < head.last:
-            return Entry(made.last + 1, "", 0, "", None, None, b""), message
-        if streams.encoded(made)[0] != streams.encoded(head)[0]:
-            raise StoreError(
-                f"the head of {head.kind} {head.name} is damaged: its entries make another",
-                hint=entries.CURE_OF_DAMAGE,
-            )
-        return None, message
-
-    def must_be_whole(self, head: Head) -> None:
-        """Raise StoreError where a stream is not what was recorded: an entry, its end, or its head.
-
-        Every tag that an entry gives its stream must lead to it, too.
-        """
-        entry, _ = self.first_damaged(head)
-        if entry is not None:
-            raise not_whole(f"entry {entry.seq} of {head.kind} {head.name}")
-        for entry in self.all_entries(head.row):
-            value = kept_of(entry)
-            for each in tags_of(head.kind, head.name, head.project_id, entry.seq, value):
-                if all(found.head.row != head.row for found in self.found(each.text)):
-                    raise not_whole(f"{each.text}, by which {head.kind} {head.name} is found,")
-
-    @staticmethod
-    def _damaged_message(head: Head, entry: Entry, before: int) -> int:
-        """Return the message to name for a damaged entry, or for those missing before it."""
-        seq = before + 1
-        if entry.kind in PARTS:
-            with suppress(StoreError):
-                seq = min(entries.place_of(entry.kept).seq, seq)
-        return max(1, min(seq, _conversation_state(head).messages or 1))
+        return Verified(damaged_message(head, entry, before), None)
 
     def all_entries(self, row: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
         """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
@@ -678,9 +626,7 @@ class Reads(ABC):
         """Return entries of a stream with what they keep, each of them proved."""
         found = self.entries(head.row, kinds, after=after, first=first, newest=newest, only=only)
         what = f"{head.kind} {head.name}"
-        return [
-            (entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)
-        ]
+        return [(entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)]
 
     def _values_of(
         self, conversation_id: ConversationId, kind: str, *, newest: int | None = None
@@ -703,17 +649,13 @@ def resolved_of(state: ConversationState | streams.Resolvable) -> Resolved:
 
 def _workstream_of(head: Head) -> Workstream:
     state = cast("streams.WorkstreamState", head.state)
-    return Workstream(
-        ProjectId(head.project_id), head.name, state.base_name, state.opened_at_ms
-    )
+    return Workstream(ProjectId(head.project_id), head.name, state.base_name, state.opened_at_ms)
 
 
 def run_of(head: Head) -> Run:
     """Return a run from its head."""
     state = cast("RunState", head.state)
-    return Run(
-        RunId(head.name), ProjectId(head.project_id), state.workstream, state.opened_at_ms
-    )
+    return Run(RunId(head.name), ProjectId(head.project_id), state.workstream, state.opened_at_ms)
 
 
 def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
@@ -742,70 +684,3 @@ def _must_count(seqs: Sequence[int], count: int, head: Head, what: str) -> None:
             raise not_whole(f"{what} {expected} of {head.name}")
     if len(seqs) < count:
         raise not_whole(f"{what} {len(seqs) + 1} of {head.name}")
-
-
-def _message(
-    conversation_id: ConversationId, at_ms: int, place: entries.Place, parts: tuple[Part, ...]
-) -> Message:
-    return Message(
-        conversation_id,
-        place.seq,
-        place.speaker,
-        place.turn_id,
-        place.upstream_session_id,
-        at_ms,
-        parts,
-    )
-
-
-_UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})
-
-
-def messages_of(
-    conversation_id: ConversationId, found: Iterable[SpokenRow], *, after_seq: int, until: int
-) -> tuple[Message, ...]:
-    """Return the messages after one from what they are made of, up to another at least.
-
-    StoreError names the message that is missing or damaged: none is ever skipped.
-    """
-    messages: list[Message] = []
-    seq, count, last_at_ms = after_seq, 0, 0
-    place_of, parts_of = entries.PLACE.plain, entries.PARTS_OF_MESSAGE.plain
-    place: entries.Place | None = None
-    try:
-        # The loop over all entries of a conversation: calls and comparisons are counted here.
-        for _, at_ms, kept, said in found:
-            try:
-                given = place_of(kept) if kept[0] in _UNMARKED else entries.place_of(kept)
-                if given.seq <= after_seq:
-                    continue
-                if said is not None and said[0] in _UNMARKED:
-                    parts = parts_of(said)
-                else:
-                    parts = entries.parts_of(kept, said)
-            except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, IndexError) as error:
-                raise StoreError(str(error)) from error
-            if not given.first_ordinal and given.seq == seq + 1:
-                seq, place, count, last_at_ms = seq + 1, given, len(parts), at_ms
-                messages.append(_message(conversation_id, at_ms, given, parts))
-            elif place is not None and given.seq == seq and given.first_ordinal == count:
-                count += len(parts)
-                parts = (*messages.pop().parts, *parts)
-                messages.append(_message(conversation_id, last_at_ms, place, parts))
-            else:
-                seq += given.seq != seq
-                place = given
-                raise StoreError(f"part {given.first_ordinal} of message {given.seq} follows")
-    except StoreError as error:
-        raise _damaged(conversation_id, seq + (place is None), error.message) from error
-    if seq < until:
-        raise _damaged(conversation_id, seq + 1, "it is missing")
-    return tuple(messages)
-
-
-def _damaged(conversation_id: ConversationId, seq: int, why: str) -> StoreError:
-    return StoreError(
-        f"message {seq} of {conversation_id} is damaged: {why}",
-        hint="run `upthread doctor`",
-        conversation_id=conversation_id,
-    )

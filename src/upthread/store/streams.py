@@ -51,9 +51,11 @@ class WorkstreamState(Struct, omit_defaults=True, tag_field="stream", tag="works
 
 
 class TurnState(Struct, frozen=True, omit_defaults=True):
-    """A conversation's newest turn. `at` is the entry that opened it, `events` those of its events;
-    `files` is the number of its next file. `is_clear` is whether it ended well, and so did all
-    before it: the guard of hooks asks for that alone.
+    """A conversation's newest turn.
+
+    `at` is the entry that opened it, `events` those of its events; `files` is the number of its
+    next file. `is_clear` is whether it ended well, and so did all before it: the guard of hooks
+    asks for that alone.
     """
 
     turn_id: TurnId
@@ -172,13 +174,13 @@ def encoded(head: Head) -> tuple[bytes, bytes]:
 
 def head_from(stored: StoredHead) -> Head:
     """Return a head as it was stored. StoreError for one that was changed behind our back."""
-    row, kind, name, project_id, last, hashed, state, seal = stored
+    row, kind, raw_name, raw_project_id, last, hashed, state, seal = stored
     try:
-        name, project_id = _name(name), _name(project_id)
+        name, project_id = _name(raw_name), _name(raw_project_id)
         first = first_hash(cast("StreamKind", kind), name, project_id)
         is_whole = _seal(first, last, hashed, entries.as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
-        is_whole, first = False, b""
+        name, project_id, is_whole, first = str(raw_name), "", False, b""
     if not is_whole:
         raise StoreError(
             f"the head of {kind} {name!r} is damaged: it is not what was recorded",

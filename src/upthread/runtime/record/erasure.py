@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from typing import Final
 
 from msgspec import Struct
 
@@ -148,7 +147,9 @@ class Forgetting:
             if entry.said is not None and (before_ms is None or entry.at_ms < before_ms):
                 parts += _parts_in(entry)
                 content_bytes += len(as_bytes(entry.said))
-                oldest_at_ms = min(entry.at_ms, entry.at_ms if oldest_at_ms is None else oldest_at_ms)
+                oldest_at_ms = min(
+                    entry.at_ms, entry.at_ms if oldest_at_ms is None else oldest_at_ms
+                )
         return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
 
     def _runs(self, workstream: str, selection: Selection) -> Iterator[HeldRun]:

@@ -112,7 +112,7 @@ class ProjectStore(Store):
         is_own = self._owns(conversation_id)
         return self.behind.verify(conversation_id) if is_own else Verified(None, None)
 
-    # --- leases ------------------------------------------------------------------------------------
+    # --- leases -----------------------------------------------------------------------------------
 
     def scrub(self) -> None:
         self.behind.scrub()
@@ -137,7 +137,7 @@ class ProjectStore(Store):
     def close(self) -> None:
         self.behind.close()
 
-    # --- writes ------------------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------------
 
     def commit(
         self,

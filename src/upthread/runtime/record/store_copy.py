@@ -33,6 +33,7 @@ from upthread.store.base import Store
 from upthread.store.drafting import changed
 from upthread.store.entries import PARTS, Entry, as_bytes
 from upthread.store.log import LogStore
+from upthread.store.proof import first_damaged
 from upthread.store.streams import STREAMS, Head, RunState, new_head
 
 PAGE_ENTRIES: Final = 200
@@ -217,7 +218,7 @@ class Move:
         return store.identities(ProjectId(project_id))
 
     def _must_verify(self, store: LogStore, head: Head) -> None:
-        entry, message = store.first_damaged(head)
+        entry, message = first_damaged(store, head)
         if entry is None:
             return
         what = f"entry {entry.seq} of {head.kind} {head.name}"
@@ -247,7 +248,7 @@ def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
 
 
 def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
-    """Return a project's runs whose transition was due at a time or before, by when it was (S15)."""
+    """Return a project's runs that were due at a time or before, by when they were (S15)."""
     found = [(_due(head), head.name) for head in store.heads(project_id, "run")]
     due = sorted((each[0], name) for each, name in found if each and each[0] <= before_ms)
     return [RunId(name) for _, name in due]

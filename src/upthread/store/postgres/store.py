@@ -282,8 +282,13 @@ class PostgresStore(LogStore):
         except StreamMovedError:
             self._must_be_free(fences, take, give)
             raise
-        opened = iter([rows[0][0] for (text, _), rows in zip(statements, answers, strict=True)
-                       if text is _APPEND_NEW])
+        opened = iter(
+            [
+                rows[0][0]
+                for (text, _), rows in zip(statements, answers, strict=True)
+                if text is _APPEND_NEW
+            ]
+        )
         return [change.head.row or next(opened) for change in changes]
 
     def _sent(self, connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -305,8 +310,10 @@ class PostgresStore(LogStore):
                 raise lost_lease(fence.name, fence.token)
         for claim in take:
             held = self.lease(claim.name)
-            is_as_seen = held is not None and claim.seen is not None and (
-                (held.token, held.heartbeat) == (claim.seen.token, claim.seen.heartbeat)
+            is_as_seen = (
+                held is not None
+                and claim.seen is not None
+                and ((held.token, held.heartbeat) == (claim.seen.token, claim.seen.heartbeat))
             )
             if held is not None and held.holder is not None and not is_as_seen:
                 raise taken_lease(claim.name)

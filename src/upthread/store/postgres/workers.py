@@ -1,8 +1,8 @@
 """What workers keep in the database beside the store: who they are, and whose jobs are lost.
 
 Theory of operation. A job is a hint that a run has something to do; what is due stands on
-its head, and what counts is the run's own events, written under a lease. So a job may be lost or come
-twice, and `recover` puts it right: a job whose worker is silent or dead goes back into its queue,
+its head, and what counts is the run's own events, written under a lease. So a job may be lost or
+come twice, and `recover` puts it right: a job whose worker is silent or dead goes back into its queue,
 and a transition that is due and has no job gets a new one. The latter closes what the queue leaves
 open: a worker that was taken for dead and wakes up acknowledges its old job, which is by now
 another worker's, and if that one then dies, no job is left to take over.
@@ -103,15 +103,11 @@ class WorkerTable:
             list(registration.queues),
             *(registration.concurrency, registration.registered_at_ms, before),
         )
-        self._server.run(
-            "write", lambda connection: connection.execute(_REGISTER, values)
-        )
+        self._server.run("write", lambda connection: connection.execute(_REGISTER, values))
 
     def forget(self, worker_id: int) -> None:
         """Remove a worker that has stopped."""
-        self._server.run(
-            "write", lambda connection: connection.execute(_FORGET, (worker_id,))
-        )
+        self._server.run("write", lambda connection: connection.execute(_FORGET, (worker_id,)))
 
     def workers(self) -> tuple[KnownWorker, ...]:
         """Return the workers that are known, oldest first."""
@@ -222,10 +218,14 @@ FROM stalled
 """
 # Let those go anywhere that have waited for their host, where no living worker takes them.
 _FREE_JOBS: Final = b"""
-UPDATE upthread.procrastinate_jobs AS j SET queue_name = regexp_replace(j.queue_name, '\\.\\w{8}$', '')
+UPDATE upthread.procrastinate_jobs AS j
+SET queue_name = regexp_replace(j.queue_name, '\\.\\w{8}$', '')
 WHERE
     j.status = 'todo' AND j.queue_name ~ '^upthread\\.\\w{18}\\.\\w{8}$'
-    AND (j.scheduled_at IS NULL OR j.scheduled_at < clock_timestamp() - $3::bigint * interval '1 ms')
+    AND (
+        j.scheduled_at IS NULL
+        OR j.scheduled_at < clock_timestamp() - $3::bigint * interval '1 ms'
+    )
     AND NOT EXISTS (
         SELECT 1 FROM upthread.worker AS w
         JOIN upthread.procrastinate_workers AS p ON p.id = w.worker_id
@@ -261,7 +261,9 @@ HAVING count(*) > 0
 """
 # Transitions that are due and that no worker has, and the age of the oldest.
 _BACKLOG: Final = b"""
-SELECT count(*), coalesce(max(extract(epoch FROM clock_timestamp()) * 1000 - h.due_at_ms), 0)::bigint
+SELECT
+    count(*),
+    coalesce(max(extract(epoch FROM clock_timestamp()) * 1000 - h.due_at_ms), 0)::bigint
 FROM upthread.head AS h
 WHERE
     h.due_at_ms <= extract(epoch FROM clock_timestamp()) * 1000

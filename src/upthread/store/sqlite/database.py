@@ -443,7 +443,6 @@ def _sha256(said: str) -> bytes:
     return sha256(said.encode()).digest()
 
 
-
 def _connect(place: Path, vfs: str | None) -> Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     connection = apsw.Connection(str(place), flags=flags, vfs=vfs)

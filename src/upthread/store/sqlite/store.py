@@ -10,7 +10,15 @@ from typing import Any, Final, cast
 import apsw
 
 from upthread.core.codec import Json, encode_plain_json
-from upthread.core.types import ConversationId, ConversationKey, Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.core.types import (
+    ConversationId,
+    ConversationKey,
+    Fence,
+    Holder,
+    Lease,
+    LeaseClaim,
+    ProjectId,
+)
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
@@ -326,9 +334,7 @@ class SqliteStore(LogStore):
 
     def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
         bounds = tuple(map(to_column, conversation_leases(project_id)))
-        return tuple(
-            _lease(name, row) for name, *row in self.database.rows(_HELD_LEASES, bounds)
-        )
+        return tuple(_lease(name, row) for name, *row in self.database.rows(_HELD_LEASES, bounds))
 
     def close(self) -> None:
         self.database.close()

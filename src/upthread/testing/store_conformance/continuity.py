@@ -111,6 +111,7 @@ def however_much_tools_did_between_it_is_found(trial: Trial) -> None:
     trial.store.commit([samples.said(last)])
     assert [seq for seq, _ in _prior(trial, A, newest=2)] == [2, last]
 
+
 def _step(
     state: OnceState,
     attempt_id: str = "att_1",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from msgspec import structs
 
@@ -12,7 +11,6 @@ from upthread.core.actors import Actor
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.runtime.record.store_copy import due_runs
-from upthread.store.base import KnownProject
 from upthread.store.drafting import changed
 from upthread.store.entries import KINDS, PARTS, Entry, as_bytes
 from upthread.store.log import LogStore
@@ -198,8 +196,8 @@ def copied(source: LogStore, target: LogStore, project_id: types.ProjectId) -> N
 
 
 def what_is_copied_is_the_same_store_again(trial: Trial) -> None:
-    source = cast("LogStore", trial.store)
-    target = cast("LogStore", trial.backend.make(trial.place.with_name("moved")))
+    source = trial.store
+    target = trial.backend.make(trial.place.with_name("moved"))
     try:
         source.commit(everything())
         copied(source, target, PROJECT)
@@ -259,7 +257,7 @@ def _answers_of(
 
 def pages_of_any_size_hold_the_same(trial: Trial) -> None:
     """From either end, each entry once, in one order."""
-    store = cast("LogStore", trial.store)
+    store = trial.store
     store.commit(everything())
     written: set[str] = set()
     for head in streams_of(store, PROJECT):
@@ -303,14 +301,14 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
 
 
 def nothing_of_another_project_is_there(trial: Trial) -> None:
-    store = cast("LogStore", trial.store)
+    store = trial.store
     store.commit(everything())
     assert recorded_in(store, types.ProjectId(f"{PROJECT}_two")) == []
     assert len(recorded_in(store, PROJECT)) == len(list(streams_of(store, PROJECT)))
 
 
 def what_was_erased_is_there_by_its_outline(trial: Trial) -> None:
-    store = cast("LogStore", trial.store)
+    store = trial.store
     store.commit(everything())
     (message,) = store.messages(FORGOTTEN)
     assert len(message.parts) == len(_PARTS)
@@ -325,10 +323,10 @@ def what_was_erased_is_there_by_its_outline(trial: Trial) -> None:
 
 def a_head_is_what_its_entries_make(trial: Trial) -> None:
     """Also after each kind of write, and when it was read anew."""
-    store = cast("LogStore", trial.store)
+    store = trial.store
     store.commit(everything())
     trial.reopen()
-    store = cast("LogStore", trial.store)
+    store = trial.store
     for head in streams_of(store, PROJECT):
         assert repr(refolded(head, store.all_entries(head.row))) == repr(head)
 

@@ -31,6 +31,7 @@ from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
 from upthread.store.entries import StreamKind
+from upthread.store.proof import must_be_whole
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
 from upthread.store.streams import STREAMS
@@ -303,7 +304,7 @@ def _stream_findings(store: Store, project_id: ProjectId, kind: StreamKind) -> I
         return
     for head in heads:
         try:
-            store.must_be_whole(head)
+            must_be_whole(store, head)
         except StoreError as error:
             yield _unreadable(f"{kind} {head.name}", error)
 

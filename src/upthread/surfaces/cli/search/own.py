@@ -74,7 +74,7 @@ def _backwards(store: Store, conversation: Conversation, words: Words) -> Iterat
 
 
 def _unescaped(content: bytes) -> bytes:
-    """Return JSON with its texts as they are, but for what is in no word: its control characters."""
+    """Return JSON with its texts as they are, but for control characters, which no word has."""
     if b"\\" not in content:
         return content
     return content.replace(b"\\\\", b"\0").replace(b'\\"', b'"').replace(b"\0", b"\\")
