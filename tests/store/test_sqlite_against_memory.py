@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.support.sets import SOAK
 from tests.support.thoroughness import IS_THOROUGH
+from upthread.testing.memory_store import MemoryStore
 
 from upthread.core import commands, types
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import PromptSent, QuestionAnswered, TurnEnded
 from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.memory_store import MemoryStore
 
 # Few names, so that writes meet; odd ones among them.
 PROJECTS = ["prj_a", "prj_b"]

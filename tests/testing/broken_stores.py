@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 from tests.support.shipped_stores import SQLITE
+from upthread.store.sql.rows import run_event_of
 
 from upthread.core import commands
 from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
-from upthread.store.sql.rows import run_event_of
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.samples import KEY, PROJECT

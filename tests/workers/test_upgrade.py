@@ -14,10 +14,10 @@ from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import ALLOW, REPORT, World
 from tests.workers.test_waiting_runs import waiting_run
+from upthread.store.sql.statements import read_migrations
 
 from upthread.core.types import RunId
 from upthread.store.postgres import migrate
-from upthread.store.sql.statements import read_migrations
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

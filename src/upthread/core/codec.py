@@ -122,7 +122,8 @@ def _marked(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else f"{_NUMBER}{value}"
     if isinstance(value, dict):
-        return {_marked(name): _marked(each) for name, each in value.items()}
+        members: dict[Any, Any] = value
+        return {_marked(name): _marked(each) for name, each in members.items()}
     if isinstance(value, list | tuple):
         return [_marked(each) for each in cast("list[Any]", value)]
     return value
@@ -142,7 +143,8 @@ def _unmarked(value: Any) -> Any:
         members = cast("dict[str, Any]", value)
         return {_unmarked(name): _unmarked(each) for name, each in members.items()}
     if isinstance(value, list):
-        return [_unmarked(each) for each in value]
+        found: list[Any] = value
+        return [_unmarked(each) for each in found]
     return value
 
 

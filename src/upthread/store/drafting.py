@@ -8,31 +8,26 @@ question, when it appends. So what is drafted here may be thrown away, and draft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from msgspec import Struct, structs
 
 from upthread.core import commands
 from upthread.core.codec import encode_json
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.record_policy import forgotten, left_of_receipt
-from upthread.core.types import MAIN_SLOT, Speaker, TurnId
+from upthread.core.record_policy import forgotten
+from upthread.core.types import Speaker, TurnId
 from upthread.errors import ConflictError
 from upthread.store import entries, streams
-from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
+from upthread.store._rules import is_next, must_equal, must_exist
+from upthread.store.chain import as_bytes, chained, digest_of, hash_of, not_whole
 from upthread.store.entries import (
     PARTS,
     Entry,
     Kept,
     StreamKind,
     Written,
-    as_bytes,
-    chained,
-    digest_of,
-    hash_of,
     kept_of,
-    not_whole,
     place_of,
     spoken_of,
     written,
@@ -41,7 +36,7 @@ from upthread.store.entries import (
 )
 from upthread.store.reads import Reads
 from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
-from upthread.store.tags import Tag, gives_tags, key_tag, tag, tags_of
+from upthread.store.tags import Tag, gives_tags, tag, tags_of
 
 _READ_AGAIN: Final = "read again: another writer may have been there first"
 
@@ -156,10 +151,6 @@ class Drafts:
         self.opened_turns: dict[TurnId, str] = {}
         self.changes: dict[StreamKey, Change] = {}
 
-    def apply(self, write: commands.Write) -> None:
-        """Add what one write changes."""
-        _APPLY[type(write)](self, write)
-
     # --- streams ----------------------------------------------------------------------------------
 
     def change(self, kind: StreamKind, name: str, project_id: str = "") -> Change | None:
@@ -187,7 +178,7 @@ class Drafts:
             known.add(opening)
             return known
         if known.head.project_id != project_id:
-            raise _other_content(f"{kind} {name!r}")
+            raise other_content(f"{kind} {name!r}")
         for first in self.stored(known, (kind,)):
             must_be_same(first, opening, what=f"{kind} {name!r}")
         return known
@@ -211,7 +202,7 @@ class Drafts:
 
     def must_know_turn(self, turn_id: TurnId, change: Change) -> str:
         """Return the conversation a turn is of, most often that of `change` (S21)."""
-        turn = _conversation(change).turn
+        turn = conversation_of(change).turn
         if turn is not None and turn.turn_id == turn_id:
             return change.head.name
         name = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
@@ -253,7 +244,7 @@ class Drafts:
         turn_id, seq = write.turn_id, write.seq
         change = self.with_turn(write.conversation_id, turn_id)
         event = written_event(entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
-        turn = _conversation(change).turn
+        turn = conversation_of(change).turn
         there: list[Entry] = []
         last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
         if last < seq - 1 or seq <= last:  # of an older turn, a gap, or there already
@@ -277,7 +268,7 @@ class Drafts:
         self.must_know_turn(write.turn_id, change)
         if not write.parts:
             return
-        state = _conversation(change)
+        state = conversation_of(change)
         seq, first = write.seq, write.first_ordinal
         there = 0
         if seq == state.messages + 1 and first == 0:
@@ -393,7 +384,8 @@ _OF_A_PROJECT: Final = frozenset({"workstream", "once"})
 """Streams whose names are a project's own; the others' are ids."""
 
 
-def _conversation(change: Change) -> ConversationState:
+def conversation_of(change: Change) -> ConversationState:
+    """Return how a conversation stands after what has been drafted."""
     return cast("ConversationState", change.head.state)
 
 
@@ -444,254 +436,9 @@ def is_same(stored: Entry, given: Written) -> bool:
 def must_be_same(stored: Entry, given: Written, *, what: str) -> None:
     """Accept the same again (S2); ConflictError for other content under the same key (S3)."""
     if not is_same(stored, given):
-        raise _other_content(what)
+        raise other_content(what)
 
 
-def _other_content(what: str) -> ConflictError:
+def other_content(what: str) -> ConflictError:
+    """Return the error of other content under the same key."""
     return ConflictError(f"{what} was already written, with other content", hint=_READ_AGAIN)
-
-
-# --- the other writes -----------------------------------------------------------------------------
-
-
-def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
-    opening = written(entries.ProjectOpened(), 0)
-    change = drafts.opened("project", write.project_id, write.project_id, opening)
-    entry = written(entries.Identified(write.identity), 0)
-    if any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
-        return
-    change.add(entry)
-
-
-def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
-    project_id, name, base_name = write.project_id, write.workstream, write.base_name
-    opening = written(entries.WorkstreamOpened(base_name), write.opened_at_ms)
-    if drafts.change("workstream", name, project_id) is None:
-        taken = drafts.owner_of(tag("base_name", project_id, base_name), 0)
-        if taken is not None:
-            raise ConflictError(
-                f"the base name {base_name!r} belongs to workstream {taken!r}",
-                hint="take another base name",
-            )
-    drafts.opened("workstream", name, project_id, opening)
-
-
-def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None:
-    new = write.conversation
-    key, name = new.key, new.conversation_id
-    opening = written(entries.ConversationOpened(new), new.opened_at_ms)
-    if drafts.change("conversation", name) is None:
-        # Children, slot 0, share a key and are not in each other's way.
-        if key.slot >= MAIN_SLOT:
-            taken = drafts.owner_of(key_tag(key), new.generation)
-            if taken is not None:
-                raise ConflictError(
-                    f"{key.address} generation {new.generation} is conversation {taken}",
-                    hint="use that one: resolve again",
-                )
-        home = drafts.existing("workstream", key.workstream, key.project_id)
-        must_equal(
-            cast("streams.WorkstreamState", home.head.state).base_name,
-            new.base_name,
-            what=f"the base name of workstream {key.workstream!r}",
-        )
-        if new.parent_conversation_id is not None:
-            drafts.existing("conversation", new.parent_conversation_id)
-    drafts.opened("conversation", name, key.project_id, opening)
-
-
-def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
-    opening = written(entries.RunOpened(write.workstream), write.opened_at_ms)
-    if drafts.change("run", write.run_id) is None:
-        drafts.existing("workstream", write.workstream, write.project_id)
-    drafts.opened("run", write.run_id, write.project_id, opening)
-
-
-def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
-    link = write.link
-    owner, seq = link.conversation_id, link.seq
-    change = drafts.existing("conversation", owner)
-    # Its end is an entry of its own: a link that has ended since it was opened is the same link.
-    opened = structs.replace(link, ended_because=None, ended_at_ms=None)
-    entry = written(entries.LinkOpened(opened), link.opened_at_ms)
-    if is_next(seq, last=_conversation(change).links, what="link", owner=owner):
-        change.add(entry)
-    else:
-        stored = list(drafts.stored(change, ("link",)))
-        must_be_same(stored[seq - 1], entry, what=f"link {seq} of {owner}")
-    if link.ended_because is not None:
-        _close_link(change, seq, link.ended_because, link.ended_at_ms or 0)
-
-
-def _end_link(drafts: Drafts, write: commands.EndLink) -> None:
-    change = drafts.existing("conversation", write.conversation_id)
-    is_there = 1 <= write.seq <= _conversation(change).links
-    must_exist(is_there or None, what="link", name=str(write.seq))
-    _close_link(change, write.seq, write.ended_because, write.ended_at_ms)
-
-
-def _close_link(change: Change, seq: int, because: str, at_ms: int) -> None:
-    # The first cause stands.
-    if any(link.seq == seq for link in _conversation(change).open_links):
-        change.add(written(entries.LinkEnded(seq, because), at_ms))
-
-
-def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
-    run_id, seq = write.run_id, write.seq
-    change = drafts.existing("run", run_id)
-    event = written_event(entries.RunMoved(seq, write.event), write.recorded_at_ms)
-    last = cast("RunState", change.head.state).events
-    if is_next(seq, last=last, what="run event", owner=run_id):
-        change.add(event)
-    else:
-        stored = list(drafts.stored(change, ("run_event",)))
-        must_be_same(stored[seq - 1], event, what=f"event {seq} of run {run_id}")
-
-
-def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> None:
-    run_id, after = write.run_id, write.run_seq
-    change = drafts.existing("run", run_id)
-    for each in drafts.stored(change, ("due",)):
-        if kept_of(each).run_seq == after:
-            # By its time alone: another host may name another queue.
-            what = f"the transition after event {after} of run {run_id}"
-            return must_equal(each.at_ms, write.due_at_ms, what=what)
-    # What it follows must be there; what it leads to may be there already, by another process.
-    last = cast("RunState", change.head.state).events
-    is_next(after + 1, last=last, what="a transition to event", owner=run_id)
-    change.add(written(entries.Due(after, write.queue), write.due_at_ms))
-    change.job = write
-    return None
-
-
-def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None:
-    turn_id, ordinal = write.turn_id, write.ordinal
-    change = drafts.with_turn(write.conversation_id, turn_id)
-    value = entries.Strayed(turn_id, ordinal, write.reason)
-    entry = written(value, write.recorded_at_ms, write.raw)
-    for each in drafts.stored(change, ("quarantine",)):
-        kept = kept_of(each)
-        if (kept.turn_id, kept.ordinal) == (turn_id, ordinal):
-            what = f"quarantined event {ordinal} of turn {turn_id}"
-            return must_be_same(each, entry, what=what)
-    change.add(entry)
-    return None
-
-
-def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
-    change = drafts.existing("conversation", write.conversation_id)
-    value = entries.Refused(write.decision, write.reasons, write.inputs)
-    drafts.note(change, written(value, write.decided_at_ms))
-
-
-def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
-    conversation_id, run_id = write.conversation_id, write.run_id
-    value = entries.Acted(write.what, write.by_user, write.detail)
-    if conversation_id is not None:
-        about = structs.replace(value, run_id=run_id)
-        change = drafts.existing("conversation", conversation_id)
-        drafts.note(change, written(about, write.recorded_at_ms))
-    if run_id is not None:
-        about = structs.replace(value, conversation_id=conversation_id)
-        drafts.note(drafts.existing("run", run_id), written(about, write.recorded_at_ms))
-
-
-def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:
-    change = drafts.existing("conversation", write.conversation_id)
-    drafts.must_know_turn(write.turn_id, change)
-    given = {write.first_ordinal + at: file for at, file in enumerate(write.files)}
-    turn = _conversation(change).turn
-    is_newest = turn is not None and turn.turn_id == write.turn_id
-    if not (is_newest and turn is not None and write.first_ordinal >= turn.files):
-        for entry in drafts.stored(change, ("examined",)):
-            _compare_files(entry, write, given)
-    if given:
-        first = min(given)
-        must_equal(list(given), list(range(first, first + len(given))), what="examined files")
-        change.add(_examined_entry(write, first, list(given.values())))
-
-
-def _compare_files(
-    entry: Entry, write: commands.RecordExamined, given: dict[int, ExaminedFile]
-) -> None:
-    """Take files that are there already out of those that are given; compare them (S3)."""
-    value = kept_of(entry)
-    places = range(value.first_ordinal, value.first_ordinal + value.count)
-    same = [place for place in places if place in given]
-    if value.turn_id != write.turn_id or not same:
-        return
-    what = f"examined file {same[0]} of turn {write.turn_id}"
-    files = [given.pop(place) for place in same]
-    if len(files) == value.count:  # also of what was forgotten
-        must_be_same(entry, _examined_entry(write, value.first_ordinal, files), what=what)
-        return
-    stored = dict(zip(places, entries.files_of(entry), strict=False))
-    must_equal(
-        (value.upstream_session_id, entry.at_ms, [stored.get(place) for place in same]),
-        (write.upstream_session_id, write.recorded_at_ms, files),
-        what=what,
-    )
-
-
-def _examined_entry(
-    write: commands.RecordExamined, first: int, files: Sequence[ExaminedFile]
-) -> Written:
-    value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
-    return written(value, write.recorded_at_ms, files)
-
-
-def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
-    owner, seq = write.conversation_id, write.seq
-    change = drafts.existing("conversation", owner)
-    entry = written(entries.BriefingEdited(seq), write.recorded_at_ms, write.edit)
-    what = "edit of the briefing"
-    if is_next(seq, last=_conversation(change).edits, what=what, owner=owner):
-        change.add(entry)
-    else:
-        stored = list(drafts.stored(change, ("edit",)))
-        must_be_same(stored[seq - 1], entry, what=f"edit {seq} of the briefing of {owner}")
-
-
-def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
-    project_id, key = write.project_id, write.key
-    left = left_of_receipt(write.receipt)
-    value = entries.Attempted(
-        write.attempt_id, write.state, write.receipt if left is None else left
-    )
-    said = () if left is None else (write.receipt,)
-    entry = written(value, write.recorded_at_ms, *said)
-    # Looked up once: what was not there may be there a moment later.
-    change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
-    for each in drafts.stored(change, ("attempt",)):
-        kept = kept_of(each)
-        # First: no step could follow itself, and the same again is accepted (S2).
-        if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
-            return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
-    state = cast("streams.ActionState", change.head.state)
-    check_attempt(write, (state.attempt_id, state.state) if state.state else None)
-    change.add(entry)
-    return None
-
-
-_APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
-    commands.RecordProject: _record_project,
-    commands.OpenWorkstream: _open_workstream,
-    commands.OpenConversation: _open_conversation,
-    commands.OpenLink: _open_link,
-    commands.EndLink: _end_link,
-    commands.OpenTurn: Drafts.open_turn,
-    commands.RecordParts: Drafts.record_parts,
-    commands.RecordTurnEvent: Drafts.turn_event,
-    commands.OpenRun: _open_run,
-    commands.RecordRunEvent: _record_run_event,
-    commands.EnqueueTransition: _enqueue_transition,
-    commands.RecordQuarantine: _record_quarantine,
-    commands.RecordDecision: _record_decision,
-    commands.RecordAct: _record_act,
-    commands.RecordExamined: _record_examined,
-    commands.RecordBriefingEdit: _record_briefing_edit,
-    commands.RecordOnce: _record_once,
-    commands.EraseConversation: Drafts.erase_conversation,
-    commands.EraseRun: Drafts.erase_run,
-}
-"""What each write does. A write of a new kind is one line here, and what makes its entry."""

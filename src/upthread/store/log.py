@@ -18,6 +18,7 @@ from upthread.errors import ConflictError, UpthreadError
 from upthread.store.base import Store
 from upthread.store.drafting import Change, Drafts, StreamKey, joined
 from upthread.store.streams import Head
+from upthread.store.writes import apply
 
 RACES_MAX: Final = 50
 """How often a commit is drafted again because another writer was there first."""
@@ -106,7 +107,7 @@ class LogStore(Store):
             self._heads.clear()
         drafts = Drafts(self, self._heads, self._turns, is_careful=is_careful)
         for write in joined(writes):
-            drafts.apply(write)
+            apply(drafts, write)
         return drafts
 
     def _forget(self, keys: Collection[StreamKey]) -> None:

@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import cast
 
 from upthread.errors import StoreError
-from upthread.store import entries, streams
-from upthread.store.entries import PARTS, Entry, kept_of, not_whole
+from upthread.store import chain, entries, streams
+from upthread.store.chain import not_whole
+from upthread.store.entries import PARTS, Entry, kept_of
 from upthread.store.reads import Reads
 from upthread.store.streams import ConversationState, Head
 from upthread.store.tags import tags_of
@@ -27,7 +28,7 @@ def first_damaged(reads: Reads, head: Head) -> tuple[Entry | None, int]:
     message = 0
     for entry in reads.all_entries(head.row):
         is_next = entry.seq == made.last + 1
-        if not is_next or entries.hash_of(entry, made.hash) != entry.hash:
+        if not is_next or chain.hash_of(entry, made.hash) != entry.hash:
             return entry, message
         # Somebody may have written since the head was read.
         if entry.seq == head.last and entry.hash != head.hash:

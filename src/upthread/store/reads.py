@@ -11,10 +11,8 @@ says how many there are, so that an end that is cut off is noticed too.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
 
 from msgspec import structs
 
@@ -24,7 +22,6 @@ from upthread.core.commands import (
     RecordRunEvent,
     RecordTurnEvent,
 )
-from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.record_policy import NO_EDIT
 from upthread.core.types import (
@@ -32,26 +29,18 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Link,
-    Message,
     ProjectId,
     ProjectIdentity,
     RunId,
-    TextPart,
     TurnId,
 )
 from upthread.store import entries, streams
-from upthread.store.entries import (
-    Entry,
-    SpokenRow,
-    StreamKind,
-    TurnMoved,
-    kept_of,
-    not_whole,
-    proved,
-)
-from upthread.store.messages import message, messages_of
+from upthread.store.chain import not_whole
+from upthread.store.entries import Entry, TurnMoved
+from upthread.store.message_reads import MessageReads
+from upthread.store.stream_reads import conversation_state
 from upthread.store.streams import ConversationState, Head, RunState
-from upthread.store.tags import key_tag, own_tag, tag
+from upthread.store.tags import key_tag, tag
 from upthread.store.values import (
     KnownProject,
     Once,
@@ -64,75 +53,12 @@ from upthread.store.values import (
     Workstream,
 )
 
-PAGE_ENTRIES: Final = 1_000
-"""How many entries are read at once where all might be more than memory should hold."""
-
-ROWS_MAX: Final = 4_096
-"""How many conversations' rows are remembered."""
-
-_SEARCHED_BY_ONE: Final = 64
-_SAID_OF_AN_EXCHANGE: Final = 4
 _EVENTS_AT_ONCE: Final = 8
 """Most turns have fewer, and one more of the next shows that there are no others."""
 
 
-class Found(NamedTuple):
-    """A stream that was found by a tag: its head, the entry that was tagged, and its place."""
-
-    head: Head
-    seq: int
-    nth: int
-
-
-class Reads(ABC):
+class Reads(MessageReads):
     """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        """The rows of conversations, which never change."""
-
-    @abstractmethod
-    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
-        """Return the streams under a tag, oldest first; with `newest` the last one alone."""
-
-    @abstractmethod
-    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
-        """Return a project's heads of one kind in the order they were opened; None: of all."""
-
-    @abstractmethod
-    def entries(
-        self,
-        row: int,
-        kinds: Sequence[str] = (),
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
-    ) -> Sequence[Entry]:
-        """Return entries of a stream in order, each after `after` and before `before`.
-
-        Of all kinds unless some are named. With `first` the first so many, with `newest` the last;
-        with `only` those of these numbers, and nothing else is asked.
-        """
-
-    @abstractmethod
-    def spoken(
-        self,
-        row: int,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        is_said: bool = False,
-    ) -> Iterable[SpokenRow]:
-        """Return what messages are made of, chosen as by `entries`; with `newest`, newest first.
-
-        With `is_said` only of those in which somebody says something. Apart from `entries`, because
-        whole conversations are read by it. May be read once.
-        """
 
     # --- projects, workstreams, conversations, runs -----------------------------------------------
 
@@ -142,13 +68,13 @@ class Reads(ABC):
         None for slot 0: children share their key and are never found by it.
         """
         for head, *_ in self.found(key_tag(key), newest=True):
-            return resolved_of(_conversation_state(head))
+            return resolved_of(conversation_state(head))
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
         """Return one conversation by its id."""
         head = self.head("conversation", conversation_id)
-        return None if head is None else _conversation_state(head).conversation
+        return None if head is None else conversation_state(head).conversation
 
     def conversations(self, project_id: ProjectId, workstream: str) -> tuple[Conversation, ...]:
         """Return all conversations of a workstream, children and old generations included.
@@ -156,7 +82,7 @@ class Reads(ABC):
         Ordered by the moment they were opened, as committed.
         """
         found = self._in_workstream(project_id, workstream, "conversation")
-        return tuple(_conversation_state(head).conversation for head in found)
+        return tuple(conversation_state(head).conversation for head in found)
 
     def workstream(self, project_id: ProjectId, workstream: str) -> Workstream | None:
         """Return one workstream."""
@@ -211,9 +137,9 @@ class Reads(ABC):
             if entry.kind == "link":
                 found.append(value.link)
             else:
-                link = found[value.seq - 1]
-                found[value.seq - 1] = _ended(link, value.ended_because, entry.at_ms)
-        _must_count([link.seq for link in found], _conversation_state(head).links, head, "link")
+                at: int = value.seq - 1
+                found[at] = _ended(found[at], value.ended_because, entry.at_ms)
+        _must_count([link.seq for link in found], conversation_state(head).links, head, "link")
         return tuple(found)
 
     def owner(
@@ -231,156 +157,15 @@ class Reads(ABC):
         if turn_id is not None:
             found = self.found(tag("turn", turn_id))
             is_own = found and found[0].head.project_id == project_id
-            return _conversation_state(found[0].head).conversation if is_own else None
+            return conversation_state(found[0].head).conversation if is_own else None
         found = self.found(tag("session", project_id, upstream_session_id or ""))
-        states = [_conversation_state(each.head) for each in found]
+        states = [conversation_state(each.head) for each in found]
         owners = [state for state in states if state.session == upstream_session_id]
         # Of two at the same moment the conversation that was opened later.
         newest = max(
             enumerate(owners), key=lambda each: (each[1].linked_at_ms, each[0]), default=None
         )
         return None if newest is None else newest[1].conversation
-
-    # --- messages -------------------------------------------------------------------------------
-
-    def messages(
-        self,
-        conversation_id: ConversationId,
-        *,
-        after_seq: int = 0,
-        first: int | None = None,
-        newest: int | None = None,
-    ) -> tuple[Message, ...]:
-        """Return messages after `after_seq`, oldest first.
-
-        With `first` only the first so many of them: whoever reads a long conversation whole reads
-        it in pages. With `newest` only the last so many; it is asked for without `first`.
-        """
-        if newest is not None:
-            return self._newest_messages(conversation_id, after_seq, newest)
-        head = self.head("conversation", conversation_id)
-        if head is None:
-            return ()
-        last = _conversation_state(head).messages
-        until = last if first is None else min(last, after_seq + max(first, 0))
-        if after_seq >= until:
-            return ()
-        found = self._spoken(head, after_seq, None if first is None else until)
-        # Else an error that somebody keeps would keep the reading open, too.
-        with closing(found):
-            return messages_of(conversation_id, found, after_seq=after_seq, until=until)
-
-    def _newest_messages(
-        self, conversation_id: ConversationId, after_seq: int, newest: int
-    ) -> tuple[Message, ...]:
-        row = self._row("conversation", conversation_id)
-        if row is None or newest <= 0:
-            return ()
-        found: list[SpokenRow] = []  # newest first
-        before, last, first = None, 0, 0
-        while page := list(self.spoken(row, before=before, newest=newest)):
-            found += page
-            last = last or entries.place_of(page[0][2]).seq
-            first = max(after_seq, last - newest) + 1
-            place = entries.place_of(page[-1][2])
-            if (place.seq, place.first_ordinal) <= (first, 0):
-                break
-            before = page[-1][0]
-        if last < first or not found:
-            return ()
-        return messages_of(conversation_id, reversed(found), after_seq=first - 1, until=last)
-
-    def said_in_messages(
-        self, conversation_id: ConversationId, *, after_seq: int = 0, first: int
-    ) -> tuple[bytes | None, ...]:
-        """Return the JSON of what was said in messages, which are chosen as by `messages`.
-
-        None for what was forgotten. For whoever looks for words and reads messages only where they
-        are; nothing is checked.
-        """
-        head = self.head("conversation", conversation_id)
-        if head is None:
-            return ()
-        found = self._spoken(head, after_seq, after_seq + first)
-        return tuple(
-            entries.as_bytes(said)
-            for _, _, kept, said in found
-            if entries.place_of(kept).seq > after_seq
-        )
-
-    def prior_messages(
-        self,
-        conversation_id: ConversationId,
-        *,
-        upstream_session_ids: Collection[str],
-        newest: int,
-    ) -> tuple[Message, ...]:
-        """Return what was said in the newest so many exchanges, oldest message first (S22).
-
-        An exchange is a prompt and its reply (core/context/prior_context.py), of a long one the
-        beginning and the end. Of messages of users and assistants, with a text that is not blank,
-        under no upstream session or one of the given; their other parts are left out.
-        """
-        row = self._row("conversation", conversation_id)
-        if row is None or newest <= 0:
-            return ()
-        readable = frozenset({None, *upstream_session_ids})
-        return newest_exchanges(self._said(conversation_id, row, readable, newest), newest)
-
-    def _said(
-        self, conversation_id: ConversationId, row: int, readable: frozenset[Any], newest: int
-    ) -> Iterator[Message]:
-        """Yield messages that say something, newest first, with their texts alone."""
-        before, limit = None, newest * _SAID_OF_AN_EXCHANGE
-        later: tuple[TextPart, ...] = ()
-        while page := list(self.spoken(row, before=before, newest=limit, is_said=True)):
-            for _, at_ms, kept, said in page:
-                place = entries.place_of(kept)
-                if said is None or place.upstream_session_id not in readable:
-                    continue
-                parts = entries.parts_of(kept, said)
-                texts = (*(each for each in parts if type(each) is TextPart), *later)
-                # What came of a message in several commits is one message.
-                later = texts if place.first_ordinal else ()
-                if not place.first_ordinal:
-                    yield message(conversation_id, at_ms, place, texts)
-            if len(page) < limit:
-                return
-            before, limit = page[-1][0], PAGE_ENTRIES
-
-    def message_count(self, conversation_id: ConversationId) -> int:
-        """Return the last message's `seq`, 0 for none."""
-        head = self.head("conversation", conversation_id)
-        return 0 if head is None else _conversation_state(head).messages
-
-    def _spoken(
-        self, head: Head, after_seq: int, until: int | None
-    ) -> Generator[SpokenRow, None, None]:
-        """Yield what messages after one are made of, up to another; None: to the last."""
-        row, after = head.row, self.place_of_message(head, after_seq + 1)
-        if until is None:
-            yield from self.spoken(row, after=after)
-            return
-        limit = until - after_seq + 1
-        while page := list(self.spoken(row, after=after, first=limit)):
-            for each in page:
-                if entries.place_of(each[2]).seq > until:
-                    return
-                yield each
-            after = page[-1][0]
-
-    def place_of_message(self, head: Head, seq: int) -> int:
-        """Return a place in a conversation's stream after which the message comes, not far away."""
-        # Messages are in order, so halving finds one: there is no index to be kept by each commit.
-        low, high = 0, head.last if seq > 1 else 0
-        while high - low > _SEARCHED_BY_ONE:
-            middle = (low + high) // 2
-            page = list(self.spoken(head.row, after=middle, first=1))
-            if page and entries.place_of(page[0][2]).seq < seq:
-                low = page[0][0]
-            else:
-                high = middle
-        return low
 
     # --- turns, runs and their events -------------------------------------------------------------
 
@@ -393,7 +178,7 @@ class Reads(ABC):
             return ()
         limit = None if newest is None else max(newest, 0)
         found = self._values(head, ("turn",), newest=limit)
-        turns = _conversation_state(head).turns
+        turns = conversation_state(head).turns
         if len(found) < (turns if limit is None else min(turns, limit)):
             raise not_whole(f"the list of turns of {conversation_id}")
         return tuple(
@@ -429,14 +214,14 @@ class Reads(ABC):
         head = self.head("conversation", conversation_id)
         if head is None:
             return None, 0
-        turn = _conversation_state(head).turn
+        turn = conversation_state(head).turn
         if turn is not None and turn.turn_id == turn_id:
             return head, turn.at
         found = self.found(tag("turn", turn_id))
         return next(((head, each.seq) for each in found if each.head.row == head.row), (None, 0))
 
     def _turn_entries(self, head: Head, turn_id: TurnId, at: int) -> list[tuple[Entry, TurnMoved]]:
-        turn = _conversation_state(head).turn
+        turn = conversation_state(head).turn
         if turn is not None and turn.turn_id == turn_id:
             found = self._values(head, (), only=turn.events)
             _must_count([value.seq for _, value in found], len(turn.events), head, "event")
@@ -450,7 +235,7 @@ class Reads(ABC):
     ) -> Iterator[tuple[Entry, TurnMoved]]:
         """Yield the events of a turn that another has followed."""
         # The next one's follow all of its own, unless one ever spoke up late.
-        is_late = _conversation_state(head).late
+        is_late = conversation_state(head).late
         while page := self._values(head, ("turn_event",), after=at, first=_EVENTS_AT_ONCE):
             for entry, value in page:
                 if value.turn_id == turn_id:
@@ -582,64 +367,14 @@ class Reads(ABC):
             return Verified(None, head.hash)
         return Verified(damaged_message(head, entry, before), None)
 
-    def all_entries(self, row: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
-        """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
-        after = -1
-        while page := self.entries(row, kinds, after=after, first=PAGE_ENTRIES):
-            yield from page
-            after = page[-1].seq
-
     # --- below: how -------------------------------------------------------------------------------
-
-    def head(self, kind: StreamKind, name: str, project_id: str = "") -> Head | None:
-        """Return a stream's head, None for one that was never opened."""
-        for head, *_ in self.found(own_tag(kind, name, project_id)):
-            return head
-        return None
-
-    def _row(self, kind: StreamKind, name: str) -> int | None:
-        """Return a stream's row, None for one that was never opened."""
-        row = self._rows.get(name)
-        if row is None:
-            head = self.head(kind, name)
-            if head is None:
-                return None
-            if len(self._rows) >= ROWS_MAX:
-                self._rows.clear()
-            row = self._rows[name] = head.row
-        return row
 
     def _in_workstream(self, project_id: str, workstream: str, kind: str) -> list[Head]:
         found = self.found(tag("in", project_id, workstream))
         return [head for head, *_ in found if head.kind == kind]
 
-    def _values(
-        self,
-        head: Head,
-        kinds: Sequence[str],
-        *,
-        after: int = 0,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
-    ) -> list[tuple[Entry, Any]]:
-        """Return entries of a stream with what they keep, each of them proved."""
-        found = self.entries(head.row, kinds, after=after, first=first, newest=newest, only=only)
-        what = f"{head.kind} {head.name}"
-        return [(entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)]
-
-    def _values_of(
-        self, conversation_id: ConversationId, kind: str, *, newest: int | None = None
-    ) -> list[tuple[Entry, Any]]:
-        head = self.head("conversation", conversation_id)
-        return [] if head is None else self._values(head, (kind,), newest=newest)
-
 
 # --- heads to values ------------------------------------------------------------------------------
-
-
-def _conversation_state(head: Head) -> ConversationState:
-    return cast("ConversationState", head.state)
 
 
 def resolved_of(state: ConversationState | streams.Resolvable) -> Resolved:

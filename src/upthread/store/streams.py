@@ -25,8 +25,9 @@ from upthread.core.events import TurnEnded, TurnEvent
 from upthread.core.runs.pipeline import settles
 from upthread.core.types import Conversation, Link, Outcome, RunId, Speaker, TurnId
 from upthread.errors import StoreError
-from upthread.store import entries
-from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, first_hash
+from upthread.store import chain, entries
+from upthread.store.chain import first_hash
+from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind
 
 FOLD: Final = 1
 """The version of what heads hold."""
@@ -178,7 +179,7 @@ def head_from(stored: StoredHead) -> Head:
     try:
         name, project_id = _name(raw_name), _name(raw_project_id)
         first = first_hash(cast("StreamKind", kind), name, project_id)
-        is_whole = _seal(first, last, hashed, entries.as_bytes(state)) == seal
+        is_whole = _seal(first, last, hashed, chain.as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
         name, project_id, is_whole, first = str(raw_name), "", False, b""
     if not is_whole:

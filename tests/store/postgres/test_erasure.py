@@ -1,11 +1,11 @@
 """Erasing in PostgreSQL: what the conformance suite cannot see from outside."""
 
 import psycopg
+from upthread.store.postgres.queries import to_columns
+from upthread.store.sql.erasure import erase_conversation
 
 from upthread.core.commands import EraseConversation
 from upthread.core.types import ErasedPart, TextPart
-from upthread.store.postgres.queries import to_columns
-from upthread.store.sql.erasure import erase_conversation
 from upthread.testing.store_conformance import samples
 
 ERASE = EraseConversation(conversation_id=samples.CONVERSATION)

@@ -10,10 +10,10 @@ import pytest
 from psycopg import errors
 from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import EXTENDED, SOAK
+from upthread.store.sql.statements import read_migrations
 
 from upthread.errors import StoreError
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.sql.statements import read_migrations
 from upthread.testing.store_conformance import samples
 
 PROCESSES = 4

@@ -10,10 +10,10 @@ import pytest
 from tests.support.sets import EXTENDED, SOAK
 from tests.support.shipped_stores import disk_full
 from tests.support.sqlite_faults import faulty_file_system
+from upthread.store.sql.statements import read_migrations
 
 from upthread.core.types import Durability, TextPart
 from upthread.errors import StoreError
-from upthread.store.sql.statements import read_migrations
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import check_engine
 from upthread.testing.store_conformance import samples

@@ -20,7 +20,8 @@ from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, wor
 from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Run, Store
-from upthread.store.entries import PARTS, Entry, as_bytes, spoken_of
+from upthread.store.chain import as_bytes
+from upthread.store.entries import PARTS, Entry, spoken_of
 
 
 class Selection(Struct, frozen=True, kw_only=True):

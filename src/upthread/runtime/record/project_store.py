@@ -31,7 +31,7 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 from upthread.store.base import Resolved, Store, Turn, Verified
 from upthread.store.entries import Entry, SpokenRow, StreamKind
-from upthread.store.reads import Found
+from upthread.store.stream_reads import Found
 from upthread.store.streams import Head
 from upthread.store.tags import tag
 

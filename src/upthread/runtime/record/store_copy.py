@@ -30,8 +30,9 @@ from upthread.core.types import (
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store
+from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import PARTS, Entry, as_bytes
+from upthread.store.entries import PARTS, Entry
 from upthread.store.log import LogStore
 from upthread.store.proof import first_damaged
 from upthread.store.streams import STREAMS, Head, RunState, new_head

@@ -20,14 +20,15 @@ from psycopg import errors
 from upthread.core.codec import Json, encode_plain_json, encode_text
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
+from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
-from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind, as_bytes
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
 from upthread.store.log import LogStore, StreamMovedError
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.reads import Found
+from upthread.store.stream_reads import Found
 from upthread.store.streams import Head, RunState, StoredHead, encoded, head_from
 from upthread.store.tags import own_tag
 

@@ -1,11 +1,11 @@
 """What workers keep in the database beside the store: who they are, and whose jobs are lost.
 
-Theory of operation. A job is a hint that a run has something to do; what is due stands on
-its head, and what counts is the run's own events, written under a lease. So a job may be lost or
-come twice, and `recover` puts it right: a job whose worker is silent or dead goes back into its queue,
-and a transition that is due and has no job gets a new one. The latter closes what the queue leaves
-open: a worker that was taken for dead and wakes up acknowledges its old job, which is by now
-another worker's, and if that one then dies, no job is left to take over.
+Theory of operation. A job is a hint that a run has something to do; what is due stands on its head,
+and what counts is the run's own events, written under a lease. So a job may be lost or come twice,
+and `recover` puts it right: a job whose worker is silent or dead goes back into its queue, and a
+transition that is due and has no job gets a new one. The latter closes what the queue leaves open:
+a worker that was taken for dead and wakes up acknowledges its old job, which is by now another
+worker's, and if that one then dies, no job is left to take over.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
 from upthread.store.log import LogStore, StreamMovedError
-from upthread.store.reads import Found, resolved_of
+from upthread.store.reads import resolved_of
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
     Connection,
@@ -34,6 +34,7 @@ from upthread.store.sqlite.database import (
     to_column,
 )
 from upthread.store.sqlite.integrity import faults_in
+from upthread.store.stream_reads import Found
 from upthread.store.streams import (
     FOLD,
     RESOLVABLE,

@@ -11,8 +11,9 @@ from upthread.core.actors import Actor
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.runtime.record.store_copy import due_runs
+from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import KINDS, PARTS, Entry, as_bytes
+from upthread.store.entries import KINDS, PARTS, Entry
 from upthread.store.log import LogStore
 from upthread.store.streams import STREAMS, Head, new_head, refolded
 from upthread.testing.store_conformance import samples
