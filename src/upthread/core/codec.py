@@ -122,11 +122,14 @@ def _marked(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else f"{_NUMBER}{value}"
     if isinstance(value, dict):
-        members: dict[Any, Any] = value
-        return {_marked(name): _marked(each) for name, each in members.items()}
+        return _each_member(_marked, value)
     if isinstance(value, list | tuple):
-        return [_marked(each) for each in cast("list[Any]", value)]
+        return list(map(_marked, cast("Sequence[Any]", value)))
     return value
+
+
+def _each_member(change: Callable[[Any], Any], members: dict[Any, Any]) -> dict[Any, Any]:
+    return {change(name): change(each) for name, each in members.items()}
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -140,11 +143,9 @@ def _unmarked(value: Any) -> Any:
             return _ESCAPE.sub(_unescaped, value[len(_TEXT) :])
         return float(value[len(_NUMBER) :]) if value.startswith(_NUMBER) else value
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {_unmarked(name): _unmarked(each) for name, each in members.items()}
+        return _each_member(_unmarked, value)
     if isinstance(value, list):
-        found: list[Any] = value
-        return [_unmarked(each) for each in found]
+        return list(map(_unmarked, cast("Sequence[Any]", value)))
     return value
 
 
