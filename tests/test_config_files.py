@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 from tests.support.trusting import agree
 
 from upthread.config import Settings, load_settings
@@ -234,3 +235,24 @@ def test_a_verb_answers_in_little_memory_and_can_be_stopped(clone, make):
         raise
     assert process.returncode == 1
     assert b"planner.md cannot be read" in said
+
+
+TWO_PROJECTS = """
+import asyncio, sys
+from upthread import open_project
+async def opened(name):
+    async with open_project(sys.argv[1], database=f"{sys.argv[1]}/{name}.db"): pass
+async def both(): await asyncio.gather(opened("one"), opened("other"))
+asyncio.run(both())
+"""
+
+
+@EXTENDED
+def test_two_projects_are_opened_at_once_as_the_first_thing_that_a_process_does(tmp_path):
+    """msgspec 0.22.0 crashes where two threads use a type first."""
+    tmp_path.chmod(0o700)
+    environment = {**os.environ, "HOME": str(tmp_path), "UPTHREAD_HOME": str(tmp_path / "home")}
+    words = [sys.executable, "-c", TWO_PROJECTS, str(tmp_path)]
+    for _ in range(8):
+        done = subprocess.run(words, capture_output=True, check=False, env=environment)
+        assert (done.returncode, done.stderr) == (0, b"")

@@ -38,7 +38,7 @@ from upthread.core.roles.fields import OPENCODE
 from upthread.core.roles.role import BUILT_IN_ROLES, Role, read_toml
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
 from upthread.core.trust import USUAL_RECORD, Pending, judge
-from upthread.core.types import RecordMode
+from upthread.core.types import RecordMode, ready
 from upthread.errors import ConfigError, NotFoundError
 from upthread.role_files import ROLE_FOLDERS, read_text_file, role_file_paths, roles_of
 
@@ -241,7 +241,7 @@ def read_config(raw: bytes, *, source: str) -> ConfigFile:
     except ValueError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}", hint="mend the file") from error
     try:
-        return msgspec.convert(said, ConfigFile)
+        return msgspec.convert(said, ready(ConfigFile))
     except msgspec.ValidationError as error:
         raise ConfigError(f"{source}: {error}", hint="see docs/configuration.md") from error
 

@@ -38,9 +38,11 @@ def no_process_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def scripted() -> Callable[..., AcpAdapter]:
     """Make an adapter of the scripted agent that misbehaves as the given word says."""
 
-    def make(word: str = "well", **more: Any) -> AcpAdapter:
+    def make(word: str = "well") -> AcpAdapter:
         command = (sys.executable, "-I", str(SCRIPTED), word)
-        return AcpAdapter(agent="scripted", command=command, now_ms=lambda: NOW_MS, **more)
+        adapter = AcpAdapter(agent="scripted", command=command)
+        adapter.now_ms = lambda: NOW_MS
+        return adapter
 
     return make
 

@@ -15,7 +15,7 @@ from tests.support.sets import spread
 
 from upthread.agents import base
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.registry import AGENTS_AND_REHEARSAL, adapter_for
+from upthread.agents.registry import adapter_for
 from upthread.core.types import Outcome
 from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 
@@ -23,6 +23,7 @@ CRASHING = (sys.executable, "-I", "-c", "import sys; print('oh no', file=sys.std
 HANGING = (sys.executable, "-I", "-c", "import time; time.sleep(60)")
 BABBLING = (sys.executable, "-I", "-c", "while True: input(); print('babble', flush=True)")
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
+OTHER_VERSION = ("env", f"{CAPABILITIES}=protocol_version=99", *adapter_for("rehearsal").command)
 
 
 def rehearse(*words: str) -> str:
@@ -40,11 +41,7 @@ REHEARSAL = AgentUnderTest(
         "dies": AcpAdapter(agent="rehearsal", command=CRASHING),
         "hangs": AcpAdapter(agent="rehearsal", command=HANGING),
         "prints garbage": AcpAdapter(agent="rehearsal", command=BABBLING),
-        "speaks another version": AcpAdapter(
-            agent="rehearsal",
-            command=AGENTS_AND_REHEARSAL["rehearsal"].ways[0].command,
-            environment={CAPABILITIES: "protocol_version=99"},
-        ),
+        "speaks another version": AcpAdapter(agent="rehearsal", command=OTHER_VERSION),
     },
     opaque={CAPABILITIES: "opaque_errors"},
     outcomes={

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.by_hand import of_each
 
+from upthread.agent_stores.reader import Reader
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
@@ -121,10 +122,8 @@ def test_an_agent_is_driven_natively_where_its_own_command_is(
 
 
 CALLED_OF_A_STORE = {
-    "stored": ("read_stored", "read_session", "stamp_of"),
-    "histories": ("find_histories", "read_histories", "repair"),
-    "outline": ("outlines",),
-    "search": ("sessions",),
+    "reader": tuple(name for name in vars(Reader) if not name.startswith("_")),
+    "repair": ("repair",),
 }
 """What is called by name of each part that reads a store, which no type checker sees."""
 
@@ -137,7 +136,7 @@ def test_every_folder_has_the_parts_that_the_house_calls(row):
         assert adapter is None
         return
     assert adapter is not None
-    made: AgentAdapter = adapter.ADAPTER(command=row.ways[0].command, environment={})
+    made: AgentAdapter = adapter.ADAPTER(command=row.ways[0].command)
     assert (made.agent, made.command) == (row.name, row.ways[0].command)
     for part, names in CALLED_OF_A_STORE.items() if row.home else ():
         assert all(callable(getattr(part_of(row.name, part), name)) for name in names), part

@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from upthread.surfaces.cli.arguments.parameters import parameters_of
-from upthread.surfaces.cli.program import VERBS, verb_function
+from upthread.surfaces.cli.program import ALIASES, VERBS, load_verb
 
 WORKSTREAM = "spec-42"
 ADDRESS = "spec-42/planner"
@@ -49,6 +48,7 @@ CALLS: Mapping[str, tuple[Words, ...]] = {
     ),
     "use": (("spec-42",),),
     "status": ((), ("--snippet",)),
+    "agents": ((),),
     "brief": ((ADDRESS,), (ADDRESS, "--edit")),
     "adopt": (
         ("spec-13/planner", "ses_000000000000000000000000", "--agent", "rehearsal"),
@@ -76,13 +76,13 @@ CHANGING_HOME = frozenset({"setup"})
 
 def calls() -> list[Words]:
     """Every call of every verb, those that leave less behind at the end."""
-    names = [name for name in VERBS if name not in LAST]
+    names = [name for name in (*VERBS, *ALIASES) if name not in LAST]
     names += [name for name in LAST if name in VERBS]
-    return [(name, *words) for name in names for words in CALLS.get(name, (_usual(name),))]
+    return [(name, *words) for name in names for words in CALLS.get(name) or (_usual(name),)]
 
 
 def _usual(verb: str) -> Words:
-    required = [each for each in parameters_of(verb_function(verb)) if each.is_required]
+    required = [each for each in load_verb(verb).params if each.required]
     return tuple(OF_METAVAR.get(each.metavar, "hostile") for each in required)
 
 

@@ -269,20 +269,39 @@ def test_a_step_of_another_address_or_text_is_an_error_before_there_is_a_reply(h
                 await tell_once(up, "key", "spec/planner", SECRET_TEXT, options)
 
     asyncio.run(cut_off())
-    with pytest.raises(UsageError, match=r"begun about something else: .spec.planner"):
+    with pytest.raises(UsageError, match=r"begun about something else: 'a prompt to spec/planner'"):
         told_in(home, "key", text, address)
     assert turns(home) == 1
     assert "reply" in told_in(home, "key", SECRET_TEXT)
     assert turns(home) <= 3
 
 
-def test_a_key_of_once_is_none_of_a_step(home):
+def test_a_key_of_once_is_none_of_a_step_and_a_step_s_is_none_of_once(home):
     async def done(up):
         await up.once("of once", anyio.lowlevel.checkpoint)
 
     with pytest.raises(UsageError, match="that of an action of `once`") as caught:
         told_in(home, "of once", "hello", before=done)
     assert is_final(caught.value)
+
+    async def once_as_told(up):
+        with pytest.raises(UsageError, match="about something else: 'a prompt to spec/planner'"):
+            await up.once("told", anyio.lowlevel.checkpoint)
+
+    told_in(home, "told", "hello")
+    told_in(home, "next", "hello", before=once_as_told)
+
+
+@pytest.mark.parametrize(
+    ("directive", "said"),
+    [("stop refusal", "declined to go on"), ("empty", "the agent answered nothing")],
+)
+def test_a_step_that_was_declined_or_answered_with_nothing_has_no_reply(home, directive, said):
+    for _ in range(2):
+        with pytest.raises(NotToldError, match=f"gave no reply: .*{said}.*ask in other") as error:
+            told_in(home, "key", f"[[rehearse: {directive}]]")
+        assert is_final(error.value)
+    assert turns(home) == 1
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
@@ -506,6 +525,32 @@ def test_a_step_whose_attempts_are_each_shorter_than_its_turn_is_told_so(home, m
         told_in(home, "key", "hi", before=cut_off)
     assert "start_to_close_timeout" in str(error.value)
     assert is_final(error.value)
+
+
+def test_a_step_whose_attempts_end_before_its_agent_has_started_is_told_so_and_can_go_on(home):
+    address = "spec/planner"
+
+    async def tried(for_s, agent):
+        async with open_project(home.repository, database=home.database) as up:
+            with anyio.move_on_after(for_s):
+                await tell_once(up, "key", address, "hi", TellOptions(agent=agent))
+
+    errors = []
+    for tries in range(60):
+        try:
+            asyncio.run(tried(0.3 * 1.1**tries, "acp:/bin/sleep 9999"))
+        except NotToldError as error:
+            errors.append(error)
+            if len(errors) == 2:
+                break
+    for error in errors:
+        assert "did not answer in time: 10 attempts were cut off" in str(error)
+        assert "start_to_close_timeout" in str(error)
+        assert is_final(error)
+    assert turns(home) == 1
+    home.upthread("tell", address, "--continue", "--agent", "rehearsal")
+    assert "hi" in told_in(home, "key", "hi")["reply"]
+    assert turns(home) == 1
 
 
 def test_a_limit_without_an_end_is_for_a_person(home):

@@ -12,8 +12,8 @@ from tests.live.opencode import call, command, database_of, delegation
 from tests.live.shell import ADDRESS, only
 from tests.support.sets import EXTENDED
 
-from upthread.agents.opencode.histories import read_histories
-from upthread.agents.opencode.histories import repair as repair_database
+from upthread.agents.opencode.reader import read_histories
+from upthread.agents.opencode.repair import repair as repair_database
 from upthread.core.history.model import faults, is_sound
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair

@@ -19,7 +19,7 @@ from tests.support.sets import SOAK, spread
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.claude_code.connection import OPENING_WORDS
 from upthread.agents.claude_code.histories import find_histories, read_transcript
-from upthread.agents.opencode.histories import read_histories
+from upthread.agents.opencode.reader import read_histories
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]

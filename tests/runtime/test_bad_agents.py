@@ -52,7 +52,7 @@ def configure_refusing(world: World, timeout_s: int = 30) -> tuple[upthread.Tell
 async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothing(
     world: World, word: str, outcome: str, says: str
 ) -> None:
-    options = configure(world, word)
+    options = configure(world, word, timeout_s=1 if outcome == "timed_out" else 60)
     async with world.open() as project:
         result = await project.tell(ADDRESS, "hello", options)
         assert result.outcome == outcome
@@ -396,6 +396,32 @@ async def test_a_session_that_ends_its_agent_twice_or_hangs_is_replaced(world, d
         assert (now.outcome, now.decision) == ("ok", "resume_with_replay")
         assert "KIWI-42" in now.reply
         assert (await project.role(ADDRESS)).chain[0].ended_because == "refused"
+
+
+async def test_a_session_whose_load_is_refused_is_resumed_before_another_one_is_asked_for(world):
+    options, refusing = configure_refusing(world)
+    load = {"session/load": "no replay"}
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        for resume in ({"session/resume": "one"}, {"session/resume": "two"}, {}):
+            refusing.write_text(json.dumps({**load, **resume}))
+            last = await project.tell(ADDRESS, "go on", options)
+    assert (last.outcome, last.upstream_session_id) == ("ok", first.upstream_session_id)
+
+
+@pytest.mark.parametrize(
+    ("refused", "hint"),
+    [("initialize", ""), ("session/resume", "asks the agent for a new session")],
+)
+async def test_why_foresees_a_new_session_only_where_the_session_is_refused(world, refused, hint):
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text(json.dumps({refused: "row 7"}))
+        await project.tell(ADDRESS, "go on", options)
+        now = (await project.why(ADDRESS)).now
+    assert now.decision == "resume"
+    assert (hint in now.hint) if hint else not now.hint
 
 
 KILLED = """

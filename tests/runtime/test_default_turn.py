@@ -26,6 +26,7 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import ClaimRequest, Conversations
 from upthread.runtime.turns.delegation import OpenOptions, TellRequest
+from upthread.runtime.turns.older_record import OwnSessions
 from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
@@ -39,6 +40,7 @@ class ToolTakingAgent:
     agent = AGENT
     process = None
     late_events = 0
+    environment = dict
     capabilities = Capabilities(agent=AGENT, version="1.0.217", can_resume=True, can_load=False)
 
     def __init__(self, upstream, events) -> None:
@@ -122,6 +124,7 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
             adapter=ToolTakingAgent(upstream, events),
             open=OpenOptions(working_directory=str(tmp_path), stderr_path=str(tmp_path / "err")),
             permissions=PermissionPolicy(),
+            own_sessions=OwnSessions(**dict.fromkeys(OwnSessions.__struct_fields__, lambda *_: "")),
         )
         return anyio.run(turns.tell, request)
 

@@ -277,6 +277,28 @@ async def test_a_first_prompt_that_the_agent_never_stored_is_followed_by_a_first
     assert (now.now.decision, now.now.reasons) == ("first", ("session_empty",))
 
 
+async def test_an_agent_that_stores_no_turn_before_its_end_is_told_what_is_done(
+    world: World,
+) -> None:
+    world.configure(ALLOW)
+    text = "my number is seven [[rehearse: write a.txt x]] [[rehearse: hang]]"
+    process = world.start("tell", ADDRESS, text)
+    eventually(lambda: world.log("write"))
+    await anyio.sleep(1)  # an action is on record a moment later
+    process.send(signal.SIGKILL)
+    assert process.exit_code == -signal.SIGKILL
+    for sent in range(2):
+        forget_prompts(world)
+        process = world.start("go_on", ADDRESS)
+        eventually(lambda sent=sent: len(world.prompts()) == sent + 2)
+        process.send(signal.SIGKILL)
+        assert process.exit_code == -signal.SIGKILL
+        again = world.prompts()[-1]
+        assert "do not repeat them:\n- Write a.txt: done" in again
+        assert again.count("my number is seven") == again.count("do not repeat") == 1
+        assert again.count("<role name=") == 1
+
+
 async def test_a_run_whose_first_prompt_was_never_stored_comes_to_its_end(world: World) -> None:
     world.configure(f'[[pipeline.steps]]\nrole = "planner"\ntask = """{SAY_REPORT}"""\n')
     hang = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: hang]]"}

@@ -1,4 +1,4 @@
-"""What a shell is offered for a line so far: asked as the scripts of argcomplete ask."""
+"""What a shell is offered for a line so far: asked as the scripts of click ask."""
 
 from __future__ import annotations
 
@@ -17,32 +17,23 @@ def completed(
     environment: Mapping[str, str] | None = None,
 ) -> tuple[list[str], str]:
     """The words that are offered at the end of a line, and what was said beside them."""
+    last = line.rpartition(" ")[2]
     asked = {
-        "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_IFS": "\v",
-        "_ARGCOMPLETE_SHELL": shell,
-        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
-        "COMP_LINE": line,
-        "COMP_POINT": str(len(line.encode())),
+        "_UPTHREAD_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": last if shell == "fish" else str(len(line.split(" ")) - 1),
     }
-    reading, writing = os.pipe()
-    with os.fdopen(reading) as answers:
-        # The scripts hand over what is offered on a descriptor of its own.
-        words = f'exec "$@" 8>&{writing} 9>/dev/null'
-        child = subprocess.run(
-            ["bash", "-c", words, "bash", sys.executable, "-m", "upthread"],
-            cwd=directory,
-            env={**(os.environ if environment is None else environment), **asked},
-            pass_fds=[writing],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        os.close(writing)
-        offered = answers.read()
-    words_offered = [each for each in offered.split("\v") if each]
-    if shell == "zsh":  # which is told of each what it is
-        words_offered = [each.partition(":")[0] for each in words_offered]
-    return words_offered, child.stdout + child.stderr
+    child = subprocess.run(
+        [sys.executable, "-m", "upthread"],
+        cwd=directory,
+        env={**(os.environ if environment is None else environment), **asked},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    lines = child.stdout.splitlines()
+    if shell == "zsh":  # three lines for each word: its type, the word, its help
+        return lines[1::3], child.stderr
+    return [each.partition(",")[2].partition("\t")[0] for each in lines], child.stderr

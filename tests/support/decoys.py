@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 IMPORTED = """\
-upthread argcomplete rich anyio msgspec yaml h11 apsw re2 acp mcp platformdirs keyring psycopg
+upthread click rich anyio msgspec yaml h11 apsw re2 acp mcp platformdirs keyring psycopg
 click h11 httpcore certifi idna sniffio sitecustomize usercustomize pydantic starlette uvicorn
 """
 STARTED = """\

@@ -29,19 +29,17 @@ from upthread.core.runs.stops import stop_in_words
 from upthread.runtime.turns.progress import TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.audit.runs import stopped
-from upthread.surfaces.cli.audit.verb import audit
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.program import load_verb
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.verbs import inspect, listing
-from upthread.surfaces.cli.verbs import why as verb_why
+from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.verbs.run import step_in_words
-from upthread.surfaces.cli.verbs.tell import Screen
 from upthread.surfaces.mcp_server.current_project import current_project
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations, _Delegation, _stands
 from upthread.surfaces.mcp_server.tools import server_of
 
 
-class InOneProject(Call, frozen=True, kw_only=True):
+class InOneProject(Call, kw_only=True):
     """A call of a verb on a project that stays open for the next one."""
 
     opened: Project
@@ -60,14 +58,15 @@ class Surfaces:
     mcp: dict[str, Any]
 
     @cache  # noqa: B019  # as long as the tests of this module
-    def text(self, verb: Callable[..., int], *about: str, is_json: bool = False, **how: Any) -> str:
+    def text(self, verb: str, *words: str, is_json: bool = False) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as said:
             call = InOneProject(output=Output(is_json=is_json), opened=self.project, wait=self.wait)
-            assert verb(call, *about, **how) == 0
+            found = load_verb(verb)
+            assert found.invoke(found.make_context(verb, [*words], obj=call)) == 0
         return said.getvalue()
 
-    def json(self, verb: Callable[..., int], *about: str, **how: Any) -> Any:
-        return json.loads(self.text(verb, *about, is_json=True, **how))
+    def json(self, verb: str, *words: str) -> Any:
+        return json.loads(self.text(verb, *words, is_json=True))
 
 
 @pytest.fixture(scope="module")
@@ -139,22 +138,22 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
     ]
     (audited,) = [
         each
-        for each in surfaces.json(audit, case.workstream, form="json", into=None)["conversations"]
+        for each in surfaces.json("audit", case.workstream, "--format", "json")["conversations"]
         if each["address"] == address
     ]
-    written = surfaces.text(audit, case.workstream, form="md", into=None)
+    written = surfaces.text("audit", case.workstream, "--format", "md")
     said = {
-        "show": in_text(surfaces.text(inspect.show, address), "because"),
-        "show --json": in_json(surfaces.json(inspect.show, address)),
-        "why": in_text(surfaces.text(verb_why.why, address, agent=None), "state"),
-        "why --json": in_json(surfaces.json(verb_why.why, address, agent=None)),
+        "show": in_text(surfaces.text("show", address), "because"),
+        "show --json": in_json(surfaces.json("show", address)),
+        "why": in_text(surfaces.text("why", address), "state"),
+        "why --json": in_json(surfaces.json("why", address)),
         "audit": in_markdown(written.partition(f"## `{address}`")[2], "It is "),
         "audit --json": in_json(audited),
         "MCP status": in_json(listed),
         "MCP why": in_json(surfaces.mcp[address]),
     }
     assert set(said.values()) == {said["show"]}, said
-    table = surfaces.text(listing.list_workstreams, case.workstream)
+    table = surfaces.text("ls", case.workstream)
     assert in_table(table, address) == said["show"][0]
 
 
@@ -163,10 +162,10 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
 def test_every_surface_says_the_same_of_a_workstream(surfaces: Surfaces, case: Case):
     name = case.workstream
     said = {
-        "show": in_text(surfaces.text(inspect.show, name), "because"),
-        "show --json": in_json(surfaces.json(inspect.show, name)),
-        "audit": in_markdown(surfaces.text(audit, name, form="md", into=None), "- state: "),
-        "audit --json": in_json(surfaces.json(audit, name, form="json", into=None)),
+        "show": in_text(surfaces.text("show", name), "because"),
+        "show --json": in_json(surfaces.json("show", name)),
+        "audit": in_markdown(surfaces.text("audit", name, "--format", "md"), "- state: "),
+        "audit --json": in_json(surfaces.json("audit", name, "--format", "json")),
         "MCP status": in_json(surfaces.mcp[name]),
     }
     assert set(said.values()) == {said["show"]}, said
@@ -174,8 +173,8 @@ def test_every_surface_says_the_same_of_a_workstream(surfaces: Surfaces, case: C
 
 @pytest.mark.extended
 def test_the_list_of_all_says_of_each_what_the_others_say(surfaces: Surfaces):
-    table = surfaces.text(listing.list_workstreams, None)
-    listed = surfaces.json(listing.list_workstreams, None)["workstreams"]
+    table = surfaces.text("ls")
+    listed = surfaces.json("ls")["workstreams"]
     assert {each["workstream"]: in_json(each) for each in listed} == {
         case.workstream: in_json(surfaces.mcp[case.workstream]) for case in CASES
     }
@@ -190,8 +189,8 @@ def test_the_list_of_all_says_of_each_what_the_others_say(surfaces: Surfaces):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.workstream)
 def test_every_surface_says_the_same_of_a_turns_decision(surfaces: Surfaces, case: Case):
     address, session = f"{case.workstream}/planner", f"ses_{case.number}"
-    shown = surfaces.json(inspect.show, address)["last_turn"]
-    (audited, *_) = surfaces.json(audit, case.workstream, form="json", into=None)["conversations"]
+    shown = surfaces.json("show", address)["last_turn"]
+    (audited, *_) = surfaces.json("audit", case.workstream, "--format", "json")["conversations"]
     codes = {
         "show --json": (shown["decision"], tuple(shown["reasons"])),
         "audit --json": (audited["turns"][0]["decision"], tuple(audited["turns"][0]["reasons"])),
@@ -199,8 +198,8 @@ def test_every_surface_says_the_same_of_a_turns_decision(surfaces: Surfaces, cas
     assert set(codes.values()) == {(case.decision, (case.reason, "unchanged"))}, codes
     words = reasons_in_words((case.reason, "unchanged"))
     done = done_in_words(case.decision, None)
-    assert f"; {done} ({words}), " in surfaces.text(inspect.show, address)
-    written = surfaces.text(audit, case.workstream, form="md", into=None)
+    assert f"; {done} ({words}), " in surfaces.text("show", address)
+    written = surfaces.text("audit", case.workstream, "--format", "md")
     assert f"- decision: {done} `{session}`: {words}" in written
 
 
@@ -209,8 +208,8 @@ def test_every_surface_says_the_same_of_the_last_and_the_next_decision(
     surfaces: Surfaces, case: Case
 ):
     address = f"{case.workstream}/planner"
-    told, asked = surfaces.json(verb_why.why, address, agent=None), surfaces.mcp[address]
-    text = surfaces.text(verb_why.why, address, agent=None)
+    told, asked = surfaces.json("why", address), surfaces.mcp[address]
+    text = surfaces.text("why", address)
     for name, label in (("last", "last"), ("now", "next")):
         assert told[name] == asked[name]
         (line,) = re.findall(rf"^  {label}  +(.+)$", text, re.MULTILINE)

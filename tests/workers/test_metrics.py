@@ -49,6 +49,8 @@ async def test_a_worker_counts_what_it_does_and_measures_what_waits(passage, wor
     assert "constructor" not in after, "no role is a label"
     assert read(url.replace("/metrics", "/healthz"))[0] == 200
     assert read(url.replace("/metrics", "/else"))[0] == 404
+    decided = [each["detail"] for each in workers.told("turn_started")]
+    assert any("constructor" in each and "STARTED" in each for each in decided)
     workers.check_no_traceback()
 
 

@@ -1,6 +1,7 @@
 """Homes: where each agent keeps its store, and that nothing outside it is read.
 
-Apart from the readers of those stores: every verb asks this, and few read one.
+A home follows from the environment that the agent is started with. Apart from the readers of those
+stores: every verb asks this, and few read one.
 """
 
 from __future__ import annotations
@@ -8,11 +9,33 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from upthread.boundary.files import within
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
 from upthread.core.names import did_you_mean, shown
 from upthread.errors import StoreError, UsageError
+
+INHERITED: Final = (
+    *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *(variable for row in AGENTS.values() for variable in row.passed_on),
+)
+"""The variables that an agent inherits by name; everything else of ours stays with us."""
+
+INHERITED_PREFIXES: Final = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
+"""And the families that it inherits."""
+
+
+def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that an agent is started with: the inherited few and the given."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or name.startswith(INHERITED_PREFIXES)
+    }
+    return {**inherited, **given}
 
 
 def home_of(agent: str, environment: Mapping[str, str]) -> Path:

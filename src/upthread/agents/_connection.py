@@ -12,7 +12,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -207,17 +207,11 @@ class Adapter(ABC):
     """
 
     row: ClassVar[Agent]
+    now_ms: Callable[[], int] = staticmethod(wall_clock_ms)
 
-    def __init__(
-        self,
-        *,
-        agent: str = "",
-        command: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, *, agent: str = "", command: Sequence[str] = ()) -> None:
         self._agent = agent or self.row.name
         self._command = tuple(command or self.row.ways[0].command)
-        self._environment = dict(environment or {})
 
     @property
     def agent(self) -> str:
@@ -237,9 +231,6 @@ class Adapter(ABC):
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
         return self.row.resume_command(upstream_session_id)
-
-    def _environment_of(self, request: OpenRequest) -> dict[str, str]:
-        return {**self._environment, **request.environment}
 
 
 class Steps(Struct, frozen=True, kw_only=True):
@@ -281,6 +272,9 @@ class Connection(ABC):
         if child is None:
             return None
         return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
+
+    def environment(self) -> Mapping[str, str]:
+        return self._child.environment() if self._child is not None else {}
 
     @property
     def late_events(self) -> int:

@@ -24,6 +24,7 @@ import msgspec
 
 from upthread.boundary.files import read_all, read_start, through_links, write_whole
 from upthread.boundary.own_home import home_directory
+from upthread.core.types import ready
 
 FILE: Final = "probes.json"
 FILE_BYTES_MAX: Final = 256 * 1024
@@ -114,6 +115,6 @@ def _read(path: Path) -> Mapping[str, _Probe]:
         raw = read_all(descriptor, str(path), bytes_max=FILE_BYTES_MAX)
         # Whoever else could write it could say that a program is what it is not.
         is_ours = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o022
-        return msgspec.json.decode(raw, type=_File).probes if is_ours else {}
+        return msgspec.json.decode(raw, type=ready(_File)).probes if is_ours else {}
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}

@@ -25,18 +25,27 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import IO, Self
 
 import anyio
 from msgspec import Struct, field
 
-from upthread.agents._guard import MARK_VARIABLE, Guard, kill_marked, mark_for, started_guard
+from upthread.agent_stores.homes import agent_environment
+from upthread.agents._guard import (
+    MARK_VARIABLE,
+    Guard,
+    kill_marked,
+    mark_for,
+    marked_processes,
+    started_guard,
+)
 from upthread.agents._probes import remember, remembered
 from upthread.agents._process_group import signal_group, started_at_ticks
 from upthread.agents._stderr import StderrLog, open_private_append
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
-from upthread.core.agents import AGENTS
+from upthread.boundary.processes import environment_of
 from upthread.core.quotas import FRAME, Allowance
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Outcome
@@ -50,17 +59,6 @@ EOF_PATIENCE_S = 1.0
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 POLL_INTERVAL_S = 0.02
-
-ENVIRONMENT_INHERITED = (
-    *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
-    *(variable for row in AGENTS.values() for variable in row.passed_on),
-)
-"""The variables a child inherits by name; everything else of ours stays with us."""
-
-ENVIRONMENT_INHERITED_PREFIXES = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
-"""And the families it inherits."""
 
 
 class ChildStart(Struct, frozen=True, kw_only=True):
@@ -82,18 +80,9 @@ class ChildStart(Struct, frozen=True, kw_only=True):
     starts_in: str = ""
 
 
-def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the few variables of an environment that a child inherits."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in ENVIRONMENT_INHERITED or name.startswith(ENVIRONMENT_INHERITED_PREFIXES)
-    }
-
-
 def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
     """Return the whole environment of a child: the inherited few, the given, and its mark."""
-    whole = {**inherited_environment(os.environ), **given}
+    whole = agent_environment(given)
     cleaned = {"PATH": programs.search_path(whole)}  # it works in a repository
     return {**whole, **cleaned, MARK_VARIABLE: mark_for(os.environ, mark)}
 
@@ -115,6 +104,7 @@ class ChildProcess:
         self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
+        self._pipe = _name_of(f"self/fd/{popen.stdin.fileno()}") if popen.stdin else ""
         self.allowance = Allowance()
         self._buffer = bytearray()
         self._scanned = 0
@@ -131,6 +121,15 @@ class ChildProcess:
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the agent's environment, which a wrapper may have changed; empty without /proc.
+
+        The agent is the newest process that reads our pipe: what it starts itself has another.
+        """
+        pids = marked_processes(self._mark)
+        readers = (pid for pid in pids if _name_of(f"{pid}/fd/0") == self._pipe)
+        return environment_of(max(readers, default=0))
 
     async def wait(self) -> int | None:
         """Wait until it has exited and what it started has been ended."""
@@ -285,6 +284,13 @@ class ChildProcess:
             self._guard.release()
 
 
+def _name_of(descriptor: str) -> str:
+    """Return what a process has open, for example `pipe:[4711]`; empty if that is not seen."""
+    with suppress(OSError):
+        return str(Path("/proc", descriptor).readlink())
+    return ""
+
+
 async def _read_chunk(pipe: IO[bytes] | None) -> bytes:
     """Return what comes next from a pipe, nothing at its end or once it is closed."""
     while pipe is not None and not pipe.closed:
@@ -364,7 +370,7 @@ def whole_command(start: ChildStart) -> list[str]:
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="create it again, or start the role afresh elsewhere",
         )
-    environment = {**inherited_environment(os.environ), **start.environment}
+    environment = agent_environment(start.environment)
     found = programs.absolute_command(start.command, environment, outside=_outside(start))
     if found is None:
         raise ConfigError(

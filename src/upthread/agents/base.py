@@ -238,6 +238,13 @@ class AgentConnection(Protocol):
         """None for an agent that is no process of ours, and before it has started one (A1)."""
         ...
 
+    def environment(self) -> Mapping[str, str]:
+        """Return what the running agent was started with; empty if the system does not tell.
+
+        A wrapper may have changed what upthread gave.
+        """
+        ...
+
     @property
     def late_events(self) -> int:
         """How many events came after their prompt had ended (A8)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,7 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.reader import Reader
     from upthread.agents.base import AgentAdapter
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
     "Way",
     "adapter_for",
     "agents_on_path",
-    "configured_adapter",
     "end_process_group",
     "installed_agents",
     "opens_sub_agents",
@@ -78,20 +78,24 @@ WHAT_AGENTS_CAN: Final = {
 _VERSION: Final = regex(r"\d+(?:\.\d+)+")
 
 
-def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
+def adapter_for(agent: str, command: Sequence[str] = ()) -> AgentAdapter:
     """Return the adapter of an agent: by its name, or `acp:COMMAND LINE` for any other.
 
+    A `command` is one that speaks ACP, whatever is known by the name.
+
     One known by its name is driven in the first of its ways that this machine has. A command line
-    is split as a shell would, and no shell ever sees it. `environment` is added to what the agent
-    gets. Raises UsageError for an unknown name. Nothing is started, and the command need not exist
-    yet.
+    is split as a shell would, and no shell ever sees it. Raises UsageError for an unknown name.
+    Nothing is started, and the command need not exist yet.
     """
-    way = _way_of(agent)
+    way = Way(kind=ACP, command=tuple(command)) if command else _way_of(agent)
     own = part_of(agent, "adapter") if way.kind == NATIVE else None
     if own is not None:
         made = cast("Callable[..., AgentAdapter]", own.ADAPTER)
-        return made(command=way.command, environment=environment or {})
-    return configured_adapter(agent, way.command, environment or {})
+        return made(command=way.command)
+    # Whoever only looks at what is stored must not pay for a protocol.
+    from upthread.agents.acp import AcpAdapter  # noqa: PLC0415
+
+    return AcpAdapter(agent=agent, command=way.command)
 
 
 def _way_of(agent: str) -> Way:
@@ -106,16 +110,6 @@ def _way_of(agent: str) -> Way:
         )
     # None is here: the error of starting the first names the program that is missing.
     return way_here(entry) or entry.ways[0]
-
-
-def configured_adapter(
-    agent: str, command: Sequence[str], environment: Mapping[str, str]
-) -> AgentAdapter:
-    """Return the adapter of an agent that the configuration names, by its command line."""
-    # Whoever only looks at what is stored must not pay for a protocol.
-    from upthread.agents.acp import AcpAdapter  # noqa: PLC0415
-
-    return AcpAdapter(agent=agent, command=command, environment=environment)
 
 
 def resume_command(agent: str, session_id: str) -> tuple[str, ...] | None:
@@ -208,6 +202,11 @@ def part_of(agent: str, part: str) -> ModuleType | None:
     if row is None or not row.folder:
         return None
     return import_module(f"upthread.agents.{row.folder}.{part}")
+
+
+def reader_of(agent: str) -> Reader:
+    """Return the reader of an agent's own store, for an agent that has one."""
+    return cast("Reader", part_of(agent, "reader"))
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:

@@ -1,27 +1,19 @@
 """What the agents on this machine have stored, for a search: session by session, newest first.
 
-Each agent's folder has its own, `search`. Only the times of files are read before the first session
-is gone through, so that the first hit does not wait for the last file.
+Only the times of files are read before the first session is gone through, so that the first hit
+does not wait for the last file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Protocol, cast
 
 from upthread.agent_stores.homes import home_of
 from upthread.agent_stores.outline import Look
 from upthread.agent_stores.text_search import Searched
-from upthread.agents.registry import part_of
+from upthread.agents.registry import reader_of
 from upthread.core.agents import WITH_A_STORE
-
-
-class _Search(Protocol):
-    """The part of an agent's folder that goes through what is said."""
-
-    def sessions(self, home: Path, look: Look, held: ExitStack, /) -> Iterator[Searched]: ...
 
 
 @contextmanager
@@ -37,6 +29,5 @@ def searched_sessions(
         for name in WITH_A_STORE if agent is None else (agent,):
             home = home_of(name, environment)
             if home.is_dir():
-                part = cast("_Search", part_of(name, "search"))
-                found += part.sessions(home, look, held)
+                found += reader_of(name).sessions(home, look, held)
         yield iter(sorted(found, key=lambda each: -each.used_at_ms))

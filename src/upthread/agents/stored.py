@@ -1,20 +1,20 @@
 """What the agents' own stores hold: each session that can be found, and one by its id, as events.
 
 By the agent's name. Of a session by its id: of main sessions, and of a sub-agent whose call was cut
-off. Each agent's folder reads and repairs its own: `histories` finds, reads and repairs in a copy,
-`stored` reads one session back. Nothing is changed in a store.
+off. `reader` in each agent's folder reads its own store, `repair` there repairs in a copy. Nothing
+is changed in a store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
-from upthread.agents.registry import REHEARSAL, part_of
+from upthread.agents.registry import REHEARSAL, part_of, reader_of
 from upthread.agents.rehearsal.sessions import (
     HOME_VARIABLE,
     SessionStore,
@@ -28,6 +28,7 @@ from upthread.errors import StoreError
 
 if TYPE_CHECKING:
     from upthread.agent_stores.copies import RepairedCopy
+    from upthread.agent_stores.reader import Reader
 
 
 def stored_histories(
@@ -39,7 +40,7 @@ def stored_histories(
     CODEX_HOME. With `agent`, only that one's.
     """
     for name in WITH_A_STORE if agent is None else (agent,):
-        for path in _histories_of(name).find_histories(home_of(name, environment)):
+        for path in reader_of(name).find_histories(home_of(name, environment)):
             try:
                 yield from outlines(name, path)
             except StoreError as error:
@@ -48,7 +49,7 @@ def stored_histories(
 
 def outlines(agent: str, path: Path) -> Iterator[VendorHistory]:
     """Yield the sessions of one of an agent's files, texts outlined. Raises StoreError."""
-    yield from _histories_of(agent).read_histories(path, characters_max=OUTLINE_CHARACTERS)
+    yield from reader_of(agent).read_histories(path, characters_max=OUTLINE_CHARACTERS)
 
 
 def repaired_copy(
@@ -58,7 +59,8 @@ def repaired_copy(
 
     UsageError when `into` has a copy already.
     """
-    return _histories_of(agent).repair(path, into, session_id=session_id, sessions=sessions)
+    part = cast("_Repair", part_of(agent, "repair"))
+    return part.repair(path, into, session_id=session_id, sessions=sessions)
 
 
 # --- one session ---------------------------------------------------------------------------------
@@ -139,11 +141,20 @@ def profile_of(environment: Mapping[str, str], agent: str) -> str:
     return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
 
 
-def is_elsewhere(environment: Mapping[str, str], session: UpstreamSessionId, profile: str) -> bool:
-    """Return whether a profile has a session, and the environment's own profile lacks it."""
+def profile_without(
+    environment: Mapping[str, str], session: UpstreamSessionId, profile: str
+) -> str:
+    """Return the environment's profile if it lacks a session that another one has, else empty.
+
+    Of a store that cannot be read, the agent itself says what is wrong.
+    """
     variable, _, place = profile.partition("=")
     agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
-    return not stamp_of(environment, agent, session) and bool(stamp_of(there, agent, session))
+    own = profile_of(environment, agent)
+    with suppress(StoreError):
+        is_other = profile != own and not stamp_of(environment, agent, session)
+        return own if is_other and stamp_of(there, agent, session) else ""
+    return ""
 
 
 _VARIABLES: Final = {
@@ -175,22 +186,12 @@ def _telling_why(agent: str) -> Generator[None]:
 # --- whose parts they are ------------------------------------------------------------------------
 
 
-class _Histories(Protocol):
-    """The part of an agent's folder that finds, reads and repairs what its store holds."""
-
-    def find_histories(self, home: Path, /) -> Iterator[Path]: ...
-
-    def read_histories(
-        self, path: Path, /, *, characters_max: int | None = None
-    ) -> Iterator[VendorHistory]: ...
+class _Repair(Protocol):
+    """The part of an agent's folder that repairs what its store holds."""
 
     def repair(
         self, path: Path, into: Path, /, *, session_id: str | None, sessions: Iterable[str]
     ) -> RepairedCopy: ...
-
-
-def _histories_of(agent: str) -> _Histories:
-    return cast("_Histories", part_of(agent, "histories"))
 
 
 class _SessionReader(Protocol):
@@ -201,21 +202,9 @@ class _SessionReader(Protocol):
     def stamp_of(self, home: Path, session: UpstreamSessionId, /) -> str: ...
 
 
-class _Reader(_SessionReader, Protocol):
-    """The module of an agent that reads its store."""
-
-    def read_stored(self, home: Path, call: CutOffCall, /) -> StoredSession | None: ...
-
-    def version_of(self, home: Path, session: UpstreamSessionId, /) -> str: ...
-
-    def undecided_calls(
-        self, home: Path, mark: str, since_ns: int, /
-    ) -> Iterator[UndecidedCall]: ...
-
-
-def _reader_of(agent: str) -> _Reader | None:
+def _reader_of(agent: str) -> Reader | None:
     # Whoever has a folder may still have a store that nobody reads.
-    return cast("_Reader", part_of(agent, "stored")) if agent in WITH_A_STORE else None
+    return reader_of(agent) if agent in WITH_A_STORE else None
 
 
 def _session_reader_of(agent: str) -> _SessionReader | None:

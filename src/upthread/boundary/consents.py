@@ -24,6 +24,7 @@ from upthread.boundary.files import write_whole
 from upthread.boundary.processes import suspended_holder
 from upthread.core.actors import Actor
 from upthread.core.trust import Item, Pending
+from upthread.core.types import ready
 from upthread.errors import ConfigError
 
 FILE: Final = "trust.json"
@@ -122,7 +123,7 @@ def read_consents(home: Path) -> tuple[Consent, ...]:
     if raw is None:
         return ()
     try:
-        consents = msgspec.json.decode(raw, type=_File).consents
+        consents = msgspec.json.decode(raw, type=ready(_File)).consents
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _refused(home / FILE, f"is not as upthread wrote it: {error}") from error
     for each in consents:

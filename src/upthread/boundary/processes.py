@@ -60,7 +60,7 @@ def environments_above() -> Iterator[Mapping[str, str]]:
     for _ in range(ANCESTORS_MAX):
         if pid <= 1:
             return
-        yield _environment_of(pid)
+        yield environment_of(pid)
         pid = _parent_of(pid)
 
 
@@ -93,7 +93,8 @@ def suspended_holder(files: Iterable[Path]) -> int | None:
     return None
 
 
-def _environment_of(pid: int) -> Mapping[str, str]:
+def environment_of(pid: int) -> Mapping[str, str]:
+    """Return what a process was started with; empty where the system does not tell."""
     raw = _read(f"/proc/{pid}/environ", ENVIRONMENT_BYTES_MAX)
     pairs = (each.partition(b"=") for each in raw.split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}

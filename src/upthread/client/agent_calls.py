@@ -107,7 +107,7 @@ class AgentCalls:
         """Whether a person wants sub-agents of other main sessions to be handed over."""
         folder = Path(parts.settings.home) / "worktrees" / parts.project_id
         worktrees = Worktrees(Path(self._root), folder)
-        self._preparing = Preparing(parts, worktrees=worktrees, host="")
+        self._preparing = Preparing(parts, worktrees=worktrees, host="", is_inside=True)
         leases = Leases(parts.store, parts.system, parts.lease_times)
         self._known = ExternalCalls(
             parts.store,
@@ -213,8 +213,7 @@ class AgentCalls:
             for each in self._store.conversations(self._project_id, workstream)
             for turn in self._store.turns(each.conversation_id, newest=1)
         )
-        read = self._store.turn_events
-        last = (read(each.conversation_id, each.turn_id)[-1:] for each in newest)
+        last = (self._store.turn_events(each.conversation_id, each.turn_id)[-1:] for each in newest)
         return max((event.recorded_at_ms for events in last for event in events), default=0)
 
     def _chosen(self, named: str | None, branch: str | None) -> tuple[str | None, str]:

@@ -8,19 +8,21 @@ installed. The rehearsal agent is never chosen by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from msgspec import structs
 
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
-from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents, where_of
+from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
+from upthread.core.config_file import AgentSettings
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
 from upthread.core.names import Address, key_of
@@ -45,7 +47,7 @@ from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.events import run_view
-from upthread.runtime.record.turn_views import session_host
+from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
@@ -58,7 +60,11 @@ from upthread.runtime.working_tree.git_worktrees import Worktrees
 class Preparing:
     """Knows roles and agents of one project. Reads the store, never writes."""
 
-    def __init__(self, parts: ProjectParts, *, worktrees: Worktrees, host: str) -> None:
+    def __init__(
+        self, parts: ProjectParts, *, worktrees: Worktrees, host: str, is_inside: bool = False
+    ) -> None:
+        # Inside an agent its environment is the agent's already, whoever started it.
+        self._agents: Mapping[str, AgentSettings] = {} if is_inside else parts.settings.agents
         self._store = parts.store
         self._settings = parts.settings
         self._project_id = parts.project_id
@@ -86,7 +92,7 @@ class Preparing:
 
     def other_host(self, link: Link | None) -> str | None:
         """Return the host a session lives on, None where that is this one. Blocking."""
-        host = session_host(self._store, link) if self._host else None
+        host = last_attached(self._store, link).agent_host if self._host else None
         # Nothing is asked on a store of one machine: there every session is here.
         return None if host == self._host else host
 
@@ -148,18 +154,21 @@ class Preparing:
     @property
     def own_sessions(self) -> OwnSessions:
         """How the sessions that agents have stored are looked into."""
+        where = cache(self._where)
         return OwnSessions(
             is_read=stored.is_read,
-            profile=lambda agent, store: stored.profile_of(self._where(agent), store or agent),
-            stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
-            is_elsewhere=lambda agent, session, profile: stored.is_elsewhere(
-                self._where(agent), session, profile
+            profile=lambda agent, store, seen: stored.profile_of(
+                seen or where(agent), store or agent
+            ),
+            stamp=lambda agent, session: stored.stamp_of(where(agent, session), agent, session),
+            profile_without=lambda agent, session, profile, seen: stored.profile_without(
+                seen or where(agent, session), session, profile
             ),
             read=lambda agent, session, store: stored.read_session(
-                self._where(agent), store, session
+                where(agent, session), store, session
             ),
-            version=lambda agent, session: stored.version_of(self._where(agent), agent, session),
-            of_call=lambda call: stored.read_stored(self._where(call.agent), call),
+            version=lambda agent, session: stored.version_of(where(agent), agent, session),
+            of_call=lambda call: stored.read_stored(where(call.agent), call),
         )
 
     def undecided_calls(self, agent: str, since_ns: int) -> Iterator[UndecidedCall]:
@@ -176,8 +185,21 @@ class Preparing:
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
-    def _where(self, agent: str) -> Mapping[str, str]:
-        return where_of(self._settings, self._environment, agent)
+    def _where(self, agent: str, session: UpstreamSessionId | None = None) -> Mapping[str, str]:
+        """Return the environment that an agent is started with; with a session, where that is.
+
+        The profile that the agent's own command chose is known by where it ran.
+        """
+        # What a person configured for the agent wins over what surrounds it.
+        own = self._agents[agent].environment if agent in self._agents else {}
+        where = agent_environment({**self._environment, **own})
+        owner = self._store.owner(self._project_id, session) if session else None
+        link = self._store.links(owner.conversation_id)[-1] if owner else None
+        attached = last_attached(self._store, link)
+        if attached.chose_profile:
+            variable, _, place = attached.agent_profile.partition("=")
+            where[variable] = place
+        return where
 
     def _redactor_of(self, role: str) -> Redactor | None:
         # Compared as it is recorded: where nothing is taken
@@ -377,7 +399,7 @@ class Preparing:
             # What an agent writes to stderr may quote the prompt, and of `index` no word is kept.
             stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.
-            environment=self._environment,
+            environment=self._where(agent),
             start_timeout_s=self._settings.start_timeout_s,
             prompt_timeout_s=self._settings.prompt_timeout_s,
             ignores_project=not self._settings.trusts(agent, place, self._environment),

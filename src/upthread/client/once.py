@@ -45,7 +45,7 @@ class DoOnce:
 
         It goes by the key alone: another action under the same key is not done. With `about`, JSON
         that says what is done, one that was begun about something else and has no receipt yet is a
-        UsageError.
+        UsageError. So is a key of `tell_once`.
         An action that raises has failed: it may be tried again, and the error is yours. So raise
         only when nothing was done. One that is cancelled, or dies with its process, has an unknown
         outcome: from then on UsageError, until `confirm` or `forget`. Raises LeaseHeldError while
@@ -59,6 +59,8 @@ class DoOnce:
         """
         _check(key)
         stands = await self._stands(key)
+        if stands is not None and is_told(stands.receipt) and not is_told(about):
+            raise _begun_otherwise(key, stands.receipt)
         if stands is not None and stands.state == "done":
             return stands.receipt  # no lease: nothing is left to be done
         lease = structs.replace(self._lease(key), wait_s=None if recover else 0.0)
@@ -176,6 +178,11 @@ class DoOnce:
         return LeaseRequest(name=f"once {self._project_id} {key}", doing=f"once {shown(key)}")
 
 
+def is_told(receipt: JsonValue) -> bool:
+    """Return whether `tell_once` made a receipt, or says what it is about."""
+    return isinstance(receipt, dict) and receipt.keys() >= {"address", "text_sha256"}
+
+
 def _check(key: str) -> None:
     size = len(key.encode("utf-8", "surrogatepass"))
     if not key.strip() or size > KEY_BYTES_MAX:
@@ -198,7 +205,12 @@ def _as_json(key: str, returned: JsonValue) -> JsonValue:
 
 
 def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
-    told = ", ".join(map(str, about.values())) if isinstance(about, dict) else str(about)
+    told = str(about)
+    if isinstance(about, dict):
+        is_prompt = is_told(about)
+        told = (
+            f"a prompt to {about['address']}" if is_prompt else ", ".join(map(str, about.values()))
+        )
     return UsageError(
         f"the action {shown(key)} was begun about something else: {shown(told)}",
         hint="give each action a key of its own",

@@ -19,7 +19,7 @@ from upthread.runtime.options import RunOptions
 from upthread.runtime.record.workstream_views import Overview
 from upthread.runtime.runs.live_run import Answer, RunRequest, Transition
 from upthread.runtime.runs.runs import Runs
-from upthread.runtime.turns.progress import SILENT, Notice
+from upthread.runtime.turns.progress import SILENT, Listener, Notice
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 LEASE_WAIT_S: Final = 5.0
@@ -66,14 +66,20 @@ class PipelineRuns:
         return await self._runs.run(request)
 
     async def advance(
-        self, workstream: str, transition: Transition, on_event: Callable[[RunEvent], None]
+        self,
+        workstream: str,
+        transition: Transition,
+        on_event: Callable[[RunEvent], None],
+        listener: Listener,
     ) -> int:
         """Carry out one transition, as a worker; see Runs.advance.
 
         A turn that is cancelled meanwhile is left for another worker to go on with.
         """
         # The tree is waited for here: a job that came back for it would ask each second.
-        chosen = RunOptions(on_event=on_event, is_waiting=True, is_handed_back=True)
+        chosen = RunOptions(
+            on_event=on_event, listener=listener, is_waiting=True, is_handed_back=True
+        )
         request = await self._request(workstream, chosen)
         waiting = structs.replace(request, wait_s=LEASE_WAIT_S)
         return await self._runs.advance(waiting, transition)

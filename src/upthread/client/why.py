@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
+from typing import Final, cast
 
 from msgspec import Struct, structs
 
@@ -13,6 +13,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.decision.read_coverage import Reading
 from upthread.core.decision.rollover import is_refused_for_good
+from upthread.core.decision.rules import CANNOT_RESUME
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnIntended
 from upthread.core.roles.role import Role
@@ -25,6 +26,9 @@ from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in, refu
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
+
+HANDSHAKE: Final = " initialize"
+"""How the error of an agent that does not start begins, after the agent's name and a verb."""
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -92,12 +96,18 @@ class Whys:
         decision, turn = decide(inputs), view.last_turn
         if turn is None or decision.hint or decision.decision not in RESUMING:
             return decision
+        if turn.intended is not None and CANNOT_RESUME in turn.intended.reasons:
+            hint = "if its agent still opens no session, a new one takes its place, with a replay"
+            return structs.replace(decision, hint=hint)
         conversation_id, refused = view.conversation.conversation_id, "the agent refuses again"
         row = refusals_in_row(self._store, conversation_id)
         if not row and turn.parked is not None:
             refused = "--continue is refused"
             row = refusals_in_row(self._store, conversation_id, turn_id=view.last_turn_id)
         words = row[0].partition(NEW_REFUSED)[0] if row else ""
+        # An agent that does not start refuses a new session as well.
+        if HANDSHAKE in words.partition(":")[0]:
+            return decision
         if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
             return decision
         hint = f"if {refused} in the same words, upthread asks the agent for a new session"

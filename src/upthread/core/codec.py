@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from upthread.core.lazy_regex import regex
-from upthread.core.types import JsonValue
+from upthread.core.types import JsonValue, ready
 from upthread.errors import StoreError, UsageError
 
 DAMAGED: Final = "run `upthread doctor`; the database was changed by something else"
@@ -82,13 +82,14 @@ class Json:
     @functools.cached_property
     def plain(self) -> Callable[[bytes | str], Any]:
         """What decodes JSON without marks, and raises msgspec's errors. For hot loops."""
-        return msgspec.json.Decoder(self._shape).decode
+        return msgspec.json.Decoder(ready(self._shape)).decode
 
     def decode(self, content: bytes | str) -> Any:
         """Return the value behind JSON of ours. StoreError, with the path of what is wrong."""
         try:
             if content[:1] in {b" ", " "}:
-                return msgspec.convert(_unmarked(msgspec.json.decode(content)), self._shape)
+                read = _unmarked(msgspec.json.decode(content))
+                return msgspec.convert(read, ready(self._shape))
             return self.plain(content)
         except msgspec.ValidationError as error:
             raise StoreError(

@@ -206,8 +206,9 @@ class SessionAttached(StoredEvent, frozen=True, kw_only=True):
 
     The agent's process is named so that whoever takes over can end it: two writers on one upstream
     session lose a branch. `agent_profile` is the variable with the place where the agent keeps its
-    sessions, empty where that is not known. With `is_background` the session works on after the
-    call that began the turn.
+    sessions, empty where that is not known; with `chose_profile` its own command set it, and not
+    the environment that it was given. With `is_background` the session works on after the call that
+    began the turn.
     """
 
     upstream_session_id: UpstreamSessionId
@@ -217,6 +218,7 @@ class SessionAttached(StoredEvent, frozen=True, kw_only=True):
     agent_started_at_ticks: int | None = None
     agent_host: str | None = None
     agent_profile: str = ""
+    chose_profile: bool = False
     is_background: bool = False
 
 

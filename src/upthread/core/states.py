@@ -24,7 +24,7 @@ from upthread.core.runs.stops import OURS, Source, Stop, shortfall, stop_in_word
 from upthread.core.runs.verdicts import VerdictView
 from upthread.core.text import command
 from upthread.core.turns.turn import HELD_BACK, TurnView
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, ready
 
 
 class State(StrEnum):
@@ -239,7 +239,7 @@ def _of_end(facts: RoleFacts, ended: TurnEnded) -> Standing:
         return _standing(State.FAILED, missing)
     if ended.report is None:
         return _done("its last turn ended well")
-    return _of_report(facts, msgspec.convert(ended.report, Report))
+    return _of_report(facts, msgspec.convert(ended.report, ready(Report)))
 
 
 def _of_report(facts: RoleFacts, report: Report) -> Standing:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from upthread.core.config_file import ConfigFile
 from upthread.core.lazy_regex import regex
 from upthread.core.names import shown
-from upthread.core.types import STRICTNESS, RecordMode
+from upthread.core.types import STRICTNESS, RecordMode, ready
 
 NAMES_SHOWN_MAX: Final = 5
 """How many items a notice names; the others are counted."""
@@ -314,7 +314,7 @@ def _from_leaves(said: Leaves, *, roles: Sequence[str]) -> ConfigFile:
         for name in place[:-1]:
             table = table.setdefault(name, {})
         table[place[-1]] = value
-    return msgspec.convert(whole, ConfigFile)
+    return msgspec.convert(whole, ready(ConfigFile))
 
 
 _UNSAID: Final[Mapping[Row | None, Any]] = {

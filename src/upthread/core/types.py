@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 
 # --- the nouns ------------------------------------------------------------------------------------
 
@@ -318,3 +319,24 @@ class Decision(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     hint: str = ""
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+# --- reading them ---------------------------------------------------------------------------------
+
+Shape = TypeVar("Shape")
+
+_ready: Final[set[Any]] = set()
+_resolving: Final = Lock()
+
+
+def ready(shape: type[Shape]) -> type[Shape]:
+    """Return a type whose values any thread can decode.
+
+    msgspec resolves the annotations of a Struct when it is first used. Where two threads do that at
+    the same moment, the process ends with a segmentation fault (0.22.0).
+    """
+    if shape not in _ready:
+        with _resolving:
+            json.Decoder(shape)
+            _ready.add(shape)
+    return shape

@@ -22,7 +22,7 @@ from upthread.client.project import Project
 from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import key_of, shown
 from upthread.core.redaction.placeholder import has_placeholder
-from upthread.core.runs.stops import OURS, Source, stop_in_words
+from upthread.core.runs.stops import OURS, Source, shortfall, stop_in_words
 from upthread.core.states import effects_command, go_on_command
 from upthread.core.turns.prompt import continuation, without_fresh
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView
@@ -92,8 +92,9 @@ async def tell_once(
 ) -> Told:
     """Tell a role once under a key, and return its reply; again under the same key, the same one.
 
-    Raises NotToldError for a turn that failed or was parked, RefusedError for one that must not be,
-    and UsageError where another address or text was told under this key, or its reply forgotten.
+    Raises NotToldError for a turn that failed, was parked, declined, or answered with nothing,
+    RefusedError for one that must not be, and UsageError where another address or text was told
+    under this key, or its reply forgotten.
     """
     chosen = structs.replace(options or TellOptions(), key=key)
 
@@ -144,8 +145,8 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         if found is not None and _is_answered(found, key, text, options.key):
             return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
-        # it has, also where another step has taken the role meanwhile, or a person has reset it.
-        is_open = found and found.is_current and found.view.sends and not found.view.ended
+        # it may, also where another step has taken the role meanwhile, or a person has reset it.
+        is_open = found and found.is_current and not found.view.ended
         # Of a prompt that was not kept nothing could be quoted: here is all of it.
         is_open = is_open and bool(found and found.said[0].text)
         try:
@@ -176,6 +177,9 @@ def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) ->
     # One that another prompt took the place of waits for nobody any more.
     if parked and found.is_current and found.view.ended is None and not is_past:
         raise _not_told(role, *found.view.stopped_by, parked)
+    stopped_by = found.view.stopped_by
+    if shortfall(*stopped_by):
+        raise _not_told(role, *stopped_by, parked)
     is_answered = found.view.ended is not None and found.view.ended.outcome is Outcome.OK
     if not prompt and (is_answered or not found.is_current):
         raise _forgotten(key)
@@ -220,7 +224,7 @@ async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
 
 
 async def _told(up: Project, address: str, text: str, result: TurnResult, key: str) -> JsonValue:
-    if result.parked is None and result.outcome is Outcome.OK:
+    if result.is_answered:
         ids = result.conversation.conversation_id, result.turn_id
         return _receipt(address, text, ids, result, result.reply)
     stopped_by = result.parked.reason if result.parked else str(result.outcome)
@@ -276,7 +280,8 @@ def _not_told(
 ) -> NotToldError:
     address, stop = key.address, stop_in_words(outcome, detail, source=source)
     until_ms = parked.reset_at_ms if parked else None
-    stands, ways, cure = f"ended as {outcome}", "", stop.cure
+    stands = "gave no reply" if outcome == Outcome.OK else f"ended as {outcome}"
+    ways, cure = "", stop.cure
     if is_open:
         stands, cure = "was interrupted, and the next attempt continues it", ""
     if until_ms is not None:

@@ -120,7 +120,7 @@ def main():
         return
     how = "--resume" if "--resume" in words else "--session-id"
     session = words[words.index(how) + 1]
-    if how == "--resume" and not store(session).read_text().strip():
+    if how == "--resume" and not (store(session).exists() and store(session).read_text().strip()):
         sys.stderr.write(f"No conversation found with session ID: {session}\n")
         raise SystemExit(1)
     if "--fork-session" in words:

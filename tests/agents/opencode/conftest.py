@@ -26,9 +26,10 @@ def scripted_opencode(tmp_path: Path) -> Callable[..., OpenCodeAdapter]:
     """Make an adapter of the scripted server that misbehaves as the given word says."""
 
     def make(word: str = "well") -> OpenCodeAdapter:
-        command = (sys.executable, "-I", str(HERE / "scripted_server.py"), word)
-        log = {"SCRIPTED_LOG": str(tmp_path / "posts")}
-        return OpenCodeAdapter(command=command, environment=log, now_ms=lambda: NOW_MS)
+        words = (str(HERE / "scripted_server.py"), word, str(tmp_path / "posts"))
+        adapter = OpenCodeAdapter(command=(sys.executable, "-I", *words))
+        adapter.now_ms = lambda: NOW_MS
+        return adapter
 
     return make
 

@@ -1,7 +1,7 @@
 """A server that speaks as much of OpenCode's API as the adapter uses, and misbehaves on request.
 
 Its first argument says how. A prompt names a scenario of the recorded events, which are then told
-under the session's id; the log file named by SCRIPTED_LOG gets a line for each POST. It is not
+under the session's id; the log file gets a line for each POST. It is not
 OpenCode: what OpenCode itself does is in tests/live.
 """
 
@@ -16,7 +16,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-WORD = sys.argv[1]
+WORD, LOG = sys.argv[1:3]
 RECORDED = json.loads((Path(__file__).parent / "recorded_1_18_33.json").read_text())
 CREDENTIALS = f"{os.environ['OPENCODE_SERVER_USERNAME']}:{os.environ['OPENCODE_SERVER_PASSWORD']}"
 AUTHORIZATION = "Basic " + base64.b64encode(CREDENTIALS.encode()).decode()
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        with Path(os.environ["SCRIPTED_LOG"]).open("a") as log:
+        with Path(LOG).open("a") as log:
             log.write(json.dumps([self.path, body]) + "\n")
         path = self.path.partition("?")[0]
         if path == "/session":

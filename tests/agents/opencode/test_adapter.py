@@ -112,9 +112,9 @@ async def test_a_name_that_opencode_cannot_have_is_told_before_it_starts(
     tmp_path, environment, request_for, kind
 ):
     put(tmp_path, {"x/opencode/opencode.json": AGENT})
-    adapter = kind(agent="opencode", command=("no-such-opencode",), environment=environment)
+    adapter = kind(agent="opencode", command=("no-such-opencode",))
     with pytest.raises(ConfigError, match=r"key agent.valueOf in .*JavaScript's own"):
-        async with adapter.open(request_for()):
+        async with adapter.open(request_for(environment=environment)):
             pass
 
 

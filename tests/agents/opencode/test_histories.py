@@ -26,8 +26,9 @@ from tests.agent_stores.opencode_database import (
     tool,
 )
 
-from upthread.agents.opencode.histories import find_histories, read_histories
-from upthread.agents.opencode.histories import repair as repair_database
+from upthread.agents.opencode.database import find_histories
+from upthread.agents.opencode.reader import read_histories
+from upthread.agents.opencode.repair import repair as repair_database
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import faults, is_sound
 from upthread.core.history.proof import PROVIDERS, proof
@@ -92,7 +93,7 @@ def test_a_database_in_use_is_read_with_its_log_and_nothing_beside_it_changes(da
 def messages_read_elsewhere(path: Path) -> int:
     """Read in a process of its own: within one, SQLite shares the memory of all connections."""
     program = (
-        "import sys; from pathlib import Path; from upthread.agents.opencode.histories import *; "
+        "import sys; from pathlib import Path; from upthread.agents.opencode.reader import *; "
     )
     program += "print(sum(len(s.history.messages) for s in read_histories(Path(sys.argv[1]))))"
     words = [sys.executable, "-c", program, str(path)]

@@ -8,7 +8,7 @@ import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase
 
 from upthread.agent_stores.outline import look
-from upthread.agents.opencode.outline import outlines
+from upthread.agents.opencode.reader import outlines
 
 ANSWER = {
     "role": "assistant",

@@ -11,7 +11,8 @@ from tests.agents.opencode.test_version_2 import ANSWER, TABLES, TOOL
 
 from upthread.agent_stores.outline import look
 from upthread.agent_stores.text_search import Words
-from upthread.agents.opencode.search import said_by_version_2, said_in, sessions
+from upthread.agents.opencode.database import opened
+from upthread.agents.opencode.reader import said_in, sessions
 
 
 @pytest.fixture
@@ -20,27 +21,27 @@ def database(tmp_path):
     return OpenCodeDatabase(tmp_path / "opencode" / "opencode.db")
 
 
-def told(part):
-    return [(each.speaker, each.text) for each in said_in(part, "assistant", 1)]
+def told(path, session):
+    with opened(path) as store:
+        said = [each for message in store.messages(session) for each in said_in(message)]
+    return [(each.speaker, each.text) for each in said]
 
 
-def test_texts_and_what_a_tool_took_and_gave_are_said():
-    assert told({"type": "text", "text": "done"}) == [("assistant", "done")]
+def test_texts_and_what_a_tool_took_and_gave_are_said(database):
     state = {"input": {"command": "make"}, "output": "made"}
-    assert told({"type": "tool", "state": state}) == [("tool", "make\nmade")]
-    for part in ({}, {"type": "step-start"}, {"type": "tool", "state": 3}):
-        assert told(part) == []
+    parts = ({"type": "text", "text": "done"}, {"type": "tool", "state": state})
+    nothing = ({}, {"type": "step-start"}, {"type": "tool", "state": 3})
+    session = database.session()
+    database.message(session, "assistant", *parts, *nothing)
+    database.close()
+    assert told(database.path, session) == [("assistant", "done"), ("tool", "make\nmade")]
 
 
-def test_what_version_2_stores_in_one_row_is_said_by_whom_it_is_from():
+def test_what_version_2_stores_in_one_row_is_said_by_whom_it_is_from(database):
     """In the form of its public source; not tried on the real one."""
-
-    def said(kind, message):
-        return [(each.speaker, each.text) for each in said_by_version_2(kind, message, 1)]
-
     content = [{"type": "reasoning", "text": "hm"}, TOOL, {"type": "text", "text": "done"}]
     answered = [("assistant", "hm"), ("tool", "make\nmade"), ("assistant", "done")]
-    for kind, message, texts in (
+    rows = (
         ("user", {"text": "go", "files": []}, [("user", "go")]),
         ("assistant", {"content": content}, answered),
         ("shell", {"command": "ls", "output": "a"}, [("tool", "ls\na")]),
@@ -49,8 +50,15 @@ def test_what_version_2_stores_in_one_row_is_said_by_whom_it_is_from():
         ("martian", {"text": "x"}, []),
         ("user", {"nope": 1}, []),
         ("assistant", {"content": "text"}, []),
-    ):
-        assert said(kind, message) == texts
+    )
+    database.connection.execute(TABLES)
+    for seq, (kind, message, _) in enumerate(rows):
+        database.connection.execute(
+            "INSERT INTO session_message VALUES (?, 'ses_1', ?, ?, 1, 1, ?)",
+            (f"m{seq}", kind, seq, json.dumps(message)),
+        )
+    database.close()
+    assert told(database.path, "ses_1") == [each for *_, texts in rows for each in texts]
 
 
 def test_of_a_session_of_both_versions_the_words_of_the_second_are_found(tmp_path, database):

@@ -7,7 +7,7 @@ import json
 import apsw
 import pytest
 
-from upthread.agents.opencode.stored import read_session, stamp_of
+from upthread.agents.opencode.reader import read_session, stamp_of
 from upthread.core.turns.replayed_history import answered_turns, joined
 
 ANSWER = {

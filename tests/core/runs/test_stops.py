@@ -22,6 +22,7 @@ from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline
 from upthread.core.runs.pipeline import REJECTED_TOO_OFTEN
 from upthread.core.runs.stops import (
+    CUT_OFF,
     LIMITS,
     NO_ANSWER_WITHIN,
     NO_TURN,
@@ -100,6 +101,7 @@ def test_the_cure_of_a_turn_that_was_cut_off_each_time_is_more_time_for_an_attem
     is_known = recognition in {Recognition.INCOMPLETE, Recognition.ABSENT}
     assert ("start_to_close_timeout" in found.cure) is is_known
     assert ("each of its prompts was cut off" in found.said) is is_known
+    assert "start_to_close_timeout" in stop_in_words(Outcome.TIMED_OUT, CUT_OFF).cure
 
 
 def test_a_limit_is_what_a_turn_waits_for_by_itself():

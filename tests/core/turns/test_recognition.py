@@ -87,6 +87,21 @@ IS_IT_THERE: dict[str, tuple[tuple[AgentEvent, ...], dict[str, Any], Recognition
     ),
     # The same prompt, answered last time; or ours, in a history that lost its beginning.
     "it ends in our words": (ANSWERED, {"answered": [PROMPT]}, UNDECIDABLE),
+    "it ends in our words, and has its beginning": (
+        (*EARLIER, *ANSWERED),
+        {"answered": ["earlier", PROMPT]},
+        ABSENT,
+    ),
+    "it ends in our words, which began it with more": (
+        (asked(f"the role\n{PROMPT}"), said("yes"), *ANSWERED),
+        {"answered": [f"the role\n{PROMPT}", PROMPT]},
+        ABSENT,
+    ),
+    "it has our words behind the role": (
+        (asked(f"the role\n{PROMPT}"), said("yes")),
+        {"answered": [f"the role\n{PROMPT}"]},
+        ABSENT,
+    ),
     "all was lost": ((), {"answered": ["earlier"]}, UNDECIDABLE),
     "a part is left": ((asked("2nd"), said("ok")), {"answered": ["1st", "2nd"]}, UNDECIDABLE),
     "a part and it": (

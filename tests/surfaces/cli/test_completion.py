@@ -55,7 +55,7 @@ def test_workstreams_are_offered(offered):
 def test_agents_are_offered(offered):
     assert offered("tell w/planner --agent cla") == ["claude-code"]
     assert set(offered("run w --agent ")) >= {"codex", "opencode", "claude-code"}
-    assert offered("why w/planner --agent=cod") == ["--agent=codex"]
+    assert offered("why w/planner --agent=cod") == ["codex"]
     assert offered("setup cla") == ["claude"]
     assert offered("doctor c") == ["claude-code", "codex"]
 
@@ -75,7 +75,7 @@ def test_a_broken_configuration_offers_nothing_and_says_nothing(offered, shared)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_is_printed_for_each_shell(shared, shell):
     script = shared("--show-completion", shell).out
-    assert "_ARGCOMPLETE" in script
+    assert "_UPTHREAD_COMPLETE" in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=30)
 
@@ -84,10 +84,9 @@ def test_bash_completes_with_the_script_it_is_given(offered, shared, tmp_path):
     program = tmp_path / "upthread"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m upthread "$@"\n')
     program.chmod(0o755)
-    line = f"upthread show {WS}/pl"
     typed = (
-        f'eval "$(upthread --show-completion bash)"; COMP_LINE="{line}" COMP_POINT={len(line)}; '
-        f"_python_argcomplete upthread {WS}/pl show; "
+        f'eval "$(upthread --show-completion bash)"; COMP_WORDS=(upthread show {WS}/pl); '
+        "COMP_CWORD=2; _upthread_completion upthread; "
         "printf '%s\\n' \"${COMPREPLY[@]}\"; complete -p upthread"
     )
     path = f"{tmp_path}:{shared.environment['PATH']}"
@@ -102,5 +101,5 @@ def test_bash_completes_with_the_script_it_is_given(offered, shared, tmp_path):
     )
     first, registered = done.stdout.splitlines()
     assert first.strip() == f"{WS}/planner"
-    assert registered.endswith("_python_argcomplete upthread")
+    assert registered.endswith("_upthread_completion upthread")
     assert done.stderr == ""

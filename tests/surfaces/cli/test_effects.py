@@ -107,7 +107,7 @@ def done_of(up, workstream):
 
 
 def test_what_cannot_be_meant_is_said_and_changes_nothing(up):
-    assert "is not one of: done, not-done, again" in up("effects", "w", "maybe", code=2).err
+    assert "is not one of 'done', 'not-done', 'again'" in up("effects", "w", "maybe", code=2).err
     assert "no effect eff_0 of w is held back" in up("effects", "w", "done", "eff_0", code=3).err
     assert "there is no workstream 'v'" in up("effects", "v", "done", code=3).err
     assert "there is no workstream 'v'" in up("effects", "v", code=3).err

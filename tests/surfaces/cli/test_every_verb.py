@@ -20,7 +20,7 @@ from tests.support.world import eventually
 from tests.surfaces.cli.test_keeping import transcript
 
 from upthread.core.decision.words import RESUME, done_in_words
-from upthread.surfaces.cli.program import VERBS
+from upthread.surfaces.cli.program import ALIASES, VERBS
 
 AGENT = ("--agent", "rehearsal")
 HELLO = "Quixotic zebra. [[rehearse: say hello]]"
@@ -53,14 +53,14 @@ def real(up):
     return cold
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *ALIASES])
 def test_each_verb_does_its_work_as_a_real_process(verb, up, real):
     assert verb in EFFECTS, f"the verb {verb} has no test of what it does"
     EFFECTS[verb](up, real)
 
 
 def test_only_verbs_of_the_program_are_tested():
-    assert EFFECTS.keys() <= VERBS.keys()
+    assert EFFECTS.keys() <= {*VERBS, *ALIASES}
 
 
 def turns(up, *options: str) -> int:
@@ -219,6 +219,11 @@ def encrypt(up, real):
 def forget(up, real):
     real("forget", "w", "--yes")
     assert b"Quixotic" not in (up.home / "upthread" / DATABASE).read_bytes()
+
+
+@effect
+def help_(_up, real):
+    assert real("help", "tell").out.startswith("Usage: upthread tell [OPTIONS] ADDRESS [TEXT]")
 
 
 @effect

@@ -109,6 +109,7 @@ def live(tmp_path_factory, make_upthread):
     stream("tell", "w/planner", "[[rehearse: rate_limit 9]]")
     stream("tell", "w/nurse", "hi")
     one("open", "open", "w/planner")
+    one("help", "help", "id")
     one("id", "id", "w/planner")
     one("why", "why", "w/planner")
     one("brief", "brief", "w/planner")

@@ -1,11 +1,14 @@
-"""Help is quick and complete: it is shown before anything is opened or loaded."""
+"""Help is quick and complete: it is shown before anything is opened, or a verb is loaded."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
+
+from upthread.surfaces.cli.program import ALIASES, GONE, LISTED, VERBS, load_verb
 
 LISTING = """
 import sys
@@ -22,7 +25,7 @@ NEVER = {
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("tell", "--help")])
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("help", "--all")])
 def test_help_loads_no_store_no_agent_and_no_framework(shared, arguments):
     child = subprocess.run(
         [sys.executable, "-c", LISTING.format(arguments=arguments)],
@@ -38,19 +41,35 @@ def test_help_loads_no_store_no_agent_and_no_framework(shared, arguments):
     assert not loaded & NEVER
 
 
-def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
-    text = shared("--help").out
-    verbs = ["tell", "run", "answer", "ls", "show", "why", "id", "open"]
-    rest = ["setup", "use", "status", "mcp", "adopt", "reset", "audit", "agents", "demo"]
-    daily, more = text.split("\nEvery day:")[1].split("\nMore:")
+def test_help_lists_twelve_verbs_and_all_on_request(shared):
+    text, everything = shared("--help").out, shared("help", "--all").out
 
-    for name, part in [*((verb, daily) for verb in verbs), *((verb, more) for verb in rest)]:
-        assert f"\n  {name} " in part
-    assert "\x1b" not in text
-    assert max(map(len, text.splitlines())) <= 80
-    assert shared("-h").out == text
+    assert re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE) == [*LISTED]
+    assert len(LISTED) == 12
+    assert re.findall(r"^  ([a-z]+)  ", everything, re.MULTILINE) == [*VERBS, *ALIASES]
+    for page in (text, everything):
+        assert "\x1b" not in page
+        assert max(map(len, page.splitlines())) <= 80
+    assert shared("-h").out == shared("help").out == text
     assert shared("--version").out.startswith("upthread ")
     assert shared("demo", "--help").out.count("--keep") == 1
+    assert shared("help", "demo").out == shared("demo", "--help").out
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_says_what_it_and_each_of_its_options_does(name):
+    verb = load_verb(name)
+    names = [each for parameter in verb.params for each in parameter.opts]
+    assert len(names) == len(set(names))
+    assert len(verb.params) == len({each.name for each in verb.params})
+    assert all(each.help for each in verb.params)
+    assert verb.help.partition("\n")[0].endswith(".")
+    assert VERBS[name].endswith(".")
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_verb_that_was_removed_names_what_replaced_it(shared, name):
+    assert GONE[name] in shared(name, "x", code=2).err
 
 
 def test_help_is_shown_whatever_else_the_line_holds(shared):

@@ -27,14 +27,13 @@ from tests.support.hostile_record import (
     write_record,
 )
 
-from upthread.surfaces.cli.arguments.parameters import parameters_of
+from upthread.surfaces.cli.program import ALIASES, load_verb, main
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
-from upthread.surfaces.cli.program import main, verb_function
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
 
 COLUMNS = 60
-VERBS = sorted(VERBS_THERE_ARE)
+VERBS = sorted({*VERBS_THERE_ARE, *ALIASES})
 SKIPPED = {
     "demo": "plays a story of its own, in a store of its own",
     "export": "sends to a collector: tests/surfaces/exports",
@@ -79,6 +78,7 @@ def arguments_of(verb: str, values: Values) -> list[str]:
     address = f"{values.name}/planner"
     known = {
         "WS": values.name,
+        "[WS]": values.name,
         "WS|ADDRESS": values.name,
         "ADDRESS": address,
         "AGENT|ADDRESS": address,
@@ -91,12 +91,14 @@ def arguments_of(verb: str, values: Values) -> list[str]:
         "[QUESTION] TEXT": "an answer",
         "WORDS": re.findall("[A-Za-z]{3,}", values.line)[0],
     }
+    if verb in ALIASES:
+        return [address] if verb == "brief" else []
     given: list[str] = []
-    for each in parameters_of(verb_function(verb)):
-        if not each.names and (each.is_required or each.metavar == "WS"):
+    for each in load_verb(verb).params:
+        if each.param_type_name == "argument" and (each.required or each.metavar == "[WS]"):
             given.append(known[each.metavar])
-        elif each.is_required:
-            given += [each.names[0], f"{values.name}/auditor"]
+        elif each.required:
+            given += [each.opts[0], f"{values.name}/auditor"]
     return given
 
 

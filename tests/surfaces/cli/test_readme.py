@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.support.sets import EXTENDED
 
-from upthread.surfaces.cli.arguments.parameters import parameters_of
-from upthread.surfaces.cli.arguments.parser import parsed_line, parsed_verb
-from upthread.surfaces.cli.program import COMMON, OF_THE_PROGRAM, verb_function
+from upthread.surfaces.cli.options import Verb
+from upthread.surfaces.cli.overview import verb as verb_module
+from upthread.surfaces.cli.program import main
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 BLOCKS = re.findall(
@@ -31,11 +31,12 @@ NOT_HERE = ("upthread setup", "upthread demo", "upthread web", "--continue")
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(LINES))
-def test_each_line_is_one_that_the_program_reads(line):
-    words = shlex.split(line)[1:]
-    _, name, after = parsed_line(OF_THE_PROGRAM, words)
-    if name:
-        parsed_verb(name, (*parameters_of(verb_function(name)), *COMMON), after)
+def test_each_line_is_one_that_the_program_reads(line, monkeypatch):
+    read = []
+    monkeypatch.setattr(Verb, "invoke", lambda verb, _: read.append(verb.name) or 0)
+    monkeypatch.setattr(verb_module, "overview", lambda *_, **__: read.append("") or 0)
+    assert main(shlex.split(line)[1:]) == 0
+    assert len(read) == 1
 
 
 @EXTENDED

@@ -13,6 +13,7 @@ import pytest
 from tests.support.postgres_server import as_role, drop_database_at, migrated_database_at
 from tests.support.sets import EXTENDED
 
+from upthread.surfaces.cli.program import ALIASES
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
 
 OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
@@ -57,6 +58,7 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("effects", "w", "done"), 3),
     (("worktree", "w"), 3),
     (("agents",), 0),
+    (("help",), 0),
     (("doctor",), 0),
     (("backup",), 2),
     (("restore", "{file}"), 2),
@@ -112,7 +114,7 @@ def test_the_list_has_every_verb():
     # The demo has its own store; what serves until it is ended is tried by itself; `export` reads
     # what `audit` reads, and wants a collector.
     tried = {words[0] for words, _ in VERBS} | {"worker", "web", "demo", "export"}
-    assert tried == VERBS_THERE_ARE.keys()
+    assert tried == {*VERBS_THERE_ARE, *ALIASES}
 
 
 def test_every_verb_does_with_the_listed_rights(upthread, address, tmp_path):

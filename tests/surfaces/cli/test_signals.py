@@ -17,7 +17,7 @@ from upthread.runtime.turns.progress import TurnResult
 from upthread.surfaces.cli.call import EndedBySignalError, ended_by_signals
 from upthread.surfaces.cli.failures import failure_of
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.verbs.tell import Screen
+from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.testing.store_conformance import samples
 
 REHEARSAL = ("--agent", "rehearsal")

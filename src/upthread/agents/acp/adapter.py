@@ -8,22 +8,22 @@ with one the agent did not offer, the request is cancelled (A13). The words are 
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents._connection import (
     Adapter,
     Connection,
     Steps,
     require_usable,
     start_of,
-    wall_clock_ms,
 )
 from upthread.agents._json_lines import Unreadable, member
 from upthread.agents._outcomes import Failure
@@ -318,33 +318,24 @@ def _permission_request(asked: PermissionParams) -> PermissionRequest:
 
 
 class AcpAdapter(Adapter):
-    """One ACP agent. Without a `quirk` row it is found by the agent's name and its command."""
+    """One ACP agent. Its `quirk` row is found by the agent's name and its command."""
 
-    def __init__(
-        self,
-        *,
-        agent: str,
-        command: Sequence[str],
-        quirk: Quirk | None = None,
-        environment: Mapping[str, str] | None = None,
-        now_ms: Callable[[], int] = wall_clock_ms,
-    ) -> None:
-        super().__init__(agent=agent, command=command, environment=environment)
-        self._quirk = quirk if quirk is not None else quirk_for(agent, *_base_names(command))
-        self._now_ms = now_ms
+    @cached_property
+    def _quirk(self) -> Quirk:
+        return quirk_for(self._agent, *_base_names(self._command))
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         # The row's last: this adapter relies on what it sets.
-        environment = {**self._environment_of(request), **self._quirk.environment}
+        environment = {**request.environment, **self._quirk.environment}
         is_opencode = self._quirk.name == "opencode"
         if is_opencode:
             await anyio.to_thread.run_sync(require_usable, request, environment)
         words = AgentWords(
             agent=self._agent,
             quirk=self._quirk,
-            now_ms=self._now_ms,
-            home=_home({**os.environ, **environment}, self._quirk),
+            now_ms=self.now_ms,
+            home=_home(agent_environment(environment), self._quirk),
         )
         start = start_of(request, self._command, environment, is_opencode=is_opencode)
         async with started_child(start) as child:

@@ -17,7 +17,7 @@ from upthread.agents._json_lines import Unreadable, as_object, member
 from upthread.agents._outcomes import did_run
 from upthread.core import events
 from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import UpstreamSessionId, ready
 
 SILENT_UPDATES: Final = frozenset(
     {
@@ -194,7 +194,7 @@ class Initialized(msgspec.Struct, rename="camel"):
 def shaped(value: object, shape: type[_Shape]) -> _Shape | None:
     """Return `value` in that shape, None when it does not fit."""
     try:
-        return msgspec.convert(value, shape)
+        return msgspec.convert(value, ready(shape))
     except (msgspec.ValidationError, UnicodeEncodeError):
         return None  # UnicodeEncodeError: a member's name holds a lone surrogate
 

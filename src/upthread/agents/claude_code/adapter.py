@@ -6,14 +6,12 @@ out whether it runs at all; the process that is spoken to starts with the sessio
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
 
-from upthread.agent_stores.homes import home_of
 from upthread.agents._connection import Adapter, start_of
 from upthread.agents._probes import remember, remembered
 from upthread.agents._process import started_child, whole_command
@@ -42,13 +40,12 @@ class ClaudeCodeAdapter(Adapter):
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
-        environment = {**self._environment_of(request), **ENVIRONMENT}
+        environment = {**request.environment, **ENVIRONMENT}
         installed = Installation(
             agent=self._agent,
             command=self._command,
             version=await self._version(request, environment),
             environment=environment,
-            home=home_of(ROW.name, {**os.environ, **environment}),
         )
         async with task_group() as tasks:
             connection = ClaudeCodeConnection(tasks, request, installed)

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
+from upthread.agent_stores.homes import agent_environment, home_of
 from upthread.agents._connection import Connection, Steps, start_of
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._process import started_child
@@ -48,13 +49,12 @@ It is sent as no person's words, so that neither the model nor the history takes
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """What is run: the command's first words, its version, and where it keeps its sessions."""
+    """What is run: the command's first words, its version and its environment."""
 
     agent: str
     command: tuple[str, ...]
     version: str
     environment: dict[str, str]
-    home: Path
 
 
 class ClaudeCodeConnection(Connection):
@@ -119,7 +119,7 @@ class ClaudeCodeConnection(Connection):
         )
 
     async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        await self._require_stored(upstream_session_id)
+        self._require_id(upstream_session_id)
         session = _new_id()
         words = ("--resume", upstream_session_id, "--fork-session", "--session-id", session)
         await self._attach(session, *words, *self._naming())
@@ -130,17 +130,17 @@ class ClaudeCodeConnection(Connection):
         """The words that give a new session its title; several may have the same."""
         return (f"--name={self._request.title}",) if self._request.title else ()
 
-    async def _require_stored(self, session: UpstreamSessionId) -> None:
+    def _require_id(self, session: UpstreamSessionId) -> None:
         """Only an id: `--resume` also takes a title or a path, and would open what they name."""
-        if not is_uuid(session) or await self._transcript(session) is None:
+        if not is_uuid(session):
             raise self._missing(session)
 
     async def _require_free(self, session: UpstreamSessionId) -> None:
-        await self._require_stored(session)
+        self._require_id(session)
         # Our own process has it open, and would be found as another writer of it.
         if self._process is not None and self._session == session:
             await self.close()
-        pid = await anyio.to_thread.run_sync(writer_of, self._installed.home, session)
+        pid = await anyio.to_thread.run_sync(writer_of, self._home(), session)
         if pid is not None:
             raise UpstreamError(
                 f"session {session} is open in another {self._installed.agent}, process {pid}",
@@ -149,14 +149,19 @@ class ClaudeCodeConnection(Connection):
                 upstream_session_id=session,
             )
 
+    def _home(self) -> Path:
+        """Return where it keeps its sessions: behind a wrapper, only its process tells."""
+        given = agent_environment(self._installed.environment)
+        return home_of("claude-code", self.environment() or given)
+
     async def _transcript(self, session: UpstreamSessionId) -> Path | None:
-        return await anyio.to_thread.run_sync(find_transcript, self._installed.home, session)
+        return await anyio.to_thread.run_sync(find_transcript, self._home(), session)
 
     def _missing(self, session: UpstreamSessionId) -> UpstreamError:
         return UpstreamError(
             f"{self._installed.agent} has no session {session}",
             outcome=Outcome.MISSING,
-            hint=f"it keeps them below {self._installed.home}, 30 days unless told otherwise",
+            hint=f"it keeps them below {self._home()}, 30 days unless told otherwise",
             upstream_session_id=session,
         )
 
@@ -173,9 +178,12 @@ class ClaudeCodeConnection(Connection):
         except UpstreamError as error:
             await self.close()
             # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
-            if is_missing(error.hint, session):
-                raise self._missing(session) from error
-            raise
+            if not is_missing(error.hint, session):
+                raise
+            # Where one that has exited looked is not seen, so that another one stays.
+            unused = _new_id()
+            await self._attach(unused, "--session-id", unused)
+            raise self._missing(session) from error
 
     async def _serve(
         self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]

@@ -281,7 +281,7 @@ class CodexAdapter(Adapter):
             is_asking = request.hold_call is not None
             command = (*self._command, *(hook_words() if is_asking else ()))
             asking = calls.environment if is_asking else {}
-            start = start_of(request, command, {**self._environment_of(request), **asking})
+            start = start_of(request, command, {**request.environment, **asking})
             async with started_child(start) as child:
                 server = CodexServer(child, agent=self._agent, timeout_s=request.start_timeout_s)
                 connection = CodexConnection(server, request, calls=calls)

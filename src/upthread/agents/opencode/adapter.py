@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any, Final
 
 import anyio.to_thread
 
-from upthread.agents._connection import Adapter, require_usable, wall_clock_ms
+from upthread.agent_stores.homes import agent_environment
+from upthread.agents._connection import Adapter, require_usable
 from upthread.agents._json_lines import as_object
 from upthread.agents._permissions import CallListener, listening
-from upthread.agents._process import inherited_environment
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.connection import OpenCodeConnection
 from upthread.agents.opencode.server import started_server
@@ -29,27 +28,16 @@ class OpenCodeAdapter(Adapter):
 
     row = AGENTS["opencode"]
 
-    def __init__(
-        self,
-        *,
-        agent: str = "",
-        command: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-        now_ms: Callable[[], int] = wall_clock_ms,
-    ) -> None:
-        super().__init__(agent=agent, command=command, environment=environment)
-        self._now_ms = now_ms
-
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         async with listening() as calls:
-            given = self._environment_of(request)
+            given = request.environment
             await anyio.to_thread.run_sync(require_usable, request, given)
             asking = _gate(given, calls) if request.hold_call is not None else None
             environment = {**given, **(asking or {})}
             async with started_server(self._agent, self._command, request, environment) as server:
                 connection = OpenCodeConnection(
-                    server, request, calls=calls if asking else None, now_ms=self._now_ms
+                    server, request, calls=calls if asking else None, now_ms=self.now_ms
                 )
                 async with connection.serving():
                     yield connection
@@ -58,7 +46,7 @@ class OpenCodeAdapter(Adapter):
 def _gate(given: Mapping[str, str], calls: CallListener) -> dict[str, str] | None:
     """Return what has OpenCode ask us before each call, None where it cannot be had."""
     # What it would inherit: a configuration of the person's own in that variable stays in it.
-    gate = with_gate({**inherited_environment(os.environ), **given})
+    gate = with_gate(agent_environment(given))
     # Sooner without it, which `can_hold` tells, than in the place of what cannot be read.
     return {**calls.environment, **gate} if gate is not None else None
 

@@ -5,9 +5,7 @@ A look asks this for each role, so it loads no adapter where the agent's row say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter
 from upthread.client.parts import ProjectParts
@@ -15,8 +13,8 @@ from upthread.config import Settings
 from upthread.core.agents import AGENTS
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
-from upthread.errors import StoreError, UsageError
-from upthread.runtime.record.turn_views import main_session_of, session_profile
+from upthread.errors import UsageError
+from upthread.runtime.record.turn_views import last_attached, main_session_of
 
 
 class OwnInterfaces:
@@ -59,38 +57,22 @@ class OwnInterfaces:
             command = registry.resume_command(link.agent, session)
         else:
             command = adapter_for(self._settings, link.agent).resume_command(session)
-        profile = self._other_profile(link) if command else ""
-        return ("env", profile, *command) if command and profile else command
+        return (*self._words_before(link), *command) if command else None
 
-    def _other_profile(self, link: Link) -> str:
-        """Return the variable that its agent needs to find a link's session, empty for none."""
-        where = where_of(self._settings, self._environment, link.agent)
-        profile = session_profile(self._store, link)
-        if not profile or profile == stored.profile_of(where, link.agent):
-            return ""
-        # Of a store that cannot be read, the agent itself says what is wrong.
-        with suppress(StoreError):
-            if stored.is_elsewhere(where, link.upstream_session_id, profile):
-                return profile
-        return ""
-
-
-def where_of(settings: Settings, environment: Mapping[str, str], agent: str) -> Mapping[str, str]:
-    """Return the environment that says where an agent keeps its sessions."""
-    configured = settings.agents.get(agent)
-    return {**environment, **(configured.environment if configured else {})}
+    def _words_before(self, link: Link) -> tuple[str, ...]:
+        """Return what sets a session's profile, where only that one has it."""
+        # Not the configured environment: a person starts the agent from the shell.
+        where = agent_environment(self._environment)
+        profile = last_attached(self._store, link).agent_profile
+        without = stored.profile_without(where, link.upstream_session_id, profile)
+        return ("env", profile) if without else ()
 
 
 def adapter_for(settings: Settings, agent: str) -> AgentAdapter:
     """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
     configured = settings.agents.get(agent)
-    if configured is None:
-        return registry.adapter_for(agent)
-    # Configured without a command: the agent that is
-    # known by this name, with a person's environment.
-    if not configured.command:
-        return registry.adapter_for(agent, configured.environment)
-    return registry.configured_adapter(agent, configured.command, configured.environment)
+    # Configured without a command, it is the agent that is known by this name.
+    return registry.adapter_for(agent, configured.command if configured else ())
 
 
 def opens_sub_agents(settings: Settings, agent: str) -> bool:

@@ -42,6 +42,7 @@ from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
 from upthread.runtime.runs.live_run import Transition
 from upthread.runtime.system import System, host_name
+from upthread.runtime.turns.progress import Listener
 from upthread.store.base import Run
 from upthread.store.postgres.workers import Recovered, Registration, WorkerTable
 from upthread.tasks import task_group
@@ -247,7 +248,7 @@ class Worker:
     ) -> None:
         try:
             wait_ms = await project.runs.advance(
-                run.workstream, transition, partial(self._tell_event, run)
+                run.workstream, transition, partial(self._tell_event, run), self._listener(run)
             )
         except FencedError as error:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
@@ -307,6 +308,12 @@ class Worker:
     def _tell(self, what: str, run: Run, detail: str = "") -> None:
         told = Served(what=what, workstream=run.workstream, run_id=run.run_id, detail=detail)
         self._options.tell(told)
+
+    def _listener(self, run: Run) -> Listener:
+        return Listener(
+            started=lambda started: self._tell("turn_started", run, started.line),
+            notice=lambda notice: self._tell("notice", run, notice.text),
+        )
 
     def _tell_event(self, run: Run, event: RunEvent) -> None:
         role = getattr(event, "role", "")

@@ -23,7 +23,7 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
     START_FRESH,
 )
-from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome
+from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome, ready
 
 if TYPE_CHECKING:
     from upthread.core.turns.turn import TurnView
@@ -159,7 +159,7 @@ def limit_in(stored: JsonValue) -> AgentLimit | None:
 
 def _member(stored: JsonValue, name: str, cls: type[Member]) -> Member | None:
     found = stored.get(name) if isinstance(stored, Mapping) else None
-    return convert(found, cls) if isinstance(found, Mapping) else None
+    return convert(found, ready(cls)) if isinstance(found, Mapping) else None
 
 
 def lacking_in(stored: JsonValue) -> tuple[int, str, str]:
@@ -199,7 +199,7 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     `freshness` and `surroundings` are left out, since whoever reads looks for itself.
     """
     members = {name: each for name, each in stored.items() if name not in _LOOKED_AT_ANEW}
-    return convert({"conversation_id": "", "agent": "", **members}, HandshakeInputs)
+    return convert({"conversation_id": "", "agent": "", **members}, ready(HandshakeInputs))
 
 
 _LOOKED_AT_ANEW: Final = frozenset({"freshness", "surroundings"})

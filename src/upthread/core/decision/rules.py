@@ -14,6 +14,7 @@ from upthread.core.decision.model import HandshakeInputs, Rule
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.words import (
     FIRST,
+    OTHER_PROFILE,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
@@ -30,6 +31,7 @@ OLDER_RECORD: Final = "older_record"
 """The reason under which turns are read back that only the agent's own session has."""
 
 SESSION_EMPTY: Final = "session_empty"
+CANNOT_RESUME: Final = "cannot_resume"
 """The reason under which a session is left that never got a prompt of ours."""
 
 PROFILE: Final = "PROFILE"
@@ -170,7 +172,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the session lives on another host",
     ),
     Rule(
-        reason="other_profile",
+        reason=OTHER_PROFILE,
         decision=REFUSE,
         applies=lambda i: bool(i.other_profile),
         says="the session is in another profile of the agent",
@@ -190,7 +192,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="it is a sub-agent's session, which the agent opens only inside its main session",
     ),
     Rule(
-        reason="cannot_resume",
+        reason=CANNOT_RESUME,
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.attaches_none,
         says="the agent can neither resume nor load a session",

@@ -80,6 +80,9 @@ OTHER_ROLE = "other_role"
 TOKENS_MAX = "tokens_max"
 """The reason under which a prompt is refused, and a run parked, that would spend too much."""
 
+OTHER_PROFILE = "other_profile"
+"""The reason under which a prompt is refused, or parked where only the running agent tells."""
+
 READ_BACK = "read_back"
 """The reason of a turn that only the agent's own session had: nothing was decided here."""
 

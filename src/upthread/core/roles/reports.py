@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 from upthread.core.text import item, neutral
+from upthread.core.types import ready
 
 Status: TypeAlias = Literal["done", "needs_input", "blocked"]
 VerdictResult: TypeAlias = Literal["approved", "rejected"]
@@ -96,7 +97,7 @@ def decode_report(raw: bytes, *, lines_max: int | None = None) -> Report:
     if len(raw) > REPORT_BYTES_MAX:
         raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
     try:
-        report = msgspec.json.decode(raw, type=Report)
+        report = msgspec.json.decode(raw, type=ready(Report))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedReportError(f"the report cannot be read: {error}") from error
     # The run would wait for a person with nothing to be asked.

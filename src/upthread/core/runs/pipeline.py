@@ -33,7 +33,7 @@ from upthread.core.runs.step_prompt import (
     task_of_asking_again,
 )
 from upthread.core.turns.prompt import Task
-from upthread.core.types import Outcome, ProjectId
+from upthread.core.types import Outcome, ProjectId, ready
 
 __all__ = [
     "AskHuman",
@@ -140,7 +140,7 @@ def _started(view: RunView, event: events.RunStarted) -> RunView:
     return structs.replace(
         view,
         specification=event.specification,
-        pipeline=msgspec.convert(event.pipeline, Pipeline),
+        pipeline=msgspec.convert(event.pipeline, ready(Pipeline)),
         iteration=event.iteration,
         told=event.told,
         agents=event.agents,
@@ -164,7 +164,7 @@ def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
     view = structs.replace(view, started=None, last=event, is_resumed=False)
     if event.report is None:
         return view
-    report = msgspec.convert(event.report, Report)
+    report = msgspec.convert(event.report, ready(Report))
     is_in_vain = report.status == "needs_input" and not _new_questions(view, event.role, report)
     handed = Handed(
         role=event.role,

@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from upthread.core.decision.words import TOKENS_MAX
+from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnView
-from upthread.core.types import Outcome
+from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
+from upthread.core.types import Outcome, ready
 
 NOTHING_SAID: Final = "the agent answered nothing"
 """The detail of a turn that ended well, as its agent says, without a word and without a call."""
@@ -36,6 +36,9 @@ LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 
 NOT_ANSWERED: Final = "did not answer"
 """What is said of an agent that was waited for in vain while it started or opened a session."""
+
+CUT_OFF: Final = f"{SENDS_MAX} attempts were cut off before there was a reply"
+"""The detail of a turn of a durable step whose attempts did not all send a prompt."""
 
 NO_ANSWER_WITHIN: Final = "no answer within"
 """How the detail of a prompt begins that was waited for in vain."""
@@ -124,6 +127,10 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
         "the tokens that were allowed are used up, or the next turn would pass them",
         "allow more with --tokens-max, or go on without it",
     ),
+    OTHER_PROFILE: (
+        "the session is in another profile of the agent",
+        "start the agent in that profile again, then go on; or start fresh with --fresh",
+    ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",
         "look at the session with upthread open; going on sends one continuation",
@@ -138,12 +145,13 @@ _CURE_OF_SESSION: Final = (
     "tell it with --fresh to begin a new session; if it needs longer, raise start_timeout_s"
 )
 
+_LONGER_ATTEMPTS: Final = (
+    "give an attempt more time than its turn takes (in Temporal, start_to_close_timeout), or "
+    "find what ends its process; then go on"
+)
 _CUT_OFF_EACH_TIME: Final = (
     "each of its prompts was cut off before the reply was whole",
-    (
-        "give an attempt more time than its turn takes (in Temporal, start_to_close_timeout), or "
-        "find what ends its process; then go on, which sends one continuation"
-    ),
+    f"{_LONGER_ATTEMPTS}, which sends one continuation",
 )
 """Of a turn that is parked though its prompts are known: no more of them may leave."""
 
@@ -161,6 +169,8 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail and not is_of_prompt:
         is_of_session = " for session " in detail
         cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
+    if detail == CUT_OFF:
+        cure = _LONGER_ATTEMPTS
     if reason == UNDECIDABLE and detail.startswith((Recognition.INCOMPLETE, Recognition.ABSENT)):
         said, cure = _CUT_OFF_EACH_TIME
     if reason in _SOURCES_MATTER:
@@ -234,7 +244,7 @@ def _of_end(ended: TurnEnded) -> Ending:
         return Ending(is_finished=False, how=f"ended: {stop.said}")
     if ended.report is None:
         return Ending(is_finished=True, how="finished")
-    report = msgspec.convert(ended.report, Report)
+    report = msgspec.convert(ended.report, ready(Report))
     if report.status == "done" and report.verdict is not None:
         return Ending(is_finished=True, how=f"finished: {report.verdict.result}")
     return Ending(is_finished=True, how=_REPORTED[report.status])

@@ -90,7 +90,9 @@ def recognise(
         return structs.replace(found, tail=tail)
     # Redacted, it could not be found by its text, and not be sent again either.
     is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
-    is_absent = places == {_Place.NOWHERE} and is_kept and not _ends_like(prompts, sent_text)
+    is_past = not has_older and _begins_otherwise(prompts, known)
+    is_ours = _ends_like(prompts, sent_text, known if is_past else ())
+    is_absent = places == {_Place.NOWHERE} and is_kept and not is_ours
     return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
 
 
@@ -181,9 +183,25 @@ def _without_space(text: str) -> str:
     return "".join(text.split())
 
 
-def _ends_like(prompts: Sequence[_Prompt], sent_text: str) -> bool:
-    """Whether the last message holds our words, however they are put together."""
-    return bool(prompts) and _without_space(sent_text) in _without_space(prompts[-1].text)
+def _ends_like(prompts: Sequence[_Prompt], sent_text: str, known: Sequence[str]) -> bool:
+    """Whether the last message holds our words, however they are put together.
+
+    One that is a `known` prompt, word for word, is that prompt and not ours.
+    """
+    last = _without_space(prompts[-1].text) if prompts else None
+    if last is None or last in map(_without_space, known):
+        return False
+    return _without_space(sent_text) in last
+
+
+def _begins_otherwise(prompts: Sequence[_Prompt], known: Sequence[str]) -> bool:
+    """Whether a history has its beginning: the first known prompt, which is not the last one too.
+
+    For example the one that told the role. Of prompts that are all alike nobody can tell.
+    """
+    first, last = folded_prompt(known[0]), folded_prompt(known[-1])
+    is_there = bool(prompts) and folded_prompt(prompts[0].text).holds(first)
+    return is_there and not last.holds(first)
 
 
 class FoldedPrompt(Struct, frozen=True):

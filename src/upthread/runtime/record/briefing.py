@@ -30,6 +30,7 @@ from upthread.core.types import (
     Outcome,
     Speaker,
     TurnId,
+    ready,
 )
 from upthread.runtime.record.events import run_view, turn_view
 from upthread.runtime.record.turn_views import of_turn, turns_cut_off
@@ -104,7 +105,7 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
     kept = store.briefing_edit(conversation_id)
     if kept is None:
         return 0, BriefingEdit()
-    return kept.seq, msgspec.convert(kept.edit, BriefingEdit)
+    return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
 
 
 def _messages(store: Store, request: BriefingRequest) -> tuple[Message, ...]:
@@ -148,7 +149,7 @@ def _reports(
             continue
         seq = ends.get(turn.turn_id)
         place = f"message {seq}" if seq else ""
-        reported.append(Reported(role, msgspec.convert(ended.report, Report), place))
+        reported.append(Reported(role, msgspec.convert(ended.report, ready(Report)), place))
     return reported
 
 

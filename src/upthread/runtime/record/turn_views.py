@@ -18,7 +18,7 @@ from msgspec import Struct
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX
-from upthread.core.events import AgentsCall, StepStarted, TurnEvent
+from upthread.core.events import AgentsCall, SessionAttached, StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
@@ -38,6 +38,7 @@ from upthread.core.types import (
     TextPart,
     ToolCallPart,
     TurnId,
+    UpstreamSessionId,
 )
 from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
 from upthread.store.base import Store, Turn
@@ -137,34 +138,22 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     )
 
 
-def session_host(store: Store, link: Link | None) -> str | None:
-    """Return the host a link's session was last attached on, None where that is not known.
-
-    Blocking.
-    """
-    view = _last_attached(store, link)
-    return view.attached.agent_host if view and view.attached else None
+_NOT_KNOWN: Final = SessionAttached(upstream_session_id=UpstreamSessionId(""), how="", agent="")
 
 
-def session_profile(store: Store, link: Link | None) -> str:
-    """Return the profile of its agent that a link's session was last attached in. Blocking.
-
-    Empty where that is not known.
-    """
-    view = _last_attached(store, link)
-    return view.attached.agent_profile if view and view.attached else ""
+def last_attached(store: Store, link: Link | None) -> SessionAttached:
+    """Return how a link's session was last attached, empty where that is not known. Blocking."""
+    return _last_attached(store, link).attached or _NOT_KNOWN
 
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:
     """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
-    view = _last_attached(store, link)
-    return view is not None and call_of(view) is not None
+    return call_of(_last_attached(store, link)) is not None
 
 
 def main_session_of(store: Store, link: Link) -> str:
     """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
-    view = _last_attached(store, link)
-    call = call_of(view) if view else None
+    call = call_of(_last_attached(store, link))
     return call.main_session if call else ""
 
 
@@ -173,15 +162,13 @@ def call_of(view: TurnView) -> AgentsCall | None:
     return view.intended.call if view.intended else None
 
 
-def _last_attached(store: Store, link: Link | None) -> TurnView | None:
-    """Return the newest turn that was in a link's session, None where none is known."""
-    if link is None:
-        return None
-    for _, view in views_newest_first(store, link.conversation_id):
+def _last_attached(store: Store, link: Link | None) -> TurnView:
+    """Return the newest turn that was in a link's session, an empty one where none is known."""
+    for _, view in views_newest_first(store, link.conversation_id) if link else ():
         attached = view.attached
-        if attached and attached.upstream_session_id == link.upstream_session_id:
+        if link and attached and attached.upstream_session_id == link.upstream_session_id:
             return view
-    return None
+    return TurnView()
 
 
 # --- what they came to -------------------------------------------------------------------------

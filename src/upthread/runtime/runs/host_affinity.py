@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from upthread.core.runs.pipeline import RunView
 from upthread.core.types import MAIN_SLOT, ConversationKey, ProjectId
-from upthread.runtime.record.turn_views import session_host
+from upthread.runtime.record.turn_views import last_attached
 from upthread.store.base import Store
 
 
@@ -36,4 +36,4 @@ class Placing:
             project_id=project_id, workstream=workstream, role=role, slot=MAIN_SLOT
         )
         resolved = self._store.resolve(key)
-        return session_host(self._store, resolved.link) if resolved else None
+        return last_attached(self._store, resolved.link).agent_host if resolved else None

@@ -209,8 +209,7 @@ class Runs:
         return await self._system.in_thread(lambda: self._begin_blocking(request, fence))
 
     def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
-        runs = self._store.runs(request.project_id, request.workstream)
-        last = run_view(self._store, runs[-1].run_id) if runs else None
+        last = self.view(request.project_id, request.workstream)
         # The same once more is no second run: so a caller goes on whose process was killed.
         if request.specification is None or (
             last is not None
@@ -332,8 +331,7 @@ class Runs:
 
     async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
         # Read again: what could not go on may have committed something before that.
-        events = await self._system.in_thread(lambda: run_events(self._store, live.run_id))
-        live.view = pipelines.fold(events)
+        live.view = await self._system.in_thread(lambda: run_view(self._store, live.run_id))
         role = pipelines.next_role(live.view)
         await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
 
@@ -349,8 +347,8 @@ class Runs:
 
     def _limited(self, live: LiveRun, request: RunRequest, tell: TellRequest) -> TellRequest:
         """Return a turn that counts what the run has spent over all its processes."""
-        spent = partial(spent_on_run, self._store, request.project_id, live.run_id)
-        return structs.replace(tell, spent=spent)
+        read = partial(spent_on_run, self._store, request.project_id, live.run_id)
+        return structs.replace(tell, spent=read)
 
     async def _take_turn(
         self, live: LiveRun, request: RunRequest, role: str, turn: Awaitable[TurnResult]
@@ -361,11 +359,11 @@ class Runs:
         except RefusedError as refused:
             if refused.reasons[0] != TOKENS_MAX:
                 raise
-            detail = refused.ids.get("tokens", "")
-            parked = RunParked(reason=TOKENS_MAX, detail=detail, role=role)
+            tokens = refused.ids.get("tokens", "")
+            parked = RunParked(reason=TOKENS_MAX, detail=tokens, role=role)
             await self._commit(live, request, parked)
-            return
-        await self._after_turn(live, request, role, result)
+        else:
+            await self._after_turn(live, request, role, result)
 
     async def _continue_step(
         self, live: LiveRun, request: RunRequest, command: ContinueStep
@@ -376,15 +374,13 @@ class Runs:
         tell = request.prepare_step(self._step_request(live, request, again, hosts))
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        events = await self._system.in_thread(
-            lambda: events_by_turn(self._store, request.project_id, turn_id)
-        )
-        if (elsewhere := fold_turn(events).ended) is not None:
+        read = partial(events_by_turn, self._store, request.project_id, turn_id)
+        if (elsewhere := fold_turn(await self._system.in_thread(read)).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
-            return
-        turn = self._turns.go_on(self._limited(live, request, tell), turn_id)
-        await self._take_turn(live, request, command.role, turn)
+        else:
+            turn = self._turns.go_on(self._limited(live, request, tell), turn_id)
+            await self._take_turn(live, request, command.role, turn)
 
     async def _after_turn(
         self, live: LiveRun, request: RunRequest, role: str, result: TurnResult

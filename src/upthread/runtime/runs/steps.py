@@ -7,7 +7,7 @@ import msgspec
 from upthread.core.events import StepEnded, TurnEnded
 from upthread.core.roles.reports import MalformedReportError, Report, check_length, read_report
 from upthread.core.runs.pipeline import RunView, Step
-from upthread.core.types import JsonValue, Outcome, TurnId
+from upthread.core.types import JsonValue, Outcome, TurnId, ready
 
 
 def step_ended(
@@ -52,7 +52,7 @@ def _fault_of(step: Step, ended: TurnEnded) -> str:
     if ended.outcome is not Outcome.OK or ended.report is None:
         return ended.detail or "the reply has no report"
     try:
-        report = msgspec.convert(ended.report, Report)
+        report = msgspec.convert(ended.report, ready(Report))
         check_length(report, lines_max=step.report_lines_max)
     except MalformedReportError as error:
         return str(error)

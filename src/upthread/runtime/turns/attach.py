@@ -8,6 +8,7 @@ again with what is then known. Once a session is attached, the turn's listener i
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, structs
@@ -28,6 +29,7 @@ from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
 from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
+from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
@@ -121,20 +123,34 @@ def attached_event(
     live: LiveTurn, connection: AgentConnection, attached: Attached
 ) -> SessionAttached:
     """Return the event that names the session and the process that serves it."""
-    process = connection.process
-    live.agent_version = connection.capabilities.version
+    process, agent, able = connection.process, live.request.claim.agent, connection.capabilities
+    live.agent_version = able.version
+    profile_with = partial(live.request.own_sessions.profile, agent, able.vendor)
+    profile = profile_with(connection.environment())
     return SessionAttached(
         upstream_session_id=attached.upstream_session_id,
         how=attached.how,
-        agent=live.request.claim.agent,
+        agent=agent,
         agent_pid=process.pid if process else None,
         agent_started_at_ticks=process.started_at_ticks if process else None,
         # A pid is one only beside its host: whoever takes over ends this agent there alone.
         agent_host=live.host,
-        agent_profile=live.request.own_sessions.profile(
-            live.request.claim.agent, connection.capabilities.vendor
-        ),
+        agent_profile=profile,
+        chose_profile=profile != profile_with({}),
     )
+
+
+def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
+    """Return that a lost session is in another profile than its agent ran in, else empty. Blocking.
+
+    A wrapper may set the profile, or the command itself: before it runs, nobody knows it.
+    """
+    link = live.require_link()
+    session, profile = link.upstream_session_id, last_attached(store, link).agent_profile
+    without = live.request.own_sessions.profile_without
+    own = without(link.agent, session, profile, live.environment())
+    said = f"{link.agent} ran with {own} and has no session {session} there: {profile} has it"
+    return said if own else ""
 
 
 def decided_again(live: LiveTurn) -> TurnIntended:

@@ -51,7 +51,7 @@ from upthread.runtime.lease import (
 from upthread.runtime.record.turn_views import (
     NewestTurns,
     is_of_sub_agent,
-    session_host,
+    last_attached,
     turn_count,
 )
 from upthread.runtime.system import System
@@ -284,7 +284,9 @@ class Conversations:
         claim = self.leased(key, fences)
         return structs.replace(
             claim,
-            session_host=session_host(self._store, claim.link) if request.host else None,
+            session_host=last_attached(self._store, claim.link).agent_host
+            if request.host
+            else None,
             is_of_sub_agent=not request.opens_sub_agents
             and is_of_sub_agent(self._store, claim.link),
         )

@@ -18,7 +18,7 @@ from upthread.runtime.options import TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.handshake_inputs import USUAL_FRESHNESS, FreshnessSettings
-from upthread.runtime.turns.older_record import NO_SESSIONS, OwnSessions
+from upthread.runtime.turns.older_record import OwnSessions
 from upthread.runtime.turns.progress import SILENT, Listener
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     freshness: FreshnessSettings = USUAL_FRESHNESS
     outward_patterns: tuple[str, ...] = ()
     is_handed_back: bool = False
-    own_sessions: OwnSessions = NO_SESSIONS
+    own_sessions: OwnSessions
     call: AgentsCall | None = None
     # In the turn's own commits: a crash between two would leave a run that does not know its turn.
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes

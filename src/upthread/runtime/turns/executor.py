@@ -26,6 +26,7 @@ from upthread.core.decision.rollover import (
     poison,
     recovery_of,
 )
+from upthread.core.decision.words import OTHER_PROFILE
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
 from upthread.core.runs.stops import NEW_REFUSED, STDERR_END
 from upthread.core.turns import turn as turns
@@ -38,6 +39,7 @@ from upthread.runtime.turns.attach import (
     attach_as_decided,
     closed_in_words,
     decided_again,
+    elsewhere_in_words,
     link_end,
     restore_refused,
 )
@@ -132,6 +134,7 @@ class Driver:
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()
+            live.environment = connection.environment
             while not (live.is_over or needs_another):
                 needs_another = await self._carry_out(live, connection)
 
@@ -218,9 +221,13 @@ class Driver:
         if live.is_elsewhere and live.log.intended.decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
             return False
+        compared = live.inputs and live.inputs.not_compared
         try:
             await attach_as_decided(live, connection, self._system)
         except UpstreamError as error:
+            # Loaded to be compared alone: the next process resumes it, and may well.
+            if live.inputs and live.inputs.not_compared != compared:
+                raise
             return await self._decide_again(live, error)
         return False
 
@@ -255,6 +262,8 @@ class Driver:
     ) -> None:
         """Decide for a new session, although the refused one may still be there."""
         await self._roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
+        if live.is_over:
+            return
         # Ours first: a line is cut where the agent said much.
         text = f"refused again, so the agent is asked for a new session: {words}"
         live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
@@ -268,12 +277,16 @@ class Driver:
         writes: Sequence[Write] = (),
         is_refused: bool = False,
     ) -> None:
-        """Decide again, knowing that the session is gone.
+        """Decide again, knowing that the session is gone, unless another profile has it.
 
         Its link ends when the agent has made another session: a store that is not there may come
         back. Only what is spoilt ends at once.
         """
         assert live.inputs is not None
+        if elsewhere := await live.read(lambda store: elsewhere_in_words(store, live)):
+            parked = parked_event(live, TurnParked(reason=OTHER_PROFILE, detail=elsewhere))
+            await live.log.commit(parked, writes=writes)
+            return
         link = live.require_link()
         lost = None if is_refused else outcome
         live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)

@@ -52,7 +52,7 @@ def attach_external(
             how="new" if is_new or was_new else "resumed",
             agent=agent,
             agent_host=live.host,
-            agent_profile=live.request.own_sessions.profile(agent, agent),
+            agent_profile=live.request.own_sessions.profile(agent, agent, {}),
             is_background=is_background,
         )
     )

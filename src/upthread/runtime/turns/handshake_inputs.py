@@ -22,7 +22,7 @@ from upthread.core.decision.rules import RELAYED
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
-from upthread.core.types import Conversation, Link, Outcome
+from upthread.core.types import Conversation, Link, Outcome, ready
 from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
 from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.examination import look_again
@@ -204,7 +204,7 @@ def _agent_limit(views: NewestTurns, agent: str, subject: Subject) -> AgentLimit
 def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
     if worked is None or worked.ended is None:
         return None
-    was = msgspec.convert(worked.ended.surroundings, Surroundings)
+    was = msgspec.convert(worked.ended.surroundings, ready(Surroundings))
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
     return structs.replace(was, configuration=subject.role.configuration) if is_alike else was

@@ -10,7 +10,7 @@ view as the store has it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
@@ -83,6 +83,8 @@ class LiveTurn:
         self.link: Link | None = claim.link
         self.refused_link: Link | None = None
         self.inputs: HandshakeInputs | None = None
+        self.environment: Callable[[], Mapping[str, str]] = dict[str, str]
+        """The running agent's, as far as it is seen."""
         self.agent_version = ""
         self.reset_at_ms: int | None = None
         # By those who send, and who adopt what came meanwhile:

@@ -8,8 +8,7 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
@@ -52,7 +51,7 @@ from upthread.core.types import (
 )
 from upthread.errors import QuotaExceededError, StoreError
 from upthread.runtime.record.events import turn_view
-from upthread.runtime.record.turn_views import session_profile
+from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
@@ -67,41 +66,26 @@ ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
 
 
-def _no_version(_agent: str, _session: UpstreamSessionId) -> str:
-    return ""
-
-
-def _no_call(_call: CutOffCall) -> StoredSession | None:
-    return None
-
-
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
     `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
     while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
     there is none. `profile` gives the variable with the place of an agent's store, empty where that
-    is not known. `is_elsewhere` says whether the given profile has a session, and the agent's
-    present one lacks it. `read` and `profile` name last whose store it is, for example that of
-    `codex` for an agent that is configured as `mine` and runs codex-acp. `of_call` gives the
-    session of a call's sub-agent, and `version` the agent's version that a session is of, empty
-    where that is not known.
+    is not known, and `profile_without` the same if a session is not there and the given profile
+    has it. Both are last given the running agent's environment, empty if it was not seen.
+    `read` and `profile` name whose store it is, for example that of `codex` for an agent that is
+    configured as `mine` and runs codex-acp. `of_call` gives the session of a call's sub-agent, and
+    `version` the agent's version that a session is of, empty where that is not known.
     """
 
-    is_read: Callable[[str], bool] = lambda _agent: False
-    profile: Callable[[str, str], str] = lambda _agent, _store: ""
-    stamp: Callable[[str, UpstreamSessionId], str] = lambda _agent, _session: ""
-    is_elsewhere: Callable[[str, UpstreamSessionId, str], bool] = (
-        lambda _agent, _session, _profile: False
-    )
-    read: Callable[[str, UpstreamSessionId, str], StoredSession | None] = (
-        lambda _agent, _session, _store: None
-    )
-    of_call: Callable[[CutOffCall], StoredSession | None] = _no_call
-    version: Callable[[str, UpstreamSessionId], str] = _no_version
-
-
-NO_SESSIONS: Final = OwnSessions()
+    is_read: Callable[[str], bool]
+    profile: Callable[[str, str, Mapping[str, str]], str]
+    stamp: Callable[[str, UpstreamSessionId], str]
+    profile_without: Callable[[str, UpstreamSessionId, str, Mapping[str, str]], str]
+    read: Callable[[str, UpstreamSessionId, str], StoredSession | None]
+    of_call: Callable[[CutOffCall], StoredSession | None]
+    version: Callable[[str, UpstreamSessionId], str]
 
 
 def look(
@@ -139,13 +123,10 @@ def look(
 
 def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
     """Return the other profile of its agent that has a link's session, empty for none. Blocking."""
-    profile = session_profile(store, link)
-    # Of a store that cannot be read, the agent itself says what is wrong.
-    with suppress(StoreError):
-        # In another profile a session is not lost, as long as it is there.
-        if link and own.is_elsewhere(link.agent, link.upstream_session_id, profile):
-            return profile
-    return ""
+    profile = last_attached(store, link).agent_profile
+    # In another profile a session is not lost, as long as it is there.
+    is_elsewhere = link and own.profile_without(link.agent, link.upstream_session_id, profile, {})
+    return profile if is_elsewhere else ""
 
 
 def look_at_replay(

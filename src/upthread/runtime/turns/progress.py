@@ -18,7 +18,7 @@ from upthread.core.decision.words import (
 )
 from upthread.core.events import AgentEvent, TurnParked
 from upthread.core.roles.reports import Report
-from upthread.core.runs.stops import OURS, Source
+from upthread.core.runs.stops import OURS, Source, shortfall
 from upthread.core.text import visible_line
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import (
@@ -93,6 +93,12 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     is_interrupted: bool = False
     spent: Tokens = NOTHING_SPENT
     source: Source = OURS
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the agent did what it was told, as it says, and answered."""
+        is_ok = self.parked is None and self.outcome is Outcome.OK
+        return is_ok and shortfall(self.outcome, self.detail) is None
 
 
 class Listener(Struct, frozen=True, kw_only=True):

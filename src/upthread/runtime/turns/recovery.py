@@ -1,6 +1,7 @@
 """Recovery: a turn whose prompt may have left, gone on with by the agent's own history.
 
-Reply complete: adopted. Prompt there: a continuation. Absent: sent again. Cannot be told: parked.
+Reply complete: adopted. Prompt there: a continuation. Absent: sent again, with what the record has
+of the turn. Cannot be told: parked.
 What the history shows is judged in core/turns/recognition.py. An agent may outlive us and go on
 alone: what it then reports, with an action failed that nobody was there to allow, is not complete.
 """
@@ -23,8 +24,14 @@ from upthread.core.events import (
     TurnParked,
     UsageReported,
 )
+from upthread.core.text import without_mentions
 from upthread.core.turns.effects import held
-from upthread.core.turns.prompt import continuation, is_continuation
+from upthread.core.turns.prompt import (
+    EFFECTS_DONE_HEADING,
+    continuation,
+    effects_block,
+    is_continuation,
+)
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
@@ -69,7 +76,6 @@ class Recoverer:
 
         Raises UpstreamError for a session that cannot be attached.
         """
-        sent = _sent(live)
         current = live.require_link().upstream_session_id
         async with live.telling_of_wait(f"open session {current}"):
             # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
@@ -95,10 +101,6 @@ class Recoverer:
             lambda store: self._holds_back(store, live, found)
         ):
             return None
-        if found.recognition is Recognition.ABSENT:
-            # Counted before it leaves: a prompt that ends this process is not sent for ever.
-            await live.log.commit(known, sent)
-            return await self._sender.stream(live, connection, message.sent_text)
         text = await live.read(lambda store: self._continued(store, live, message, found))
         return await self._sender.stream(live, connection, text)
 
@@ -109,7 +111,16 @@ class Recoverer:
         live.log.commit_here(_known(live, found), ended, writes=(*writes, *follow_up))
 
     def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
-        """Commit a continuation, with the actions known of the turn, and return its text."""
+        """Commit a continuation, with the actions known of the turn, and return its text.
+
+        A session that lacks the prompt gets it once more, with the actions of the turn if it has
+        any: an agent may store a turn at its end only, and die before.
+        """
+        is_absent = found.recognition is Recognition.ABSENT
+        if is_absent and not effects_of_turn(store, live):
+            # Counted before it leaves: a prompt that ends this process is not sent for ever.
+            live.log.commit_here(_known(live, found), _sent(live))
+            return message.sent_text
         tail = tail_writes(store, live, found, now_ms=self._system.now_ms())
         effects = _known_effects(store, live, found)
         # The newest prompt that is no continuation, because those would grow. It may be newer than
@@ -118,15 +129,19 @@ class Recoverer:
         sent = [each.sent_text for each in reversed(own) if each.speaker is Speaker.USER]
         # Of a turn that continues another one, its first prompt.
         asked = next((text for text in sent if not is_continuation(text)), sent[-1])
+        if asked.startswith(EFFECTS_DONE_HEADING):
+            asked = asked.partition("\n\n")[2]  # that list was of then
         text = continuation(asked, effects, was_unattended=found.was_unattended)
+        if is_absent and not is_continuation(message.sent_text):
+            text = f"{without_mentions(effects_block(effects))}\n\n{asked}"
         seq = live.messages.next_seq
         parts = (ContextPart(text=text),)
         writes = (*tail, live.messages.user_parts(seq, 0, parts, stamp=live.current_session))
         again = sent_event(
             seq,
             prior_of(store, live),
-            # The session has the prompt, and the continuation repeats it: no need of the past.
-            is_injected=False,
+            # A session that has the prompt needs no past; else it is in the prompt.
+            is_injected=is_absent and _sent(live).is_prior_injected,
         )
         live.log.commit_here(_known(live, found), again, writes=writes)
         live.messages.advance_to(seq + 1)

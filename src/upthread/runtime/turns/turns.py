@@ -16,13 +16,14 @@ from msgspec import structs
 
 from upthread.core.decision.handshake import REFUSE
 from upthread.core.decision.words import RECOGNISED
-from upthread.core.events import RecoveryStarted
+from upthread.core.events import RecoveryStarted, TurnParked
+from upthread.core.runs.stops import CUT_OFF
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import spending_in_words
 from upthread.core.turns.turn import Recognition
-from upthread.core.types import Decision, TurnId
+from upthread.core.types import Decision, Outcome, TurnId
 from upthread.errors import UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import tell_of_lacking
@@ -32,6 +33,7 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.executor import Driver
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.turn_end import result_of
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
@@ -68,6 +70,12 @@ class Turns:
         async with self._conversations.claimed(request.claim) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
+            view = live.log.view
+            is_spent = view.parked is None and view.may_send and not view.may_be_continued
+            # Else a step whose attempts are shorter than its agent takes to start never ends.
+            if request.options.key and is_spent:
+                await live.log.commit(TurnParked(reason=Outcome.TIMED_OUT, detail=CUT_OFF))
+                return result_of(live)
             # Before it is taken up: what is refused stays parked as it was.
             decision = await live.read(lambda _: self._beginning.continued(live))
             await self._require_allowed(live, decision)

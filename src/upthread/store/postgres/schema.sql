@@ -1,4 +1,4 @@
--- A store's log in the schema `upthread`. What it means: docs/adr/0139-one-log.md. Names and JSON are
+-- A store's log in the schema `upthread`. What it means: docs/adr/0140-one-log.md. Names and JSON are
 -- BYTEA in UTF-8, since a database may be of any encoding: convert_from(kept, 'UTF8') shows it.
 --
 -- A row belongs to a project, and a session reads and writes rows of the project that it acts for:

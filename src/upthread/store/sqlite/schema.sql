@@ -1,4 +1,4 @@
--- A store's log. What it means: docs/adr/0139-one-log.md.
+-- A store's log. What it means: docs/adr/0140-one-log.md.
 
 -- One row per stream: what its entries add up to, so that nobody reads a log to know how it stands.
 -- `state` is JSON. A commit moves `last` and `hash` on from those that it has seen. The seal tells

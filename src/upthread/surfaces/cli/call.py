@@ -33,18 +33,41 @@ from upthread.surfaces.cli.terminal.output import Output
 
 if TYPE_CHECKING:
     from upthread.client.project import Project
+    from upthread.client.surroundings import Surroundings
     from upthread.config import Settings
     from upthread.runtime.permissions.policy import AskPerson
 
 Result = TypeVar("Result")
 
 
-class Call(Struct, frozen=True, kw_only=True):
-    """The options every verb takes, and where its words go."""
+class Call(Struct, kw_only=True):
+    """The options every verb takes, and where its words go.
+
+    `is_stream` says that the verb's JSON is several objects, one on each line.
+    """
 
     output: Output
     database: str | None = None
     project: str | None = None
+    is_stream: bool = False
+
+    def settings(self) -> Settings:
+        """Return the settings of the working directory, without what needs consent."""
+        from upthread.config import load_settings
+
+        return load_settings(Path.cwd(), environment=os.environ, database=self.database)
+
+    def trusted_settings(self) -> Settings:
+        """Return the settings of the working directory as far as a person agreed to them."""
+        from upthread.client.consent import load_trusting
+
+        return load_trusting(Path(), environment=os.environ, database=self.database)
+
+    def surroundings(self) -> Surroundings:
+        """Return what is known of the working directory before any record is opened."""
+        from upthread.client.surroundings import surroundings
+
+        return surroundings(Path(), environment=os.environ, database=self.database)
 
     def with_project(
         self,
@@ -103,7 +126,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class ConsentNeeds(Protocol):
-    """What a verb would use of what the repository says: `verbs/consent.py`."""
+    """What a verb would use of what the repository says: `consent.py`."""
 
     async def is_to_ask(self, project: Project, output: Output) -> bool:
         """Return whether a person is there who was not asked about it yet."""
@@ -116,6 +139,22 @@ class ConsentNeeds(Protocol):
     def ask(self, output: Output, settings: Settings) -> None:
         """Ask about all that is pending; what is said is written down."""
         ...
+
+
+@contextmanager
+def extra(what: str, name: str) -> Generator[None]:
+    """Import packages of an extra. Raises UsageError that names the extra if a package is missing.
+
+    For example `with extra("a worker", "postgres"): from upthread.client import workers`.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("upthread"):
+            raise  # a fault of ours
+        raise UsageError(
+            f"{what} needs {error.name}", hint=f"pip install 'upthread[{name}]'"
+        ) from error
 
 
 def enter_directory(directory: str) -> None:

@@ -1,307 +1,261 @@
 """The program `upthread`: arguments in, exit code out. The last place an error can reach.
 
-A line names a verb, or asks for help. Only the verb that is called is imported, and only its
-options are made; `--help` asks each verb for its first line. A verb imports what carries it out
-when it is called: the light ones must not pay for the heavy ones.
+A line names a verb or asks for help. Only the verb that is called is imported.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import os
-import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import redirect_stderr, suppress
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Final
 
-from msgspec import Struct
+import click
+from click.exceptions import Exit
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from upthread import __version__
+from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
-from upthread.surfaces.cli.arguments.parameters import Option, Parameter, parameters_of
-from upthread.surfaces.cli.call import Call, enter_directory
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
+from upthread.surfaces.cli.options import COMMON, SETTINGS, Verb, before_dashes, show
 from upthread.surfaces.cli.terminal.output import Output
 
-STREAMS: Final = frozenset({"tell", "run", "search"})
-ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
-PAGES: Final = {
-    "docs/guide.md": "Ten minutes, from the first prompt on.",
-    "docs/troubleshooting.md": "By what you see.",
-}
+NAME: Final = "upthread"
+ASKED_BY_SHELL: Final = "_UPTHREAD_COMPLETE"
+"""The variable by which a shell asks for the next word."""
 
-SHELLS: Final = ("bash", "zsh", "fish")
-_ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+LISTED: Final = {
+    "tell": "Run one turn with one role: it continues its session, or says why it cannot.",
+    "run": "Run the pipeline on a workstream until it ends or needs you.",
+    "answer": "Answer a question that a role asked.",
+    "ls": "List the workstreams, or the roles of one.",
+    "show": "Show the status of a workstream or conversation, or its briefing.",
+    "why": "Show the last decision, and what would be decided now.",
+    "open": "Resume a session in the agent's own interface.",
+    "search": "Search our record and the agents' stores, newest first.",
+    "setup": "Set up an agent, so that each delegation finds its session.",
+    "use": "Name the workstream of this working tree, or show its state.",
+    "web": "Show the record in a browser: live and read-only.",
+    "doctor": "Check the stored histories and the set-up, and name each cure.",
+}
+"""The verbs that `--help` lists, in this order."""
 
-DAILY: Final = {
-    "tell": "talk.tell",
-    "run": "talk.run",
-    "answer": "talk.answer",
-    "ls": "conversations.ls",
-    "show": "conversations.show",
-    "why": "conversations.why",
-    "id": "conversations.upstream_id",
-    "open": "conversations.open_session",
+OTHERS: Final = {
+    "adopt": "Import sessions of an agent as conversations that continue.",
+    "audit": "Write down everything that is recorded of a workstream.",
+    "backup": "Copy the database to a file while others write.",
+    "demo": "Watch a killed rehearsal agent continue its work.",
+    "effects": "List actions beyond this machine that are in doubt, and settle them.",
+    "encrypt": "Encrypt the database with the key that your config.toml names.",
+    "export": "Send ended turns to an OpenTelemetry collector.",
+    "forget": "Erase what was said; who spoke and when stays.",
+    "fork": "Branch a conversation off after a message.",
+    "help": "Show the help of upthread or of a verb.",
+    "id": "Print the agent's own session id, for scripts.",
+    "keep": "Copy sessions before their agent deletes them, or erase what is too old.",
+    "mcp": "Serve delegation as MCP tools.",
+    "migrate": "Upgrade a PostgreSQL schema, or move a record to another database.",
+    "repair": "Repair an agent's damaged histories in a copy.",
+    "reset": "End a conversation and start a new one in its place.",
+    "restore": "Replace the database by a backup.",
+    "savings": "Show what delegations cost, and what resuming saved or lost.",
+    "trust": "Show this repository's settings that need your consent, and agree to them.",
+    "worker": "Carry out the runs of a shared database.",
+    "worktree": "Show or remove the git worktrees of workstreams.",
 }
-MORE: Final = {
-    "search": "histories.search",
-    "setup": "hooks.setup",
-    "trust": "privacy.trust",
-    "use": "hooks.use",
-    "status": "hooks.status",
-    "brief": "conversations.brief",
-    "adopt": "conversations.adopt",
-    "reset": "conversations.reset",
-    "fork": "conversations.fork",
-    "effects": "conversations.effects",
-    "audit": "conversations.audit",
-    "export": "conversations.export",
-    "savings": "conversations.savings",
-    "encrypt": "privacy.encrypt",
-    "forget": "privacy.forget",
-    "keep": "privacy.keep",
-    "worktree": "talk.worktree",
-    "agents": "histories.list_agents",
-    "doctor": "histories.doctor",
-    "repair": "histories.repair",
-    "backup": "database.backup",
-    "restore": "database.restore",
-    "web": "hooks.web",
-    "mcp": "hooks.mcp",
-    "worker": "database.worker",
-    "migrate": "database.migrate",
-    "demo": "demo.demo",
+"""The other verbs. `upthread help --all` lists them."""
+
+VERBS: Final = {**LISTED, **OTHERS}
+"""Every verb with its summary. The verb is declared in `verbs/`, in the file of its name."""
+
+ALIASES: Final = {
+    "agents": ("doctor", "--agents"),
+    "brief": ("show", "--brief"),
+    "status": ("use",),
 }
-VERBS: Final = {**DAILY, **MORE}
-"""Where each verb is declared, in the order in which the help shows them."""
+"""Older names of verbs."""
 
 GONE: Final = {
+    "compare": "upthread savings shows what resuming saved",
     "drain": "hooks record at once: there is nothing left to take in",
     "salvage": "upthread restore FILE, or upthread adopt without a backup",
 }
-"""What took the place of verbs that were there."""
+"""Verbs that were removed, with what replaced them."""
 
-HELP: Final = Parameter(
-    name="wants_help", declared=Option("-h, --help", help="Show this and end."), kind=bool
-)
-_JSON: Final = Parameter(
-    name="as_json", declared=Option("--json", help="Print JSON, for programs."), kind=bool
-)
-COMMON: Final = (
-    _JSON,
-    Parameter(
-        name="database",
-        declared=Option(
-            "--db", metavar="URL", help="Another database: a file path, or postgres://…"
-        ),
-        kind=str,
-    ),
-    Parameter(
-        name="project",
-        declared=Option(
-            "--project", metavar="ID", help="Which project of a shared database this is."
-        ),
-        kind=str,
-    ),
-    Parameter(
-        name="entered",
-        declared=Option("-C, --directory", metavar="DIR", help="Work as if started in DIR."),
-        kind=str,
-        is_list=True,
-    ),
-    HELP,
-)
-"""What may stand before a verb and after it."""
-
-_VERSION: Final = Parameter(
-    name="wants_version", declared=Option("--version", help="Print the version."), kind=bool
-)
-_COMPLETION: Final = Parameter(
-    name="shell",
-    declared=Option("--show-completion", help="Print what lets a shell complete words."),
-    kind=str,
-    choices=SHELLS,
-)
-_ALL: Final = Parameter(
-    name="wants_all",
-    declared=Option("--all", help="Without a verb: every session, not the newest alone."),
-    kind=bool,
-)
-OF_THE_PROGRAM: Final = (*COMMON[:-1], _ALL, _VERSION, _COMPLETION, HELP)
+PAGES: Final = {
+    "docs/guide.md": "Ten minutes, from the first prompt on.",
+    "docs/troubleshooting.md": "By symptom.",
+}
 
 
-class Invocation(Struct, kw_only=True):
-    """What is known of this run of the program so far; errors are told accordingly."""
+class Program(click.Group):
+    """The command line. It imports a verb when the verb is called."""
 
-    verb: str = ""
-    is_json: bool = False
-    output: Output | None = None
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Verb | None:
+        """Return a verb, or None for another name."""
+        return load_verb(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb that a line names. Raises UsageError with the verb that is like it."""
+        name, *after = args
+        if name not in {*VERBS, *ALIASES} and not ctx.resilient_parsing:
+            raise UsageError(
+                f"No such command {name!r}{did_you_mean(name, VERBS)}",
+                hint=GONE.get(name, f"see {NAME} --help"),
+            )
+        return super().resolve_command(ctx, [*ALIASES.get(name, (name,)), *after])
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs that are listed, or every verb for `upthread help --all`."""
+        sections = {"Verbs": LISTED}
+        if ctx.meta.get("is_all"):
+            older = {name: " ".join((NAME, *words)) for name, words in ALIASES.items()}
+            sections |= {"More verbs": OTHERS, "Older names": older}
+        for title, rows in {**sections, "To read": PAGES}.items():
+            with formatter.section(title):
+                formatter.write_dl(list(rows.items()))
+        if not ctx.meta.get("is_all"):
+            formatter.write_paragraph()
+            formatter.write_text(f"Every verb: {NAME} help --all")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the verbs and options that begin like this, and import no verb."""
+        verbs = (each for each in VERBS.items() if each[0].startswith(incomplete))
+        items = [CompletionItem(name, help=summary) for name, summary in verbs]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def load_verb(name: str) -> Verb:
+    """Import a verb that there is."""
+    found = import_module(f"upthread.surfaces.cli.verbs.{name}").main
+    assert isinstance(found, Verb)
+    return found
+
+
+def _show_version(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
+    if is_asked and not ctx.resilient_parsing:
+        show(ctx, f"{NAME} {__version__}")
+
+
+def _show_script(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    """Print what a shell reads at its start, so that it asks us."""
+    found = get_completion_class(shell) if shell and not ctx.resilient_parsing else None
+    if found:
+        # Not its own `source`, which starts bash to ask for a version.
+        show(ctx, ShellComplete.source(found(PROGRAM, {}, NAME, ASKED_BY_SHELL)))
+
+
+@click.command(
+    NAME,
+    cls=Program,
+    invoke_without_command=True,
+    add_help_option=False,
+    context_settings=SETTINGS,
+    subcommand_metavar="VERB …",
+)
+@click.option("--all", "is_all", is_flag=True, help="Without a verb: every session.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Print the version.",
+)
+@click.option(
+    "--show-completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_show_script,
+    help="Print a script that makes a shell complete words.",
+)
+@click.pass_context
+def PROGRAM(ctx: click.Context, *, is_all: bool) -> int:  # noqa: N802  # the one program there is
+    """Your agents pick up where they left off, and tell you when they can't."""
+    if ctx.invoked_subcommand:
+        if is_all:
+            raise UsageError(
+                f"--all is for {NAME} alone", hint=f"see {NAME} {ctx.invoked_subcommand} --help"
+            )
+        return 0
+    from upthread.surfaces.cli.overview.verb import overview
+
+    return overview(ctx.obj, is_all=is_all)
+
+
+PROGRAM.params = [*COMMON[:-1], *PROGRAM.params, COMMON[-1]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks for the next word; nothing is carried out
-        from upthread.surfaces.cli.arguments.completion import complete
-
-        verbs = {name: verb_function(name) for name in VERBS}
-        complete(verbs, common=COMMON, of_the_program=OF_THE_PROGRAM)
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    # Before it is parsed: a line that cannot be parsed has to be answered as well.
-    invocation = Invocation(is_json=_asks_for_json(given))
+    if asked := os.environ.get(ASKED_BY_SHELL):
+        return _complete(asked)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    call = _call(words)
     try:
-        code = run(given, invocation)
+        code = _run(words, call)
         # A disk that was full while lines were written is an error of the verb, not found at exit.
-        _output(invocation).close()
+        call.output.close()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # told, with its exit code
-        code = _told(error, invocation)
+        code = _tell(error, call)
     gc.freeze()
     return code
 
 
 def tell_interrupted(error: KeyboardInterrupt) -> int:
-    """Tell of a Ctrl-C that came before `main` could; returns the exit code."""
-    return _told(error, Invocation(is_json=_asks_for_json(sys.argv[1:])))
+    """Report a Ctrl-C that came before `main` could; returns the exit code."""
+    return _tell(error, _call(sys.argv[1:]))
 
 
-def _told(error: BaseException, invocation: Invocation) -> int:
-    output = _output(invocation)
-    is_stream = invocation.verb in STREAMS
-    failure = failure_of(error)
-    if failure is None:
-        return tell_bug(error, output, is_stream=is_stream)
-    return tell(failure, output, is_stream=is_stream)
+def _call(words: Sequence[str]) -> Call:
+    # Checked before the line is read: an error is printed in the form that the line asks for.
+    return Call(output=Output(is_json="--json" in before_dashes(words)))
 
 
-def _output(invocation: Invocation) -> Output:
-    if invocation.output is None:
-        invocation.output = Output(is_json=invocation.is_json)
-    return invocation.output
-
-
-def _asks_for_json(arguments: Sequence[str]) -> bool:
-    """Even a line that cannot be parsed is answered in the form it asked for."""
-    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    return "--json" in before
-
-
-def run(words: Sequence[str], invocation: Invocation) -> int:
-    """Carry out one line and return its exit code; `invocation` notes how it was called.
+def _run(words: list[str], call: Call) -> int:
+    """Carry out one line and return its exit code.
 
     Raises UsageError where the line cannot be read, and whatever its verb raises.
     """
-    # Who only asks for help pays for no parser.
-    if words and words[0] in HELP.names:
-        return _show_program(invocation)
-    from upthread.surfaces.cli.arguments.parser import parsed_line
-
-    before, name, after = parsed_line(OF_THE_PROGRAM, words)
-    if "wants_help" in before:
-        return _show_program(invocation)
-    if "wants_version" in before:
-        return _show(f"upthread {__version__}\n", invocation)
-    if "shell" in before:
-        from upthread.surfaces.cli.arguments.completion import script
-
-        return _show(script(before["shell"]), invocation)
-    if not name:
-        return _show_overview(before, invocation)
-    if before.pop("wants_all", False):
-        raise UsageError("--all is for upthread alone", hint=f"see upthread {name} --help")
-    return _run_verb(name, before, after, invocation)
-
-
-def _run_verb(
-    name: str, before: Mapping[str, Any], after: Sequence[str], invocation: Invocation
-) -> int:
-    from upthread.surfaces.cli.arguments.parser import parsed_verb
-
-    if name not in VERBS:
-        from upthread.core.names import did_you_mean
-
-        message = f"No such command {name!r}{did_you_mean(name, VERBS)}"
-        hint = GONE.get(name, "see upthread --help")
-        raise UsageError(message if name else "a verb is missing", hint=hint)
-    verb = verb_function(name)
-    parameters = (*parameters_of(verb), *COMMON)
-    # Asked for before the words are read: what is wrong with them is why a person asks.
-    if any(word in HELP.names for word in after):
-        return _show_verb(name, parameters, invocation)
-    given = parsed_verb(name, parameters, after)
-    if given.pop("wants_help", False):  # as one letter of several
-        return _show_verb(name, parameters, invocation)
-    invocation.verb = name
-    _load_decoders()
-    return verb(_call(before, given, invocation), **given)
-
-
-def _show_overview(before: Mapping[str, Any], invocation: Invocation) -> int:
-    _load_decoders()
-    from upthread.surfaces.cli.overview.verb import overview
-
-    return overview(_call(before, {}, invocation), is_all=bool(before.get("wants_all")))
-
-
-def _load_decoders() -> None:
-    """Load msgspec, with what would interrupt it held back until it is there.
-
-    Interrupted while it is loaded (0.22 on Python 3.11) it takes no notice, goes on half made, and
-    ends the process with a segmentation fault when something is decoded.
-    """
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        import_module("msgspec")
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        # Not click's own `main`, which ends a Ctrl-C and a closed pipe in its own way.
+        with PROGRAM.make_context(NAME, words, obj=call) as context:
+            return int(PROGRAM.invoke(context))
+    except Exit as ended:
+        return ended.exit_code
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else NAME
+        raise UsageError(error.format_message(), hint=f"see {path} --help") from None
 
 
-def _call(before: Mapping[str, Any], given: dict[str, Any], invocation: Invocation) -> Call:
-    """Take what every verb is given out of what was typed, and carry it out."""
-    invocation.is_json |= given.pop("as_json", False) or before.get("as_json", False)
-    invocation.output = Output(is_json=invocation.is_json)
-    # One after the other, as git does: the second is seen from the first.
-    for directory in (*before.get("entered", ()), *given.pop("entered", ())):
-        enter_directory(directory)
-    return Call(
-        output=invocation.output,
-        database=given.pop("database", None) or before.get("database"),
-        project=given.pop("project", None) or before.get("project"),
-    )
+def _tell(error: BaseException, call: Call) -> int:
+    failure = failure_of(error)
+    if failure is None:
+        return tell_bug(error, call.output, is_stream=call.is_stream)
+    return tell(failure, call.output, is_stream=call.is_stream)
 
 
-def _show_program(invocation: Invocation) -> int:
-    from upthread.surfaces.cli.arguments import help_page
-
-    verbs = {
-        title: [(name, help_page.summary(verb_function(name))) for name in names]
-        for title, names in (("Every day", DAILY), ("More", MORE))
-    }
-    columns = _columns(invocation)
-    sections = {**verbs, "To read": tuple(PAGES.items())}
-    return _show(help_page.program_page(ABOUT, OF_THE_PROGRAM, sections, columns), invocation)
-
-
-def _show_verb(name: str, parameters: Sequence[Parameter], invocation: Invocation) -> int:
-    from upthread.surfaces.cli.arguments import help_page
-
-    about = help_page.summary(verb_function(name))
-    page = help_page.verb_page(name, about, parameters, _columns(invocation))
-    return _show(page, invocation)
-
-
-def _columns(invocation: Invocation) -> int | None:
-    invocation.output = Output()
-    return invocation.output.columns
-
-
-def _show(text: str, invocation: Invocation) -> int:
-    invocation.output = invocation.output or Output()
-    invocation.output.document(text)
+def _complete(instruction: str) -> int:
+    """Answer a shell that asks for the next word. The shell must never see an error."""
+    shell, _, what = instruction.partition("_")
+    found = get_completion_class(shell)
+    if found is None or what != "complete":
+        return 0
+    with suppress(Exception), redirect_stderr(io.StringIO()):
+        call = _call([])
+        asking = found(PROGRAM, {"obj": call}, NAME, ASKED_BY_SHELL)
+        call.output.document(f"{asking.complete()}\n")
     return 0
-
-
-def verb_function(name: str) -> Callable[..., int]:
-    """Return the function of a verb that there is."""
-    module, _, function = VERBS[name].partition(".")
-    found = getattr(import_module(f"upthread.surfaces.cli.arguments.{module}"), function)
-    return cast("Callable[..., int]", found)

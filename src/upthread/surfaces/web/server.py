@@ -24,7 +24,7 @@ from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli.search.own import own_hits
-from upthread.surfaces.cli.verbs.state_lines import opening_command
+from upthread.surfaces.cli.terminal.state_lines import opening_command
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
 from upthread.surfaces.page.markup import Markup
 from upthread.surfaces.web import pages

@@ -4,45 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words
 from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
-from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import since
-from upthread.surfaces.cli.verbs.inspect import found
 
 INDENT = "  "
 PREVIEW_CHARACTERS_MAX = 60
 
 
-def show_tree(call: Call, what: str) -> int:
-    """Show a workstream as a tree, or one conversation of it."""
-
-    async def use(project: Project) -> None:
-        view = await found(project, what)
-        if isinstance(view, RoleView):
-            name, only = view.conversation.key.workstream, view.conversation.conversation_id
-        else:
-            name, only = view.workstream.workstream, None
-        patterns = project.settings.outward_patterns
-        # Written as it is read: a long record is never held whole.
-        await project.with_audit(
-            name,
-            lambda record: _tell(call.output, Timeline(record, outward_patterns=patterns), only),
-        )
-
-    call.with_project(use)
-    return 0
-
-
-def _tell(output: Output, timeline: Timeline, only: ConversationId | None) -> None:
+def write_tree(output: Output, timeline: Timeline, only: ConversationId | None) -> None:
+    """Write a workstream as a tree, or only one conversation of it."""
     branches = (
         each for each in timeline.branches() if only in {None, each.conversation.conversation_id}
     )

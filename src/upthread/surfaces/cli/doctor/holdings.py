@@ -1,6 +1,6 @@
-"""What there is: how much is recorded of the project, and which files hold it; and a finding.
+"""Holdings: how much is recorded of the project, and which files hold it.
 
-Part of `doctor`, whose findings all have this form. Who can read a file is its owner and mode, and
+Part of `doctor`. Who can read a file is its owner and mode, and
 those of the directory it lies in.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio.to_thread
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.client.file_permissions import day_of, logs
 from upthread.client.project import Project
@@ -129,16 +129,3 @@ def _read_by(mode: int, around: int) -> str:
     if mode & stat.S_IROTH and around & stat.S_IXOTH:
         return "everybody"
     return "your group" if mode & stat.S_IRGRP and around & stat.S_IXGRP else "you"
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """What is wrong, and what to do; the names are the JSON keys."""
-
-    store: str
-    history: str
-    path: str | None = None
-    version: str = ""
-    faults: Mapping[str, int] = field(default_factory=dict[str, int])
-    unreadable: int = 0
-    what: str
-    cure: str

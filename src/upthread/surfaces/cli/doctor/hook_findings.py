@@ -13,10 +13,10 @@ from msgspec import Struct
 from upthread.agents.registry import find_agent
 from upthread.client.project import Project
 from upthread.core.agents import AGENTS
-from upthread.surfaces.cli.doctor.holdings import Finding
+from upthread.surfaces.cli.doctor.findings import Finding
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
-from upthread.surfaces.cli.setup.verb import TARGETS
+from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
 
 STORE = "hooks"

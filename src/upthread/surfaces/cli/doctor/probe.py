@@ -6,13 +6,12 @@ from typing import Final
 
 from msgspec import structs, to_builtins
 
-from upthread.client.project import Project
 from upthread.runtime.continuity_probe import CHECKS, Probed
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.verbs.consent import STARTING, Needs
 
 _STYLES: Final = {"good": "green", "quirk": "yellow"}
 
@@ -28,11 +27,11 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
         )
     if not is_yes and not confirm(output, f"Probe {agent}?", declined="nothing was done"):
         return DECLINED
-
-    async def use(project: Project) -> Probed:
-        return await project.probe(agent, rate_limit_prompt=rate_limit_prompt)
-
-    _show(call, agent, call.with_project(use, needs=Needs(tables=STARTING)))
+    probed = call.with_project(
+        lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
+        needs=Needs(tables=STARTING),
+    )
+    _show(call, agent, probed)
     return 0
 
 

@@ -178,7 +178,7 @@ class Lines:
         if not totals.elsewhere:
             return
         newest = sorted(totals.elsewhere.items(), key=lambda each: -each[1].used_at_ms)
-        number = "1 directory" if len(newest) == 1 else f"{len(newest)} directories"
+        number = counted(len(newest), "directory", "directories")
         self._output.row(("Elsewhere", "bold"), (f"  {number}, the newest", "dim"))
         for directory, numbers in newest[: self._most]:
             place = one_line(self._redact(directory)) or "no directory"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ from upthread import __version__
 from upthread.agent_stores.outline import SESSIONS_MAX, Look, SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings, surroundings
+from upthread.client.surroundings import Surroundings
 from upthread.errors import StoreError
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import shapes
@@ -32,7 +31,7 @@ _EVERY: Final = 100
 
 def overview(call: Call, *, is_all: bool) -> int:
     """Show which sessions there are, what needs somebody, what may be lost, and what to type."""
-    around = surroundings(Path(), environment=os.environ, database=call.database)
+    around = call.surroundings()
     now_ms = time.time_ns() // 1_000_000
 
     def redact(text: str) -> str:

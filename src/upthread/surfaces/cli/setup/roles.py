@@ -5,7 +5,7 @@ The answers stand in the project's `upthread.toml`, where anybody can read and c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
@@ -52,7 +52,7 @@ def continued(
     return tuple(sorted(names)), tuple(unusable)
 
 
-def parsed(said: tuple[str, ...]) -> Mapping[str, str]:
+def parsed(said: Iterable[str]) -> Mapping[str, str]:
     """Return what `--role NAME=HOW` said, by role. Raises UsageError."""
     found: dict[str, str] = {}
     for each in said:

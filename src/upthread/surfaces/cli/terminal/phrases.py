@@ -8,8 +8,9 @@ from typing import cast
 
 from upthread.core.decision import words
 from upthread.core.decision.price import Tokens
-from upthread.core.runs.stops import OURS, Source, stop_in_words
+from upthread.core.runs.stops import NEW_REFUSED, OURS, Source, stop_in_words
 from upthread.core.states import Standing, effects_command, go_on_command
+from upthread.core.text import visible_ends
 from upthread.core.turns.turn import HELD_BACK
 from upthread.core.types import Conversation, ConversationKey, Outcome
 from upthread.runtime.turns.progress import TurnResult
@@ -58,7 +59,10 @@ def standing_in_words(standing: Standing) -> str:
 
 def _why_in_words(said: str, *, detail: str, until_ms: int | None) -> str:
     limit = f" {until(until_ms)}" if until_ms is not None else ""
-    return f"{one_line(said)}{limit}" + (f": {one_line(message_in(detail))}" if detail else "")
+    first, refused, second = detail.partition(NEW_REFUSED)
+    # A line has room for both refusals.
+    told = f"{visible_ends(first, characters_max=100)}{refused}{second}" if refused else detail
+    return f"{one_line(said)}{limit}" + (f": {one_line(message_in(told))}" if told else "")
 
 
 def message_in(detail: str) -> str:
@@ -108,6 +112,6 @@ def spent_line(what: str, total: Tokens, tokens_max: int) -> str:
     return f"{what}: {total.in_words} of at most {tokens_max} tokens"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 turn`, `3 turns`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

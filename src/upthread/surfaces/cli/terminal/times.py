@@ -5,8 +5,11 @@ JSON says epoch milliseconds; what a person may pass on to somebody elsewhere sa
 
 from __future__ import annotations
 
+import calendar
 import time
 from typing import Final
+
+from upthread.errors import UsageError
 
 NEVER: Final = "—"
 """What stands where there is no moment to tell."""
@@ -14,6 +17,17 @@ NEVER: Final = "—"
 _MINUTES_OF_HOUR: Final = 60
 _MINUTES_OF_DAY: Final = 24 * _MINUTES_OF_HOUR
 _MS_OF_MINUTE: Final = 60_000
+
+
+def midnight_ms(date: str, hint: str) -> int:
+    """Return when a day begins in UTC, so that a command means the same on every machine.
+
+    Raises UsageError for a text that is no date such as 2026-01-31.
+    """
+    try:
+        return calendar.timegm(time.strptime(date, "%Y-%m-%d")) * 1000
+    except ValueError:
+        raise UsageError(f"{date!r} is no date", hint=hint) from None
 
 
 def since(at_ms: int | None, *, now_ms: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""`export`: send what turns did to an OpenTelemetry collector, as spans: what there is, or live."""
+"""`upthread export`: sends what turns did to an OpenTelemetry collector, as spans."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import anyio
+import click
 from msgspec import structs
 
 from upthread.client.project import Project
 from upthread.core.types import JsonValue
-from upthread.errors import UpthreadError, UsageError
+from upthread.errors import UpthreadError
 from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call, extra
 from upthread.surfaces.cli.terminal.output import Output, plain
 from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.exports.otel import Sent, Span, ended_spans
@@ -29,21 +31,21 @@ LOOK_TIMES: Final = 10
 """How long after a look the next one is: in seconds, and in times of what it took, if more."""
 
 
-def export(
-    call: Call,
-    workstream: str | None,
-    *,
-    endpoint: str | None,
-    follows: bool,
-    with_content: bool,
-) -> int:
-    """Send what has ended; with `follows` what ends from now on, until a person ends it."""
-    try:
+@options.verb
+@options.workstream_or_all
+@click.option(
+    "--endpoint", metavar="URL", help="The collector; by default, as the OTEL_… variables say."
+)
+@click.option(
+    "-f", "--follow", "follows", is_flag=True, help="Send what ends from now on, as it ends."
+)
+@click.option("--content", "with_content", is_flag=True, help="Include what was said.")
+def main(
+    call: Call, *, workstream: str | None, endpoint: str | None, follows: bool, with_content: bool
+) -> None:
+    """Send ended turns to an OpenTelemetry collector, as spans; with --follow live."""
+    with extra("the export", "otel"):
         from upthread.surfaces.exports.collector import Collector
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the export needs {error.name}", hint="pip install 'upthread[otel]'"
-        ) from error
     # Its own words would stand beside ours, one for each time that it tries again.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     collector = Collector(endpoint)
@@ -61,7 +63,6 @@ def export(
         call.with_project(use)
     finally:
         collector.close()
-    return 0
 
 
 def _say(output: Output, spans: int, endpoint: str) -> None:

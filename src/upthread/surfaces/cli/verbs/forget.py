@@ -1,18 +1,18 @@
-"""`forget` by hand, `keep` by the rules of the configuration. Both show and ask first.
+"""`upthread forget`: erases what was said, after it showed what that is and asked.
 
-What the agents themselves have stored is not upthread's to remove: it is named, with its place.
+It never removes what agents have stored themselves; it prints where that is.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct
+import click
+from msgspec import Struct, structs
 
 from upthread.agents.stored import stored_histories
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
@@ -23,11 +23,13 @@ from upthread.core.names import did_you_mean, parse_role, parse_workstream, show
 from upthread.core.states import effects_command
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.verbs.consent import KEEPING, Needs
+from upthread.surfaces.cli.terminal.times import midnight_ms
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -53,22 +55,34 @@ class _Found(Struct, frozen=True, kw_only=True):
         return not self.workstreams and not self.logs
 
 
-def forget(
+@options.verb
+@click.argument(
+    "workstream",
+    metavar="[WS]",
+    required=False,
+    help="Only this workstream; all, with --role or --before.",
+    shell_complete=options.workstreams,
+)
+@click.option("--role", metavar="ROLE", help="Only what this role said.")
+@click.option("--before", metavar="DATE", help="Only what is older, UTC.")
+@options.yes
+@options.dry_run
+def main(
     call: Call,
-    workstream: str | None,
     *,
+    workstream: str | None,
     role: str | None,
     before: str | None,
     is_yes: bool,
     is_dry_run: bool,
 ) -> int:
-    """Erase what was said, leaving its outline."""
+    """Erase what was said. The record still shows that something was said, by whom and when."""
     if workstream is None and before is None:
         raise UsageError("forget what?", hint="name a workstream, or say --before 2026-01-31")
     selection = Selection(
         workstream=parse_workstream(workstream) if workstream is not None else None,
         role=parse_role(role) if role is not None else None,
-        before_ms=_midnight_ms(before) if before is not None else None,
+        before_ms=midnight_ms(before, "like 2026-01-31, in UTC") if before is not None else None,
     )
 
     async def look(project: Project) -> _Found:
@@ -102,8 +116,8 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
         )
 
 
-def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Erase what the rules of the configuration no longer keep."""
+def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Erase what is older than the `[keep]` rules of the configuration allow."""
     rules: list[Keep] = []
 
     async def look(project: Project) -> tuple[_Found, Sequence[str]]:
@@ -245,12 +259,7 @@ def _with_elsewhere(found: _Found) -> _Found:
         _Elsewhere(agent=agent, upstream_session_id=session, path=paths.get((agent, session)))
         for agent, session in sessions
     )
-    return _Found(
-        selections=found.selections,
-        workstreams=found.workstreams,
-        logs=found.logs,
-        elsewhere=elsewhere,
-    )
+    return structs.replace(found, elsewhere=elsewhere)
 
 
 def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]]:
@@ -258,12 +267,3 @@ def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]
         for conversation in each.conversations:
             for link in conversation.links:
                 yield link.agent, link.upstream_session_id
-
-
-def _midnight_ms(text: str) -> int:
-    try:
-        # In UTC: the same command erases the same on every machine.
-        day = dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC)
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no date", hint="like 2026-01-31, in UTC") from error
-    return int(day.timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""`migrate`: the schema of a shared database, made or moved on; and a record moved to another one.
+"""`upthread migrate`: upgrades a shared schema, or moves a record to another database.
 
 Nothing else ever changes a shared schema. A move shows what it would do and asks; it says that it
 is done only when all that arrived was proved.
@@ -6,19 +6,18 @@ is done only when all that arrived was proved.
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+import click
 
 from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_move, resolved
 from upthread.client.stores import migrate_store
-from upthread.config import Settings, load_settings
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
 from upthread.store.entries import PARTS
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
@@ -37,34 +36,38 @@ _SHOWN: Final = (
 """Which kinds of entries are counted together, and as what."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A move as it was typed."""
-
-    source: str | None
-    target: str | None
-    is_all: bool
-
-
-def migrate(call: Call) -> int:
-    """Bring the database of `--db` or UPTHREAD_DB up to this version's schema."""
-    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
-    done = migrate_store(settings.database)
-    if call.output.is_json:
-        call.output.json(done._asdict())
-    elif done.schema_before == done.schema_after:
-        call.output.line(f"{done.database}: schema {done.schema_after}, nothing to do")
-    else:
-        was = f"schema {done.schema_before} → {done.schema_after}"
-        call.output.line(f"{done.database}: {was}", "green")
-    return 0
-
-
-def move(call: Call, asked: Asked, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Move the record of this project, or of all, from one database to another."""
+@options.verb
+@click.option(
+    "--from", "source", metavar="DB", help="Move the record from here: sqlite, or a --db."
+)
+@click.option("--to", "target", metavar="DB", help="Move the record to here.")
+@click.option("--all", "is_all", is_flag=True, help="Move every project, not only this one.")
+@options.yes
+@options.dry_run
+def main(
+    call: Call,
+    *,
+    source: str | None,
+    target: str | None,
+    is_all: bool,
+    is_yes: bool,
+    is_dry_run: bool,
+) -> int:
+    """Create or upgrade the schema of a PostgreSQL database, or move a record to another one."""
+    if source is None and target is None:
+        return _migrate(call)
     if not is_dry_run:
         require_person("nobody moves the record", "migrate", "--help")
-    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
-    request = _request(settings, asked)
+    settings = call.settings()
+    if source is None or target is None:
+        raise UsageError(
+            "a move needs both ends", hint="upthread migrate --from sqlite --to postgres://…"
+        )
+    request = MoveRequest(
+        source=resolved(settings, source),
+        target=resolved(settings, target),
+        directory=None if is_all else Path.cwd(),
+    )
     plan = plan_move(settings, request)
     if not call.output.is_json:
         _show(call.output, plan)
@@ -83,16 +86,16 @@ def move(call: Call, asked: Asked, *, is_yes: bool, is_dry_run: bool) -> int:
     return _tell(call.output, done, is_done=True)
 
 
-def _request(settings: Settings, asked: Asked) -> MoveRequest:
-    if asked.source is None or asked.target is None:
-        raise UsageError(
-            "a move needs both ends", hint="upthread migrate --from sqlite --to postgres://…"
-        )
-    return MoveRequest(
-        source=resolved(settings, asked.source),
-        target=resolved(settings, asked.target),
-        directory=None if asked.is_all else Path.cwd(),
-    )
+def _migrate(call: Call) -> int:
+    done = migrate_store(call.settings().database)
+    if call.output.is_json:
+        call.output.json(done._asdict())
+    elif done.schema_before == done.schema_after:
+        call.output.line(f"{done.database}: schema {done.schema_after}, nothing to do")
+    else:
+        was = f"schema {done.schema_before} → {done.schema_after}"
+        call.output.line(f"{done.database}: {was}", "green")
+    return 0
 
 
 class _Progress:

@@ -1,4 +1,4 @@
-"""`run` and `answer`: a pipeline over a workstream, step by step, and the human's part in it."""
+"""`upthread run`: the pipeline on a workstream, step by step."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from msgspec import structs
+import click
 
 from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
 from upthread.core.lazy_regex import regex
 from upthread.core.runs.pipeline import RunView
-from upthread.core.states import answer_command, effects_command, run_command
-from upthread.core.types import Outcome
+from upthread.core.states import effects_command, run_command
+from upthread.core.types import Continuity, Outcome
 from upthread.errors import UsageError
 from upthread.runtime.options import RunOptions
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Listener, TurnResult
 from upthread.store.address import is_postgres
-from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.consent import RUN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -34,9 +35,13 @@ from upthread.surfaces.cli.terminal.phrases import (
     stopped_in_words,
 )
 from upthread.surfaces.cli.terminal.report_veil import report_in_words
-from upthread.surfaces.cli.verbs.consent import RUN, Needs
-from upthread.surfaces.cli.verbs.effects import doubt_notice, write_doubts, write_question
-from upthread.surfaces.cli.verbs.tell import Screen, limit_notice
+from upthread.surfaces.cli.terminal.screen import Screen, limit_notice
+from upthread.surfaces.cli.terminal.state_lines import (
+    doubt_notice,
+    next_commands,
+    write_doubts,
+    write_next,
+)
 
 TellResult: TypeAlias = Callable[[str, TurnResult], Awaitable[None]]
 
@@ -52,20 +57,60 @@ class Ran(NamedTuple):
     stands: WorkstreamView
 
 
-def run(
+@options.verb
+@options.workstream
+@click.argument(
+    "text", metavar="[TEXT]", required=False, help="The specification; without it, continue."
+)
+@click.option("--spec", metavar="FILE", help="The specification's file.")
+@click.option(
+    "--agent",
+    "agents",
+    metavar="A|ROLE=A",
+    multiple=True,
+    help="The agent, for all roles or for one.",
+    shell_complete=options.agents,
+)
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@options.tokens_max
+@click.option(
+    "--detach", "is_detached", is_flag=True, help="Take no step: leave the run to workers."
+)
+@click.option(
+    "--wait", "is_waiting", is_flag=True, help="Wait for another run, and for a rate limit."
+)
+@click.option(
+    "--worktree",
+    "is_worktree",
+    is_flag=True,
+    help="Work in a git worktree of its own, on its own branch.",
+)
+@click.option(
+    "--continuity",
+    type=click.Choice(["resume", "fresh", "auto"]),
+    help="For all roles, in place of their own.",
+)
+def main(
     call: Call,
-    workstream: str,
-    specification: str | None,
-    chosen: RunOptions,
     *,
+    workstream: str,
+    text: str | None,
+    spec: str | None,
+    agents: Sequence[str],
+    steps: int | None,
+    tokens_max: int | None,
     is_detached: bool,
+    is_waiting: bool,
+    is_worktree: bool,
+    continuity: Continuity | None,
 ) -> int:
-    """Carry a `run` out; returns its exit code. No specification goes on with the newest run."""
+    """Run the pipeline on a workstream until it ends or needs you."""
+    call.is_stream = True
+    given = _specification(text, spec)
+    everyone, by_role = _agents_by_role(agents)
     output = call.output
     screen = Screen(output, shows_reply=False)
     listener = screen.listener()
-    on_event = _event_printer(workstream, chosen, output, screen)
-    options = structs.replace(chosen, listener=listener, on_event=on_event)
     tell_result = _result_printer(output, screen)
 
     async def use(project: Project, agent: str | None) -> Ran:
@@ -75,9 +120,19 @@ def run(
                 "there are no workers to leave a run to: they share a PostgreSQL database",
                 hint="run it here, without --detach",
             )
-        on_result = _doubt_teller(project, tell_result, listener)
-        named = structs.replace(options, agent=agent, on_result=on_result)
-        view = await project.run(workstream, specification, named)
+        chosen = RunOptions(
+            agent=agent,
+            agents=by_role,
+            steps_max=0 if is_detached else steps,
+            tokens_max=tokens_max,
+            is_waiting=is_waiting,
+            is_worktree=is_worktree,
+            continuity=continuity,
+            listener=listener,
+            on_event=_event_printer(workstream, output, screen, is_waiting=is_waiting),
+            on_result=_doubt_teller(project, tell_result, listener),
+        )
+        view = await project.run(workstream, given, chosen)
         total = await project.spent_on_run(workstream)
         return Ran(view, total, await project.show(workstream))
 
@@ -89,34 +144,15 @@ def run(
         )
 
     with ended_by_signals(screen.ids, screen.has_ended), screen:
-        ended = with_agent(output, attempt, chosen.agent)
+        ended = with_agent(output, attempt, everyone)
     _end(workstream, ended, output, is_detached=is_detached)
-    if chosen.tokens_max is not None and not output.is_json:
-        output.note(spent_line(workstream, ended.total, chosen.tokens_max))
+    if tokens_max is not None and not output.is_json:
+        output.note(spent_line(workstream, ended.total, tokens_max))
     is_in_doubt = bool(ended.stands.in_doubt)
     return shapes.run_exit_code(shapes.run_status(ended.view), is_in_doubt=is_in_doubt)
 
 
-def answer(call: Call, *, workstream: str, question_id: str | None, text: str) -> int:
-    """Answer an open question; tells what is still open, or how the run goes on."""
-    given = read_prompt(text)
-
-    async def use(project: Project) -> RunView:
-        return await project.answer(workstream, given, question_id=question_id)
-
-    view = call.with_project(use)
-    output = call.output
-    if output.is_json:
-        output.json(shapes.run_state(workstream, view, next_commands=_next(workstream, view)))
-    else:
-        is_open = any(each.text == given for each in view.suggested.values())
-        said = "suggested; a person decides" if is_open else "answered"
-        output.line(f"{workstream}: {said}", "yellow" if is_open else "green")
-        _tell_next(workstream, view, output)
-    return shapes.run_exit_code(shapes.run_status(view))
-
-
-def agents_by_role(given: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+def _agents_by_role(given: Sequence[str]) -> tuple[str | None, dict[str, str]]:
     """Split `--agent A` and `--agent ROLE=A`. Raises UsageError for two agents for all roles."""
     everyone: list[str] = []
     by_role: dict[str, str] = {}
@@ -133,7 +169,7 @@ def agents_by_role(given: Sequence[str]) -> tuple[str | None, dict[str, str]]:
     return (everyone[0] if everyone else None), by_role
 
 
-def specification(text: str | None, path: str | None) -> str | None:
+def _specification(text: str | None, path: str | None) -> str | None:
     """Return what is to be done, as typed or from its file; None goes on. Raises UsageError."""
     if text is not None and path is not None:
         raise UsageError("a specification twice: as text and as --spec", hint="give one of them")
@@ -146,10 +182,10 @@ def specification(text: str | None, path: str | None) -> str | None:
 
 
 def _event_printer(
-    workstream: str, chosen: RunOptions, output: Output, screen: Screen
+    workstream: str, output: Output, screen: Screen, *, is_waiting: bool
 ) -> Callable[[RunEvent], None]:
     def tell_event(event: RunEvent) -> None:
-        if chosen.is_waiting and isinstance(event, RunParked) and event.reset_at_ms is not None:
+        if is_waiting and isinstance(event, RunParked) and event.reset_at_ms is not None:
             screen.tell_limit(limit_notice(workstream, run_command(workstream), event))
         if isinstance(event, RunStarted) and not output.is_json:
             number = f" · {counted(event.iteration, 'iteration')}" if event.iteration > 1 else ""
@@ -210,7 +246,7 @@ def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> N
         if view.open_questions:
             output.json(shapes.waiting(workstream, view))
         settling = [effects_command(workstream)] if ended.stands.in_doubt else []
-        commands = [*settling, *_next(workstream, view)]
+        commands = [*settling, *next_commands(workstream, view)]
         stands = ended.stands
         output.json(
             shapes.ran(workstream, view, ended.total, next_commands=commands, stands=stands)
@@ -228,31 +264,4 @@ def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> N
     if is_detached and status == "running":
         output.line("  left to the workers: upthread ls --workers", "dim")
     else:
-        _tell_next(workstream, view, output)
-
-
-def _tell_next(workstream: str, view: RunView, output: Output) -> None:
-    if view.parked and not view.ended:
-        parked = view.parked
-        said, hint = stopped_in_words(
-            parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-        )
-        output.line(f"  {parked.role}: {said}" if parked.role else f"  {said}")
-        if hint:
-            output.line(f"  {hint}", "dim")
-    for question in view.open_questions:
-        write_question(output, workstream, question, view.suggested.get(question.question_id))
-    if view.open_questions:
-        output.line()
-    for command in _next(workstream, view):
-        if not command.startswith("upthread answer"):
-            then = "then go on" if view.open_questions else "go on"
-            output.command(f"  {then}: ", command)
-
-
-def _next(workstream: str, view: RunView) -> list[str]:
-    if view.ended:
-        return []
-    answers = [answer_command(workstream, each.question_id) for each in view.open_questions]
-    is_limited = view.parked is not None and view.parked.reset_at_ms is not None
-    return [*answers, run_command(workstream, is_limited=is_limited)]
+        write_next(workstream, view, output)

@@ -1,10 +1,12 @@
-"""`savings`: what delegations took and what resuming saved or lost, as far as agents told it."""
+"""`upthread savings`: the cost of delegations, and what resuming saved or lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final, get_args
+
+import click
 
 from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
@@ -22,6 +24,7 @@ from upthread.runtime.record.savings import (
     savings_of,
 )
 from upthread.runtime.record.timeline import Timeline
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -39,8 +42,16 @@ _GROUPS: Final[Mapping[str, Callable[[Delegation], str]]] = {
 }
 
 
-def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
-    """Show the sums of a workstream with its delegations, or those of the whole project."""
+@options.verb
+@options.workstream_or_all
+@click.option(
+    "--prices",
+    metavar="P",
+    help="What you pay for a million tokens, for example read=3,written=15 "
+    "(also: cached, cache_written).",
+)
+def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
+    """Show what delegations cost, as their agents counted, and what resuming saved or lost."""
     paid = read_prices(prices) if prices is not None else None
 
     async def use(project: Project) -> list[Delegation]:
@@ -58,10 +69,10 @@ def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
     output = call.output
     if output.is_json:
         output.json(_shape(workstream, delegations, paid))
-        return 0
+        return
     if not delegations:
         output.note("nothing was delegated here yet")
-        return 0
+        return
     output.row(
         (one_line(workstream or "all workstreams"), "bold"), (f": {ways_in_words(total)}", "")
     )
@@ -74,7 +85,6 @@ def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
     else:
         for name in _GROUPS:
             _write_group(output, name, delegations, paid)
-    return 0
 
 
 def _delegations(record: Audit) -> list[Delegation]:

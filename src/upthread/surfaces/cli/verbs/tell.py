@@ -1,51 +1,25 @@
-"""`tell`: one turn with one role, shown as it happens."""
+"""`upthread tell`: one turn with one role, shown as it happens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from msgspec import structs
+import click
 
 from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
-from upthread.core.events import (
-    AgentEvent,
-    RunParked,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    TurnParked,
-)
-from upthread.core.states import go_on_command
-from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.errors import UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.turns.conversation import WhenBusy
-from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
-from upthread.surfaces.cli import shapes
+from upthread.runtime.turns.progress import TurnResult
+from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
-from upthread.surfaces.cli.terminal.input import (
-    PermissionDialogue,
-    can_ask,
-    read_prompt,
-    with_agent,
-)
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output, StatusLine
-from upthread.surfaces.cli.terminal.phrases import (
-    failure_in_words,
-    going_on,
-    spent_line,
-    stopped_in_words,
-)
-from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
-from upthread.surfaces.cli.verbs.consent import TURN, Needs
-from upthread.surfaces.cli.verbs.effects import note_doubts
-
-LIVE_CHARACTERS_MAX: Final = 1_000
-"""How much of what is being written is kept to show its last line."""
+from upthread.surfaces.cli.consent import TURN, Needs
+from upthread.surfaces.cli.terminal.input import read_prompt, with_agent
+from upthread.surfaces.cli.terminal.neutral import command
+from upthread.surfaces.cli.terminal.phrases import spent_line
+from upthread.surfaces.cli.terminal.screen import Screen
+from upthread.surfaces.cli.terminal.state_lines import note_doubts
 
 
 class Told(NamedTuple):
@@ -56,8 +30,50 @@ class Told(NamedTuple):
     in_doubt: tuple[RecordedEffect, ...]
 
 
-def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int:
-    """Carry a `tell` out; returns its exit code. No `text` goes on with an interrupted turn."""
+@options.verb
+@options.address
+@click.argument(
+    "text", metavar="[TEXT]", required=False, help="The prompt; - reads standard input."
+)
+@options.agent
+@click.option(
+    "--sibling",
+    "is_sibling",
+    is_flag=True,
+    help="If the role is busy, open a second conversation of it.",
+)
+@click.option(
+    "--wait", "is_waiting", is_flag=True, help="Wait for another turn, and for a rate limit."
+)
+@click.option(
+    "--continue", "continues", is_flag=True, help="Continue an interrupted or parked turn."
+)
+@options.tokens_max
+@click.option("--fresh", "is_fresh", is_flag=True, help="Start a fresh session.")
+def main(
+    call: Call,
+    *,
+    address: str,
+    text: str | None,
+    agent: str | None,
+    is_sibling: bool,
+    is_waiting: bool,
+    continues: bool,
+    tokens_max: int | None,
+    is_fresh: bool,
+) -> int:
+    """Run one turn with one role: it continues its session, or says why it cannot."""
+    call.is_stream = True
+    if continues and text is not None:
+        raise UsageError(
+            "--continue takes no text", hint="it continues with the prompt that was sent"
+        )
+    if not continues and text is None:
+        raise UsageError(
+            "there is nothing to tell", hint=f'{command("upthread", "tell", address)} "…"'
+        )
+    if is_sibling and is_waiting:
+        raise UsageError("--sibling and --wait exclude each other", hint="choose one")
     output = call.output
     screen = Screen(output)
     # Before the project is opened: standard input may take its time, or be none at all.
@@ -65,11 +81,18 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
     listener = screen.listener()
 
     async def use(project: Project, agent: str | None) -> Told:
-        options = structs.replace(chosen, agent=agent, listener=listener)
+        chosen = TellOptions(
+            agent=agent,
+            when_busy="sibling" if is_sibling else "wait" if is_waiting else "refuse",
+            is_waiting=is_waiting,
+            is_fresh=is_fresh,
+            tokens_max=tokens_max,
+            listener=listener,
+        )
         if prompt is None:
-            result = await project.go_on(address, options)
+            result = await project.go_on(address, chosen)
         else:
-            result = await project.tell(address, prompt, options)
+            result = await project.tell(address, prompt, chosen)
         total = await project.spent(result.conversation)
         workstream = result.conversation.key.workstream
         return Told(result, total, await project.effects_in_doubt(workstream))
@@ -82,213 +105,13 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
 
     # The screen inside: its status line is gone before a signal is told of.
     with ended_by_signals(screen.ids, screen.has_ended), screen:
-        result, total, doubts = with_agent(output, attempt, chosen.agent)
+        result, total, doubts = with_agent(output, attempt, agent)
     if output.is_json:
         output.json(shapes.turn_ended(result))
         output.json(shapes.told(result, total, in_doubt=doubts))
     else:
         screen.end(result)
         note_doubts(output, result.conversation.key.workstream, doubts)
-        if chosen.tokens_max is not None:
-            output.note(spent_line(result.conversation.key.address, total, chosen.tokens_max))
+        if tokens_max is not None:
+            output.note(spent_line(result.conversation.key.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)
-
-
-def when_busy(*, is_sibling: bool, is_waiting: bool) -> WhenBusy:
-    """Return what to do when another turn is running. Raises UsageError for both at once."""
-    if is_sibling and is_waiting:
-        raise UsageError("--sibling and --wait exclude each other", hint="choose one")
-    if is_sibling:
-        return "sibling"
-    return "wait" if is_waiting else "refuse"
-
-
-def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> Notice:
-    """Return until when a turn or a run waits for a limit, and what goes on if nobody waits."""
-    until_ms = parked.reset_at_ms
-    said, _ = stopped_in_words(parked.reason, detail="", until_ms=until_ms)
-    text = f"{name}: waiting: {said}; nothing is lost by Ctrl-C, go on with: {going_on}"
-    return Notice(kind="limit", text=text, about={"until_ms": str(until_ms), "command": going_on})
-
-
-def _limit_of(result: TurnResult) -> Notice:
-    assert result.parked is not None
-    address = result.conversation.key.address
-    return limit_notice(address, go_on_command(address), result.parked)
-
-
-class Screen:
-    """What a person sees of a turn: the decision, the status line, the reply.
-
-    `shows_reply` is False where only the outcome counts, as in a run.
-    """
-
-    def __init__(self, output: Output, *, shows_reply: bool = True) -> None:
-        self._output = output
-        self._shows_reply = shows_reply
-        self._session: UpstreamSessionId | None = None
-        self._has_replied = False
-        # A person reads the report in words; whoever reads a pipe gets each byte of it.
-        self._veil = ReportVeil() if output.is_terminal or not shows_reply else None
-        self._live = ""
-        self._ids: Mapping[str, str] = {}
-        self._was_done = False
-        self._status = StatusLine(output)
-        self.ask_person = (
-            # None parks the turn: a question that nobody sees would hold it for ever.
-            PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
-        )
-
-    def __enter__(self) -> Screen:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._make_room()
-
-    def listener(self) -> Listener:
-        """Return the listener that feeds this screen, or writes one JSON object a line."""
-        if self._output.is_json:
-            return self._json_listener()
-        return Listener(
-            started=self._started,
-            event=self._event,
-            waiting=self._waiting,
-            notice=self._notice,
-            cancelled=self._keep_ids,
-            limited=self._limited,
-        )
-
-    def ids(self) -> Mapping[str, str]:
-        """Return what names the turn that was cancelled, empty where none was."""
-        return self._ids
-
-    def has_ended(self) -> bool:
-        """Return whether that turn had ended well before it was to be cancelled."""
-        return self._was_done
-
-    def _json_listener(self) -> Listener:
-        write = self._output.json
-
-        def cancelled(result: TurnResult) -> None:
-            self._keep_ids(result)
-            write(shapes.turn_ended(result))
-
-        def limited(result: TurnResult) -> None:
-            write(shapes.turn_ended(result))
-            self._limited(result)
-
-        return Listener(
-            started=lambda started: write(shapes.turn_started(started)),
-            event=lambda event: write(shapes.part(event)),
-            notice=lambda notice: write(shapes.notice(notice)),
-            cancelled=cancelled,
-            limited=limited,
-        )
-
-    def _keep_ids(self, result: TurnResult) -> None:
-        self._ids = shapes.ids(result)
-        # One that was cancelled has that outcome, whatever it had come to.
-        self._was_done = result.outcome is Outcome.OK and result.parked is None
-
-    def end(self, result: TurnResult) -> None:
-        """Show what the stream did not: a reply taken over, an ending that is none."""
-        self._make_room()
-        # A reply that was taken over after a crash has never been streamed.
-        if not self._has_replied:
-            self._reply(result.reply)
-        if self._veil:
-            self._output.reply(self._veil.end())
-        self._output.end_line()
-        if self._veil and result.report:
-            for line, style in report_lines(result.report):
-                self._output.line(line, style)
-        self._tell_trouble(result)
-
-    def _tell_trouble(self, result: TurnResult) -> None:
-        """Say why a turn failed or waits, and what to do."""
-        address = result.conversation.key.address
-        if result.parked is not None:
-            parked = result.parked
-            said, hint = stopped_in_words(
-                parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-            )
-            go_on = going_on(result.conversation.key, parked.reason)
-            self._output.note(f"{address}: PARKED: {said} ({go_on})", "yellow")
-            self._output.note(f"  {hint}", "dim")
-        elif shapes.told_status(result) == "failed":
-            said, hint = failure_in_words(result)
-            self._output.note(f"error: {address}: {said} ({hint})", "red")
-        elif result.detail:  # it went well, and not as one would think: cut off, or without a word
-            self._output.note(f"{address}: {one_line(result.detail)}", "yellow")
-
-    def hide(self) -> None:
-        """Take the status line away, for others to write."""
-        self._status.hide()
-
-    def _make_room(self) -> None:
-        self._status.hide()
-        self._output.end_line()
-
-    def _started(self, started: TurnStarted) -> None:
-        self._status.hide()
-        self._session = started.upstream_session_id
-        line, self._live = started.line, ""
-        if self._shows_reply:
-            self._output.note(line, "cyan")
-        else:
-            self._output.line(line, "cyan")
-        self._status.show(f"{started.agent} is working")
-
-    def _event(self, event: AgentEvent) -> None:
-        if event.upstream_session_id != self._session:
-            return  # a child's, or nobody's: neither is this turn's reply
-        match event:
-            case TextReceived(text=text) if self._shows_reply:
-                self._has_replied = True
-                self._reply(text)
-            case TextReceived(text=text):
-                self._show_live(text)
-            case ToolCallAnnounced(title=title) if title:
-                self._status.show(title)
-            case ToolCallUpdated(title=title) if title:
-                self._status.show(title)
-            case _:
-                pass
-
-    def _reply(self, text: str) -> None:
-        shown = self._veil.feed(text) if self._veil else text
-        if shown:
-            self._status.hide()
-            self._output.reply(shown)
-        elif self._veil and self._veil.is_holding:
-            self._status.show("writing its report")
-
-    def _show_live(self, text: str) -> None:
-        """Show the line that is being written, where only the outcome is kept on the screen."""
-        assert self._veil, "made where no reply is shown"
-        self._live = (self._live + self._veil.feed(text))[-LIVE_CHARACTERS_MAX:]
-        line = self._live.strip().rpartition("\n")[2]
-        self._status.show(line or ("writing its report" if self._veil.is_holding else "writing"))
-
-    def _notice(self, notice: Notice) -> None:
-        self._make_room()
-        self._output.note(one_line(notice.text), "yellow")
-
-    def _limited(self, result: TurnResult) -> None:
-        """The turn is parked meanwhile: whoever gives up loses nothing."""
-        self._keep_ids(result)
-        self.tell_limit(_limit_of(result))
-
-    def tell_limit(self, limit: Notice) -> None:
-        """Say until when it waits, and that it does."""
-        if self._output.is_json:
-            self._output.json(shapes.notice(limit))
-            return
-        self._notice(limit)
-        self._status.show("waiting for the limit to pass")
-
-    def _waiting(self, lease: Lease) -> None:
-        holder = lease.holder.in_words() if lease.holder else "a holder that has just gone"
-        self._status.hide()
-        self._output.note(f"waiting for {holder}")
-        self._status.show("waiting")

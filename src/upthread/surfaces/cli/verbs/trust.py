@@ -1,42 +1,55 @@
-"""`trust`: what a repository says and nobody agreed to, and a person's yes to it, or its end."""
+"""`upthread trust`: settings of a repository that need a person's consent, and this consent."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+
+import click
 
 from upthread.boundary.consents import Consent
 from upthread.client.consent import (
     BY_YOURSELF,
     decided_of,
-    load_trusting,
     refuse_models,
     take_back,
 )
 from upthread.config import Settings
 from upthread.core.trust import Pending
+from upthread.errors import UsageError
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.verbs.consent import change_of, decide_now, show
 
 QUESTION = "Agree to this, exactly as it stands here?"
 BEFORE_RECORDED = "somebody, before it was recorded who"
 
 
-def trust(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Show what is pending, and agree to it: by --yes, or when a person is asked.
+@options.verb
+@click.option("--list", "is_listing", is_flag=True, help="What was decided about this repository.")
+@click.option("--remove", "is_removing", is_flag=True, help="Take back all decisions about it.")
+@options.yes
+@options.dry_run
+def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dry_run: bool) -> int:
+    """Show this repository's settings that need your consent, and agree to them.
 
-    Where nobody can be asked it is only shown: the exit code says that it waits for a person.
-    Raises UsageError for a model that says --yes.
+    Where nobody can be asked, the exit code 4 says that a decision waits for a person.
     """
+    if is_listing and is_removing:
+        raise UsageError("--list and --remove exclude each other", hint="choose one")
+    if is_listing:
+        settings = call.trusted_settings()
+        return _list(call, settings, decided_of(settings))
+    if is_removing:
+        return _remove(call, is_yes=is_yes, is_dry_run=is_dry_run)
     # Before anything is read or shown: a model that says --yes is told no.
     if is_yes and not is_dry_run:
         refuse_models(who_acts(os.environ))
-    settings = load_trusting(Path(), environment=os.environ, database=call.database)
+    settings = call.trusted_settings()
     pending, output = settings.pending, call.output
     if not output.is_json:
         show(pending, output.line)
@@ -59,15 +72,8 @@ def trust(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
     return DECLINED if can_ask(output) else EXIT_WAITING
 
 
-def list_decided(call: Call) -> int:
-    """List what was decided of this repository."""
-    settings = load_trusting(Path(), environment=os.environ, database=call.database)
-    return _list(call, settings, decided_of(settings))
-
-
-def remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Take back all that was decided of this repository."""
-    settings = load_trusting(Path(), environment=os.environ, database=call.database)
+def _remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+    settings = call.trusted_settings()
     decided = decided_of(settings)
     if not is_dry_run and decided:
         if not is_yes and not confirm(call.output, "Take all of it back?"):

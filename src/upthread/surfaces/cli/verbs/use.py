@@ -1,45 +1,62 @@
-"""`use` and `status`: which workstream this working tree is on."""
+"""`upthread use`: the workstream of a working tree, and its state."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from importlib import resources
+from typing import Final
+
+import click
 
 from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client.agent_calls import InUse
 from upthread.client.project import Project
 from upthread.core.workstreams import BECAUSE
+from upthread.errors import UsageError
 from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import standing_in_words
 from upthread.surfaces.cli.terminal.times import moment
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
 STANDINGS_MAX: Final = 10
-"""How many workstreams `status` tells of; `ls` tells of all."""
+"""How many workstreams are shown; `ls` shows all."""
 
 
-def use(call: Call, workstream: str | None) -> int:
-    """Say what this working tree works on; None: nothing in particular any more."""
+@options.verb
+@click.argument(
+    "workstream",
+    metavar="[WS]",
+    required=False,
+    help="The workstream to work on; without it, show the present one.",
+    shell_complete=options.workstreams,
+)
+@click.option("--clear", "is_clearing", is_flag=True, help="Name none any more.")
+@click.option(
+    "--snippet",
+    "is_snippet",
+    is_flag=True,
+    help="Print the setting for Claude Code's status line.",
+)
+def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: bool) -> int:
+    """Name the workstream of this working tree, or show it with its state."""
+    if is_snippet:
+        return _print_snippet(call)
+    if workstream is None and not is_clearing:
+        return _show_state(call)
+    if workstream is not None and is_clearing:
+        raise UsageError("say which workstream", hint="upthread use WS, or upthread use --clear")
     require_person("nobody changes the workstream", "use", workstream or "--clear")
-
-    async def change(project: Project) -> InUse:
-        return await project.use(workstream)
-
-    return _show(call, call.with_project(change))
+    return _show(call, call.with_project(lambda project: project.use(workstream)))
 
 
-def status(call: Call) -> int:
-    """Show which workstream this working tree is on and why, and how the work stands."""
-
+def _show_state(call: Call) -> int:
     async def look(project: Project) -> tuple[InUse, Sequence[WorkstreamView]]:
         views = await project.workstreams()
         return await project.in_use(), views
@@ -51,10 +68,7 @@ def status(call: Call) -> int:
     return code
 
 
-def snippet(call: Call) -> int:
-    """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
-    from importlib import resources
-
+def _print_snippet(call: Call) -> int:
     home = home_directory(os.environ).absolute()
     # The launcher outlives this environment; without set-up there is none to name.
     if launcher.path_of(home).is_file():

@@ -1,4 +1,4 @@
-"""`why`: the last decision on a role, and what would be decided now."""
+"""`upthread why`: the last decision on a role, and the decision that would be made now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upthread.core.decision.words import (
 )
 from upthread.core.types import Decision
 from upthread.runtime.record.workstream_views import RoleView
-from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -26,11 +26,13 @@ from upthread.surfaces.cli.terminal.phrases import (
     standing_in_words,
     stopped_in_words,
 )
-from upthread.surfaces.cli.verbs.effects import write_doubts
-from upthread.surfaces.cli.verbs.state_lines import write_cut_off
+from upthread.surfaces.cli.terminal.state_lines import write_cut_off, write_doubts
 
 
-def why(call: Call, address: str, *, agent: str | None) -> int:
+@options.verb
+@options.address
+@options.agent
+def main(call: Call, *, address: str, agent: str | None) -> None:
     """Show the last decision, and what would be decided now."""
 
     async def use(project: Project) -> tuple[Why, RoleView]:
@@ -42,7 +44,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     if output.is_json:
         instance_name = view.conversation.instance_name
         output.json({"instance_name": instance_name, **shapes.why(found)})
-        return 0
+        return
     output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
     output.line(f"  state {standing_in_words(found.standing)}", "dim")
     if found.standing.command:
@@ -68,7 +70,6 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     # Told only where it differs: nearly always both ways come to the same.
     if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
         _write_inside(output, found.inside_agent, found.inside, session)
-    return 0
 
 
 def _write_inside(output: Output, agent: str, inside: Decision, session: str | None) -> None:

@@ -1,107 +1,91 @@
-"""`worker` carries runs of a shared database out; `ls --workers` shows who does."""
+"""`upthread worker`: carries out the runs of a shared database."""
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
-from msgspec import Struct
+import click
 
 from upthread.client.stores import workers_of
-from upthread.config import load_settings
 from upthread.errors import UsageError
-from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call, extra
 from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.table import write_table
 
 if TYPE_CHECKING:
     from upthread.client.workers import Served
-    from upthread.store.postgres import KnownWorker
-
-_EXTRA: Final = frozenset({"procrastinate", "psycopg", "psycopg_pool"})
 
 
-class Work(Struct, frozen=True, kw_only=True):
-    """What was typed."""
+@options.verb
+@click.argument(
+    "directories",
+    metavar="[DIR]…",
+    nargs=-1,
+    help="The projects to work on; without any, this one.",
+)
+@click.option(
+    "--agent",
+    "agents",
+    metavar="KIND",
+    multiple=True,
+    help="Which agents to drive; without any, all that are installed.",
+    shell_complete=options.agents,
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="How many runs at a time.",
+)
+@click.option(
+    "--grace",
+    "grace_s",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    metavar="S",
+    help="How many seconds turns may continue after a signal to stop.",
+)
+@click.option(
+    "--metrics",
+    "metrics_port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve /metrics and /healthz on this port of loopback; 0 for any free port.",
+)
+def main(
+    call: Call,
+    *,
+    directories: Sequence[str],
+    agents: Sequence[str],
+    concurrency: int,
+    grace_s: float,
+    metrics_port: int | None,
+) -> None:
+    """Carry out the runs of a shared database, on as many machines as there are workers.
 
-    directories: Sequence[str]
-    agents: Sequence[str]
-    concurrency: int
-    grace_s: float
-    metrics_port: int | None
-
-
-def worker(call: Call, asked: Work) -> int:
-    """Work until SIGTERM or SIGINT; returns 0 once all is finished or handed back."""
-    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
-    workers_of(settings.database)  # which says what is wrong with a database that has none
-    try:
+    The worker ends on SIGTERM or Ctrl-C, when each run is finished or handed back.
+    """
+    if not math.isfinite(grace_s):
+        raise UsageError(f"--grace {grace_s} is no number of seconds", hint="--grace 30")
+    settings = call.settings()
+    workers_of(settings.database)  # raises for a database that has no workers
+    with extra("a worker", "postgres"):
         from upthread.client import workers
-    except ModuleNotFoundError as error:
-        # An import that fails within ours is a fault, and not an extra that is missing.
-        if (error.name or "").partition(".")[0] not in _EXTRA:
-            raise
-        raise UsageError(
-            f"a worker needs {error.name}", hint="pip install 'upthread[postgres]'"
-        ) from error
-    options = workers.WorkerOptions(
+    chosen = workers.WorkerOptions(
         database=settings.database,
-        directories=asked.directories or (".",),
-        agents=asked.agents,
-        concurrency=asked.concurrency,
-        grace_s=asked.grace_s,
-        metrics_port=asked.metrics_port,
+        directories=directories or (".",),
+        agents=agents,
+        concurrency=concurrency,
+        grace_s=grace_s,
+        metrics_port=metrics_port,
         tell=lambda served: _tell(call, served),
     )
-    anyio.run(workers.serve, options)
-    return 0
-
-
-def list_workers(call: Call) -> int:
-    """List the workers of the shared database: where they are and what they have."""
-    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
-    found = workers_of(settings.database)
-    output = call.output
-    if output.is_json:
-        output.json({"workers": [_worker(each) for each in found]})
-    elif found:
-        head = ("HOST", "PID", "STATE", "RUNS", "VERSION", "AGENTS")
-        write_table(output, head, [_row(each) for each in found])
-    else:
-        output.note("no worker is here; start one with: upthread worker")
-    return 0
-
-
-def _worker(known: KnownWorker) -> dict[str, object]:
-    said = known.registration
-    return {
-        "worker_id": known.worker_id,
-        "host": said.process.host,
-        "pid": said.process.pid,
-        "state": "silent" if known.is_silent else "living",
-        "silent_ms": known.silent_ms,
-        "runs": known.jobs,
-        "concurrency": said.concurrency,
-        "version": said.version,
-        "agents": [{"agent": name, "version": version} for name, version in said.agents.items()],
-        "registered_at_ms": said.registered_at_ms,
-    }
-
-
-def _row(known: KnownWorker) -> tuple[str, ...]:
-    said = known.registration
-    return (
-        said.process.host,
-        str(said.process.pid),
-        "silent" if known.is_silent else "living",
-        f"{known.jobs}/{said.concurrency}",
-        said.version,
-        ", ".join(f"{name} {version}".strip() for name, version in said.agents.items()),
-    )
+    anyio.run(workers.serve, chosen)
 
 
 def _tell(call: Call, served: Served) -> None:

@@ -1,20 +1,39 @@
-"""`worktree`: the working trees that workstreams have of their own, shown and removed."""
+"""`upthread worktree`: the git worktrees of workstreams."""
 
 from __future__ import annotations
+
+import click
 
 from upthread.client.project import Project
 from upthread.client.worktrees import KnownWorktree
 from upthread.core.names import parse_workstream, shown
-from upthread.errors import NotFoundError
+from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.working_tree.git_worktrees import Worktree
+from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.table import write_table
 
 
-def show(call: Call, workstream: str | None) -> int:
-    """List the working trees, or show one."""
+@options.verb
+@options.workstream_or_all
+@click.option(
+    "--remove",
+    "is_removing",
+    is_flag=True,
+    help="Remove it, if all is committed; its branch stays.",
+)
+@options.yes
+@options.dry_run
+def main(
+    call: Call, *, workstream: str | None, is_removing: bool, is_yes: bool, is_dry_run: bool
+) -> int:
+    """Show the git worktrees of workstreams, or remove one."""
+    if is_removing:
+        if workstream is None:
+            raise UsageError("which one is to be removed?", hint="upthread worktree WS --remove")
+        return _remove(call, workstream, is_yes=is_yes, is_dry_run=is_dry_run)
 
     async def use(project: Project) -> tuple[KnownWorktree, ...]:
         if workstream is None:
@@ -34,8 +53,7 @@ def show(call: Call, workstream: str | None) -> int:
     return 0
 
 
-def remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> int:
-    """Remove one, after asking."""
+def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> int:
     output = call.output
     found = call.with_project(lambda project: _one(project, workstream)).worktree
     if not output.is_json:

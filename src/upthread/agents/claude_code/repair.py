@@ -1,0 +1,7 @@
+"""Repair the agent's own store in a copy."""
+
+from __future__ import annotations
+
+from upthread.agents.claude_code.histories import repair
+
+__all__ = ["repair"]

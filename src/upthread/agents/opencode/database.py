@@ -1,0 +1,343 @@
+"""OpenCode's database: `$XDG_DATA_HOME/opencode/opencode.db`, SQLite, opened to be read.
+
+No byte of the database or beside it changes: its log is read through a connection that may not
+touch the shared memory, or from a copy where no process has the database open.
+
+OpenCode 2 keeps its own rows in the same file, `session_v2` and `session_message`. The rows of 2
+are the newer ones of a session that both versions have. They are read in the form of its public
+source of November 2026, and were not tried on the real OpenCode 2. Written for OpenCode 1.18
+(1.18.33; the tables session, message and part as its binary makes them, 2026-11).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias, cast
+from urllib.parse import quote
+
+import apsw
+from msgspec import Struct
+
+from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
+from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
+from upthread.agent_stores.text_search import texts_in
+from upthread.boundary.files import through_links
+from upthread.core.history.rules import JsonObject, items_of, object_of
+from upthread.core.types import JsonValue
+from upthread.errors import StoreError
+
+Row: TypeAlias = Mapping[str, Any]
+"""A session's columns, as many as its table has."""
+
+_OF_1: Final = {
+    "session": {"id", "parent_id", "directory", "title", "version", "time_created"},
+    "message": {"id", "session_id", "time_created", "data"},
+    "part": {"id", "message_id", "session_id", "time_updated", "data"},
+}
+_SESSIONS_OF_2: Final = "session_v2"
+_MESSAGES_OF_2: Final = "session_message"
+_ROW: Final = (
+    *("id", "parent_id", "directory", "title", "version", "agent", "model"),
+    *("time_created", "time_updated", "time_archived"),
+)
+# A value that is too long is not fetched: its row is reported, and memory is spared.
+_PARTS: Final = """
+    SELECT message.id, message.time_created, message.data, part.id, part.time_updated,
+           CASE WHEN length(part.data) <= ?2 THEN part.data END
+    FROM message LEFT JOIN part ON part.message_id = message.id
+    WHERE message.session_id = ?1 ORDER BY message.time_created, message.id, part.id"""
+_NEWEST: Final = """
+    SELECT id, time_created, data, NULL, 0, NULL FROM message
+    WHERE session_id = ?1 AND length(data) <= ?2 ORDER BY time_created DESC, id DESC LIMIT 2"""
+_ROWS_OF_2: Final = """
+    SELECT id, type, time_created, time_updated, data FROM session_message
+    WHERE session_id = ?1 AND length(data) <= ?2
+    AND type IN ('user', 'assistant', 'shell', 'compaction') ORDER BY seq"""
+_NEWEST_OF_2: Final = """
+    SELECT id, type, time_created, time_updated, data FROM session_message
+    WHERE session_id = ?1 AND length(data) <= ?2
+    AND type IN ('user', 'assistant') ORDER BY seq DESC LIMIT 2"""
+_STAMP: Final = """
+    SELECT max(time_created) || '-' || max(id) FROM message WHERE session_id = ?1"""
+_STAMP_OF_2: Final = "SELECT max(seq) || ' ' || max(id) FROM session_message WHERE session_id = ?1"
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A message in the form of version 1, whichever version wrote it, and what of it is unreadable.
+
+    `info` and `parts` are as OpenCode's server gives them.
+    """
+
+    place: str
+    info: JsonObject
+    parts: tuple[JsonObject, ...]
+    created_at_ms: int | None
+    written_at_ms: int
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class Connection(Protocol):
+    """What we use of an apsw.Connection, whose own types are not complete."""
+
+    def execute(
+        self, statements: str, bindings: Sequence[object] = (), /
+    ) -> Iterator[Sequence[Any]]: ...
+
+    def backup(self, name: str, source: Connection, source_name: str, /) -> Any: ...
+
+    def set_progress_handler(self, callable: Callable[[], bool] | None, nsteps: int) -> None: ...  # noqa: A002  # apsw's own name
+
+    def close(self) -> None: ...
+
+
+def connected(place: str, flags: int) -> Connection:
+    """Open a database by its path or URI."""
+    return cast("Connection", apsw.Connection(place, flags=flags))
+
+
+class Database:
+    """A database that is open: its sessions, and the messages of each."""
+
+    def __init__(self, connection: Connection, path: Path) -> None:
+        self.connection = connection
+        self.path = path
+        self._columns = {
+            table: {str(name) for (name,) in connection.execute(_COLUMNS, (table,))}
+            for table in (_SESSIONS_OF_2, _MESSAGES_OF_2, *_OF_1)
+        }
+        self.is_of_2 = bool(self._columns[_SESSIONS_OF_2])
+        self.missing_of_1 = {
+            table: missing
+            for table, columns in _OF_1.items()
+            if (missing := columns - self._columns[table])
+        }
+
+    def sessions(self, session_id: str | None = None, *, most: int = -1) -> list[Row]:
+        """Return the rows of the sessions, the newest first; with an id only that session's."""
+        rows: dict[object, Row] = {}
+        for table in ("session", _SESSIONS_OF_2):  # what the newer version says replaces the older
+            names = [each for each in _ROW if each in self._columns[table]]
+            if "id" not in names:
+                continue
+            order = "time_updated" if "time_updated" in names else "id"
+            # Names of columns are ours, from the list above.
+            query = f"SELECT {', '.join(names)} FROM {table} WHERE ?1 IS NULL OR id = ?1"  # noqa: S608
+            query += f" ORDER BY {order} DESC LIMIT ?2"
+            for values in self.connection.execute(query, (session_id, most)):
+                told = zip(names, values, strict=True)
+                row: dict[str, Any] = {name: each for name, each in told if each}
+                rows[row.get("id")] = {**rows.get(row.get("id"), {}), **row}
+        return sorted(rows.values(), key=lambda row: -number_of(row.get("time_updated")))
+
+    def messages(
+        self,
+        session_id: str,
+        *,
+        newest_only: bool = False,
+        is_wanted: Callable[[bytes], bool] | None = None,
+    ) -> Iterator[Message]:
+        """Yield a session's messages, oldest first.
+
+        With `newest_only` the newest two from the end on, of version 1 without parts. With
+        `is_wanted` only parts whose bytes it takes, in version 2 messages, are decoded.
+        """
+        is_of_2 = False
+        bindings = (session_id, LINE_BYTES_MAX)
+        if self._columns[_MESSAGES_OF_2]:
+            query = _NEWEST_OF_2 if newest_only else _ROWS_OF_2
+            for row in self.connection.execute(query, bindings):
+                is_of_2 = True
+                if is_wanted is None or is_wanted(_raw(row[-1])):
+                    yield _message_of_2(row, session_id)
+        # A session that version 2 has continued has all its messages there.
+        if is_of_2 or "message" in self.missing_of_1 or "part" in self.missing_of_1:
+            return
+        rows = self.connection.execute(_NEWEST if newest_only else _PARTS, bindings)
+        for place, of_one in groupby(rows, key=lambda row: str(row[0])):
+            wanted = [row for row in of_one if is_wanted is None or is_wanted(_raw(row[-1]))]
+            if wanted:
+                yield _message(place, wanted, session_id)
+
+    def stamp(self, session_id: str) -> str:
+        """Return what a session's messages are known by, empty without any.
+
+        One more message gives another; what is written to one of them later does not.
+        """
+        stamps: list[str | None] = []
+        for query, table in ((_STAMP_OF_2, _MESSAGES_OF_2), (_STAMP, "message")):
+            if self._columns[table]:
+                stamps += [stamp for (stamp,) in self.connection.execute(query, (session_id,))]
+        return next(filter(None, stamps), "")
+
+
+_COLUMNS: Final = "SELECT name FROM pragma_table_info(?)"
+
+
+# --- messages in the form of version 1 -----------------------------------------------------------
+
+
+def _message(place: str, rows: Sequence[Sequence[Any]], session_id: str) -> Message:
+    unreadable: list[Unreadable] = []
+    _, created_at_ms, data, *_ = rows[0]
+    info = _object(data, place, unreadable, needs="role")
+    named = {"messageID": place, "sessionID": session_id}
+    parts = [
+        {**_object(data, f"{place} {part_id}", unreadable), "id": part_id, **named}
+        for *_, part_id, _, data in rows
+        if part_id is not None
+    ]
+    return Message(
+        place=place,
+        info=info,
+        parts=tuple(parts),
+        created_at_ms=created_at_ms if isinstance(created_at_ms, int) else None,
+        written_at_ms=max(row[4] or 0 for row in rows),
+        unreadable=tuple(unreadable),
+    )
+
+
+def _message_of_2(row: Sequence[Any], session_id: str) -> Message:
+    message_id, kind, created_at_ms, written_at_ms, data = row
+    place = str(message_id)
+    unreadable: list[Unreadable] = []
+    message = _object(data, place, unreadable)
+    named = {"messageID": place, "sessionID": session_id}
+    kept = ("time", "finish", "error", "tokens")
+    info: dict[str, JsonValue] = {
+        **{name: message[name] for name in kept if message.get(name) is not None},
+        # What a person ran, a model was not asked for.
+        "role": "user" if kind in {"user", "shell"} else "assistant",
+        "modelID": object_of(message.get("model")).get("id"),
+        "summary": kind == "compaction",
+    }
+    return Message(
+        place=place,
+        info=info,
+        parts=tuple(
+            {"id": f"{place}-{number}", **named, **part}
+            for number, part in enumerate(_parts_of_2(kind, message))
+        ),
+        created_at_ms=created_at_ms if isinstance(created_at_ms, int) else None,
+        written_at_ms=written_at_ms or 0,
+        unreadable=tuple(unreadable),
+    )
+
+
+def _parts_of_2(kind: str, message: JsonObject) -> Iterator[dict[str, JsonValue]]:
+    if kind == "shell":
+        asked = {"input": message.get("command"), "output": message.get("output")}
+        yield {"type": "tool", "state": asked}
+        return
+    if kind != "assistant":
+        yield {"type": "text", "text": message.get("text" if kind == "user" else "summary")}
+        return
+    for block in items_of(message.get("content")):
+        if block.get("type") == "tool":
+            state = object_of(block.get("state"))
+            output = "\n".join(texts_in(state.get("content") or state.get("output")))
+            call = {"callID": block.get("id"), "tool": block.get("name")}
+            yield {"type": "tool", **call, "state": {**state, "output": output}}
+        elif block.get("type") in {"text", "reasoning"}:
+            yield {"type": block["type"], "text": block.get("text")}
+
+
+def _object(
+    data: object, place: str, unreadable: list[Unreadable], *, needs: str = ""
+) -> JsonObject:
+    """Return the object of a value, an empty one for what is noted as unreadable."""
+    raw = _raw(data)
+    value, why = read_object(raw)
+    if data is None:
+        why = f"the value is longer than {LINE_BYTES_MAX:,} bytes"
+    elif needs and needs not in value:
+        why = why or f"it has no {needs}"
+    if why:
+        beginning = raw[:BEGINNING_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
+        unreadable.append(Unreadable(place=place, why=why, beginning=beginning))
+    return value
+
+
+def object_in(data: object) -> dict[str, JsonValue]:
+    """Return the object of a value, an empty one where it holds none."""
+    return dict(read_object(_raw(data))[0])
+
+
+def number_of(value: object) -> int:
+    """Return an integer, 0 for anything else."""
+    return value if isinstance(value, int) else 0
+
+
+def _raw(data: object) -> bytes:
+    return data if isinstance(data, bytes) else str(data or "").encode("utf-8", "surrogatepass")
+
+
+# --- opening -------------------------------------------------------------------------------------
+
+
+def find_histories(data_home: Path) -> Iterator[Path]:
+    """Yield OpenCode's databases under a data home (`~/.local/share`)."""
+    yield from sorted((data_home / "opencode").glob("opencode*.db"))
+
+
+@contextmanager
+def opened(path: Path, *, takes_version_2: bool = True) -> Generator[Database]:
+    """Open a database of OpenCode's for reading; no byte of it or beside it changes.
+
+    With `takes_version_2` a database is opened too that version 2 has made alone. StoreError for a
+    database of another form, and while it is open for what SQLite cannot read.
+    """
+    try:
+        os.close(through_links(str(path)))  # SQLite would wait for a pipe
+        with (
+            tempfile.TemporaryDirectory(prefix="upthread-") as copies,
+            closing(connected(*_source(path, Path(copies)))) as connection,
+        ):
+            database = Database(connection, path)
+            if database.missing_of_1 and not (takes_version_2 and database.is_of_2):
+                table, missing = next(iter(database.missing_of_1.items()))
+                raise StoreError(
+                    f"{path} is of a form this version does not know: {table} lacks "
+                    + ", ".join(sorted(missing)),
+                    hint="it is left as it is; a newer upthread may know it",
+                )
+            yield database
+    except (apsw.Error, OSError) as error:
+        raise StoreError(
+            f"{path} cannot be read as a database of OpenCode: {error}",
+            hint="it is left as it is; if OpenCode opens it, please report this",
+        ) from error
+
+
+def _source(path: Path, copies: Path) -> tuple[str, int]:
+    """Return what to open, and how, so that nothing changes."""
+    if would_be_copied(path):
+        copy = copies / path.name  # the directory is 0700
+        shutil.copyfile(path, copy)
+        shutil.copyfile(beside(path, "-wal"), beside(copy, "-wal"))
+        return str(copy), apsw.SQLITE_OPEN_READWRITE
+    # Where nothing waits in a log, the file is all there is, and is read without a lock. Otherwise
+    # the log is read by the index that its writers keep, which is not written to.
+    how = "mode=ro&readonly_shm=1" if _log_bytes(path) else "immutable=1"
+    place = f"file:{quote(str(path.absolute()))}?{how}"
+    return place, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+def would_be_copied(path: Path) -> bool:
+    """Return whether a database is read from a copy: SQLite would make an index of its log."""
+    return bool(_log_bytes(path)) and not beside(path, "-shm").exists()
+
+
+def _log_bytes(path: Path) -> int:
+    log = beside(path, "-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return a file that SQLite keeps beside a database, for example its `-wal`."""
+    return path.with_name(path.name + suffix)

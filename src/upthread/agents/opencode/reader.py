@@ -1,0 +1,380 @@
+"""Read OpenCode's sessions: listed, searched, diagnosed and read back as events.
+
+A part of the type `tool` is a call and its result in one: `state.status` is pending or running
+while it has none. Within a message `step-start` begins the next request to the model. Where no
+hook reported which session a call made, the running part of the call names it; that part has the
+call's arguments as well, from before there is a session.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+
+from upthread.agent_stores.base import VendorHistory, is_known_version, outlined
+from upthread.agent_stores.homes import require_own
+from upthread.agent_stores.lines import LINE_BYTES_MAX
+from upthread.agent_stores.outline import Ending, Look, SessionOutline, title_of
+from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
+from upthread.agents._json_lines import member, text_at
+from upthread.agents.opencode.database import (
+    Database,
+    Message,
+    Row,
+    find_histories,
+    number_of,
+    object_in,
+    opened,
+    would_be_copied,
+)
+from upthread.agents.opencode.parts import history, usage
+from upthread.core import types
+from upthread.core.events import AgentEvent
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.rules import JsonObject, object_of, text_of
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.types import UpstreamSessionId
+from upthread.errors import StoreError
+
+AGENT: Final = "opencode"
+WRITTEN_FOR: Final = ("1.18",)
+DATABASE_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+"""Only what is asked for is read of it, so that it may be large: one file has all projects."""
+
+COPIED_BYTES_MAX: Final = 512 * 1024 * 1024
+"""A database with a log and no index of it is read from a copy, which takes time and room."""
+
+OPEN_STATES: Final = frozenset({"pending", "running"})
+"""A call that a kill cut off keeps one of these for ever: OpenCode mends it for the model alone."""
+
+NS_PER_MS: Final = 1_000_000
+_STEPS: Final = 20_000
+"""Of SQLite's machine, between two checks of the clock: a list is cut short rather than late."""
+
+# By a word first, for which nothing of a long session has to be decoded.
+_CALLS: Final = """
+    SELECT data FROM part WHERE session_id = ?1 AND length(data) <= ?2
+    AND data LIKE '%"task"%' ORDER BY id DESC"""
+_MARKED: Final = """
+    SELECT part.session_id, session.directory, part.data FROM session
+    JOIN part ON part.session_id = session.id
+    WHERE session.time_updated >= ?1 AND part.time_updated >= ?1 AND length(part.data) <= ?2
+    AND part.data LIKE '%"task"%' AND part.data LIKE '%' || ?3 || '%' ORDER BY part.id"""
+
+
+# --- at a glance ---------------------------------------------------------------------------------
+
+
+def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
+    """Yield each session of OpenCode's databases under a data home, the newest first."""
+    for path in _databases(data_home, look):
+        try:
+            with opened(path) as database:
+                database.connection.set_progress_handler(
+                    lambda: time.monotonic() > look.until_s, _STEPS
+                )
+                for row in database.sessions(most=look.sessions_max + 1):
+                    if not look.goes_on():
+                        return
+                    yield _outline(database, row)
+        except StoreError:
+            # Told by its reason alone: `doctor` says of each what is wrong with it.
+            look.is_cut_short |= time.monotonic() > look.until_s
+            if not look.is_cut_short:
+                look.pass_over(AGENT, "not a database of a known form")
+
+
+def _databases(data_home: Path, look: Look) -> Iterator[Path]:
+    """Yield the databases that are opened at a glance; the others are counted."""
+    for path in find_histories(data_home):
+        why = "no ordinary file" if path.is_symlink() else ""
+        if not why and would_be_copied(path) and path.stat().st_size > COPIED_BYTES_MAX:
+            why = "too large to copy"
+        look.pass_over(AGENT, why, bool(why))
+        if not why:
+            yield path
+
+
+def _outline(database: Database, row: Row) -> SessionOutline:
+    session_id, parent = text_of(row.get("id")), text_of(row.get("parent_id"))
+    newest = [each.info for each in database.messages(session_id, newest_only=True)]
+    nothing: JsonObject = {}
+    weighed = next(filter(_tokens, newest), nothing)
+    return SessionOutline(
+        agent=AGENT,
+        session_id=session_id,
+        path=str(database.path),
+        parent_session_id=parent,
+        # Of a main session it is the mode it is in, which is no role.
+        role=text_of(row.get("agent")) if parent else "",
+        unredacted_title=title_of(text_of(row.get("title"))),
+        directory=text_of(row.get("directory")),
+        begun_at_ms=number_of(row.get("time_created")) or None,
+        used_at_ms=number_of(row.get("time_updated")),
+        model=text_of(weighed.get("modelID")) or _model(text_of(row.get("model"))),
+        tokens=_tokens(weighed) or None,
+        version=text_of(row.get("version")),
+        ending=_ending(newest[0]) if newest else "unknown",
+        is_archived=bool(row.get("time_archived")),
+    )
+
+
+def _ending(info: JsonObject) -> Ending:
+    if not info:
+        return "unknown"
+    is_over = info.get("role") == "assistant" and member(info, "time", "completed")
+    is_at_rest = is_over and info.get("error") is None and info.get("finish") != "tool-calls"
+    return "ended" if is_at_rest else "interrupted"
+
+
+def _tokens(info: JsonObject) -> int:
+    """Return what a session held at an answer: all that was read, and what was said."""
+    tokens = object_of(info.get("tokens"))
+    cache = object_of(tokens.get("cache"))
+    counts = (
+        *(tokens.get(name) for name in ("input", "output", "reasoning")),
+        *(cache.get(name) for name in ("read", "write")),
+    )
+    return sum(each for each in counts if isinstance(each, int))
+
+
+def _model(text: str) -> str:
+    if not text.startswith("{"):
+        return text
+    return text_of(object_in(text).get("id"))
+
+
+# --- for a search --------------------------------------------------------------------------------
+
+
+def sessions(data_home: Path, look: Look, held: ExitStack) -> Iterator[Searched]:
+    """Yield each session of OpenCode's databases, which stay open as long as `held` is."""
+    for path in _databases(data_home, look):
+        try:
+            database = held.enter_context(opened(path))
+            for row in database.sessions(most=look.sessions_max + 1):
+                yield Searched(
+                    agent=AGENT,
+                    used_at_ms=number_of(row.get("time_updated")),
+                    outline=partial(_outline, database, row),
+                    said=partial(_said, database, text_of(row.get("id")), look),
+                )
+        except (StoreError, apsw.Error):
+            look.pass_over(AGENT, "not a database of a known form")
+
+
+def _said(database: Database, session_id: str, look: Look, words: Words) -> Iterator[Said]:
+    try:
+        for message in database.messages(session_id, is_wanted=words.may_be_in):
+            yield from said_in(message)
+    except apsw.Error:
+        look.pass_over(AGENT, "sessions with damaged pages")
+
+
+def said_in(message: Message) -> Iterator[Said]:
+    """Yield what the parts of a message say."""
+    for part in message.parts:
+        state = object_of(part.get("state"))
+        said = {
+            "text": part.get("text"),
+            "reasoning": part.get("text"),
+            "tool": [state.get("input"), state.get("output"), state.get("error")],
+        }
+        kind = text_of(part.get("type"))
+        text = "\n".join(texts_in(said.get(kind)))
+        if text:
+            who = "tool" if kind == "tool" else text_of(message.info.get("role"))
+            yield Said(speaker=who, text=text, at_ms=message.created_at_ms)
+
+
+# --- as a history --------------------------------------------------------------------------------
+
+
+def read_histories(
+    path: Path, *, session_id: str | None = None, characters_max: int | None = None
+) -> Iterator[VendorHistory]:
+    """Yield the sessions, oldest first; with an id only that one.
+
+    StoreError when the file is no database, or one of a form this version does not know.
+    """
+    with opened(path, takes_version_2=False) as database:
+        rows = database.sessions(session_id)
+        for row in sorted(rows, key=lambda row: number_of(row.get("time_created"))):
+            yield _history(database, row, characters_max)
+
+
+def _history(database: Database, row: Row, characters_max: int | None) -> VendorHistory:
+    session_id, version = text_of(row.get("id")), text_of(row.get("version"))
+    messages = list(database.messages(session_id))
+    steps = [step for each in messages for step in _steps(each, characters_max)]
+    return VendorHistory(
+        agent=AGENT,
+        session_id=session_id,
+        path=database.path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(steps)),
+        unreadable=tuple(each for message in messages for each in message.unreadable),
+        parent_session_id=text_of(row.get("parent_id")) or None,
+        directory=text_of(row.get("directory")),
+        title=text_of(row.get("title")),
+    )
+
+
+def _steps(message: Message, characters_max: int | None) -> Iterator[HistoryMessage]:
+    """Yield a message step by step: what was said and called, then the results."""
+    is_user = message.info.get("role") == "user"
+    steps: list[tuple[list[types.Part], list[types.Part]]] = [([], [])]
+    for part in message.parts:
+        parts = [*_parts(part, characters_max)]
+        has_called = any(isinstance(each, types.ToolCallPart) for each in steps[-1][0])
+        is_text = any(isinstance(each, types.TextPart) for each in parts)
+        if part.get("type") == "step-start" or (is_text and has_called):
+            steps.append(([], []))
+        for each in parts:
+            steps[-1][isinstance(each, types.ToolResultPart)].append(each)
+    for said, results in steps:
+        speaker = types.Speaker.USER if is_user else types.Speaker.ASSISTANT
+        for who, parts in ((speaker, said), (types.Speaker.TOOL, results)):
+            if parts:
+                yield HistoryMessage(speaker=who, parts=tuple(parts), place=message.place)
+
+
+def _parts(part: JsonObject, characters_max: int | None) -> Iterator[types.Part]:
+    match part.get("type"):
+        case "text" if not part.get("ignored"):
+            yield types.TextPart(text=outlined(text_of(part.get("text")), characters_max))
+        case "reasoning":
+            yield types.ReasoningPart(text=outlined(text_of(part.get("text")), characters_max))
+        case "file":
+            uri = text_of(part.get("filename")) or text_of(part.get("url"))[:200]
+            yield types.FilePart(uri=uri, mime_type=text_of(part.get("mime")))
+        case "tool" if "callID" in part:
+            yield from _call(part, characters_max)
+        case _:
+            return
+
+
+def _call(part: JsonObject, characters_max: int | None) -> Iterator[types.Part]:
+    state = object_of(part.get("state"))
+    call_id, status = text_of(part.get("callID")), text_of(state.get("status"))
+    yield types.ToolCallPart(
+        call_id=call_id,
+        title=text_of(part.get("tool")),
+        tool_kind="other",
+        arguments=state.get("input"),
+    )
+    if status in OPEN_STATES:
+        return
+    metadata = object_of(state.get("metadata"))
+    failed = "unknown" if metadata.get("interrupted") else "failed"
+    child = text_of(metadata.get("sessionId"))
+    yield types.ToolResultPart(
+        call_id=call_id,
+        status="completed" if status == "completed" else failed,
+        text=outlined(text_of(state.get("output")) or text_of(state.get("error")), characters_max),
+        child_conversation_id=types.ConversationId(child) if child else None,
+    )
+
+
+# --- as events -----------------------------------------------------------------------------------
+
+
+def read_session(data_home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """Return a session as the store holds it, None for one that is not there. StoreError."""
+    return _first(data_home, lambda database: _stored(database, session))
+
+
+def read_stored(data_home: Path, call: CutOffCall) -> StoredSession | None:
+    """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
+    return _first(
+        data_home,
+        lambda database: _stored(database, call.session or _child_of(database, call)),
+    )
+
+
+def version_of(data_home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that began a session, empty where that is not known. StoreError."""
+
+    def version(database: Database) -> str:
+        return next((text_of(row.get("version")) for row in database.sessions(session)), "")
+
+    return _first(data_home, version) or ""
+
+
+def stamp_of(data_home: Path, session: UpstreamSessionId) -> str:
+    """Return what a session's messages are known by, empty where there are none. StoreError."""
+    return _first(data_home, lambda database: database.stamp(session)) or ""
+
+
+def undecided_calls(data_home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    """Yield the calls whose description has a mark of our plug-in. Raises StoreError."""
+    found = _of_each(data_home, lambda database: [*_marked(database, mark, since_ns)])
+    yield from (call for calls in found for call in calls)
+
+
+_Found = TypeVar("_Found")
+
+
+def _first(data_home: Path, read: Callable[[Database], _Found | None]) -> _Found | None:
+    """Return the first that any database has."""
+    return next(filter(None, _of_each(data_home, read)), None)
+
+
+def _of_each(data_home: Path, read: Callable[[Database], _Found]) -> Iterator[_Found]:
+    for path in find_histories(data_home):
+        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
+        with opened(path) as database:
+            found = read(database)
+        yield found
+
+
+def _stored(database: Database, session: str) -> StoredSession | None:
+    messages = list(database.messages(session))
+    if not messages and not (session and database.sessions(session)):
+        return None
+    written_at_ms = max((each.written_at_ms for each in messages), default=0)
+    upstream = UpstreamSessionId(session)
+    return StoredSession(
+        upstream_session_id=upstream,
+        events=tuple(event for each in messages for event in _events(each, upstream)),
+        # It counts in whole milliseconds: the whole of its last one is its own.
+        written_at_ns=(written_at_ms + 1) * NS_PER_MS,
+    )
+
+
+def _events(message: Message, session: UpstreamSessionId) -> Iterator[AgentEvent]:
+    yield from history([{"info": message.info, "parts": [*message.parts]}], session)
+    held = usage(message.info, session, window=None)
+    if held is not None:
+        yield held
+
+
+def _child_of(database: Database, call: CutOffCall) -> str:
+    """Return the session that a call of `task` gave its work to, empty for none."""
+    for (data,) in database.connection.execute(_CALLS, (call.main_session, LINE_BYTES_MAX)):
+        part = object_in(data)
+        if text_at(part, "callID") == call.call_id:
+            return text_at(part, "state", "metadata", "sessionId")
+    return ""
+
+
+def _marked(database: Database, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    query = (since_ns // NS_PER_MS, LINE_BYTES_MAX, mark)
+    for session, directory, data in database.connection.execute(_MARKED, query):
+        part = object_in(data)
+        asked = member(part, "state", "input")
+        if text_at(part, "tool") == "task" and mark in text_at(asked, "description"):
+            yield UndecidedCall(
+                main_session=str(session),
+                call_id=text_at(part, "callID"),
+                role=text_at(asked, "subagent_type"),
+                prompt=text_at(asked, "prompt"),
+                directory=str(directory),
+            )

@@ -1,1 +1,0 @@
-"""Verbs as a person types them: names, options, help. What each does stands in `verbs`."""

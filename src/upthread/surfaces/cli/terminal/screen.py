@@ -1,0 +1,218 @@
+"""The screen of a turn: its decision, its status line, its reply and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from upthread.core.events import (
+    AgentEvent,
+    RunParked,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    TurnParked,
+)
+from upthread.core.states import go_on_command
+from upthread.core.types import Lease, Outcome, UpstreamSessionId
+from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, stopped_in_words
+from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
+
+LIVE_CHARACTERS_MAX: Final = 1_000
+"""How much of what is being written is kept to show its last line."""
+
+
+def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> Notice:
+    """Return until when a turn or a run waits for a limit, and what goes on if nobody waits."""
+    until_ms = parked.reset_at_ms
+    said, _ = stopped_in_words(parked.reason, detail="", until_ms=until_ms)
+    text = f"{name}: waiting: {said}; nothing is lost by Ctrl-C, go on with: {going_on}"
+    return Notice(kind="limit", text=text, about={"until_ms": str(until_ms), "command": going_on})
+
+
+def _limit_of(result: TurnResult) -> Notice:
+    assert result.parked is not None
+    address = result.conversation.key.address
+    return limit_notice(address, go_on_command(address), result.parked)
+
+
+class Screen:
+    """What a person sees of a turn: the decision, the status line, the reply.
+
+    `shows_reply` is False where only the outcome counts, as in a run.
+    """
+
+    def __init__(self, output: Output, *, shows_reply: bool = True) -> None:
+        self._output = output
+        self._shows_reply = shows_reply
+        self._session: UpstreamSessionId | None = None
+        self._has_replied = False
+        # A person reads the report in words; whoever reads a pipe gets each byte of it.
+        self._veil = ReportVeil() if output.is_terminal or not shows_reply else None
+        self._live = ""
+        self._ids: Mapping[str, str] = {}
+        self._was_done = False
+        self._status = StatusLine(output)
+        self.ask_person = (
+            # None parks the turn: a question that nobody sees would hold it for ever.
+            PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
+        )
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._make_room()
+
+    def listener(self) -> Listener:
+        """Return the listener that feeds this screen, or writes one JSON object a line."""
+        if self._output.is_json:
+            return self._json_listener()
+        return Listener(
+            started=self._started,
+            event=self._event,
+            waiting=self._waiting,
+            notice=self._notice,
+            cancelled=self._keep_ids,
+            limited=self._limited,
+        )
+
+    def ids(self) -> Mapping[str, str]:
+        """Return what names the turn that was cancelled, empty where none was."""
+        return self._ids
+
+    def has_ended(self) -> bool:
+        """Return whether that turn had ended well before it was to be cancelled."""
+        return self._was_done
+
+    def _json_listener(self) -> Listener:
+        write = self._output.json
+
+        def cancelled(result: TurnResult) -> None:
+            self._keep_ids(result)
+            write(shapes.turn_ended(result))
+
+        def limited(result: TurnResult) -> None:
+            write(shapes.turn_ended(result))
+            self._limited(result)
+
+        return Listener(
+            started=lambda started: write(shapes.turn_started(started)),
+            event=lambda event: write(shapes.part(event)),
+            notice=lambda notice: write(shapes.notice(notice)),
+            cancelled=cancelled,
+            limited=limited,
+        )
+
+    def _keep_ids(self, result: TurnResult) -> None:
+        self._ids = shapes.ids(result)
+        # One that was cancelled has that outcome, whatever it had come to.
+        self._was_done = result.outcome is Outcome.OK and result.parked is None
+
+    def end(self, result: TurnResult) -> None:
+        """Show what the stream did not: a reply taken over, an ending that is none."""
+        self._make_room()
+        # A reply that was taken over after a crash has never been streamed.
+        if not self._has_replied:
+            self._reply(result.reply)
+        if self._veil:
+            self._output.reply(self._veil.end())
+        self._output.end_line()
+        if self._veil and result.report:
+            for line, style in report_lines(result.report):
+                self._output.line(line, style)
+        self._tell_trouble(result)
+
+    def _tell_trouble(self, result: TurnResult) -> None:
+        """Say why a turn failed or waits, and what to do."""
+        address = result.conversation.key.address
+        if result.parked is not None:
+            parked = result.parked
+            said, hint = stopped_in_words(
+                parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
+            )
+            go_on = going_on(result.conversation.key, parked.reason)
+            self._output.note(f"{address}: PARKED: {said} ({go_on})", "yellow")
+            self._output.note(f"  {hint}", "dim")
+        elif shapes.told_status(result) == "failed":
+            said, hint = failure_in_words(result)
+            self._output.note(f"error: {address}: {said} ({hint})", "red")
+        elif result.detail:  # it went well, and not as one would think: cut off, or without a word
+            self._output.note(f"{address}: {one_line(result.detail)}", "yellow")
+
+    def hide(self) -> None:
+        """Take the status line away, for others to write."""
+        self._status.hide()
+
+    def _make_room(self) -> None:
+        self._status.hide()
+        self._output.end_line()
+
+    def _started(self, started: TurnStarted) -> None:
+        self._status.hide()
+        self._session = started.upstream_session_id
+        line, self._live = started.line, ""
+        if self._shows_reply:
+            self._output.note(line, "cyan")
+        else:
+            self._output.line(line, "cyan")
+        self._status.show(f"{started.agent} is working")
+
+    def _event(self, event: AgentEvent) -> None:
+        if event.upstream_session_id != self._session:
+            return  # a child's, or nobody's: neither is this turn's reply
+        match event:
+            case TextReceived(text=text) if self._shows_reply:
+                self._has_replied = True
+                self._reply(text)
+            case TextReceived(text=text):
+                self._show_live(text)
+            case ToolCallAnnounced(title=title) if title:
+                self._status.show(title)
+            case ToolCallUpdated(title=title) if title:
+                self._status.show(title)
+            case _:
+                pass
+
+    def _reply(self, text: str) -> None:
+        shown = self._veil.feed(text) if self._veil else text
+        if shown:
+            self._status.hide()
+            self._output.reply(shown)
+        elif self._veil and self._veil.is_holding:
+            self._status.show("writing its report")
+
+    def _show_live(self, text: str) -> None:
+        """Show the line that is being written, where only the outcome is kept on the screen."""
+        assert self._veil, "made where no reply is shown"
+        self._live = (self._live + self._veil.feed(text))[-LIVE_CHARACTERS_MAX:]
+        line = self._live.strip().rpartition("\n")[2]
+        self._status.show(line or ("writing its report" if self._veil.is_holding else "writing"))
+
+    def _notice(self, notice: Notice) -> None:
+        self._make_room()
+        self._output.note(one_line(notice.text), "yellow")
+
+    def _limited(self, result: TurnResult) -> None:
+        """The turn is parked meanwhile: whoever gives up loses nothing."""
+        self._keep_ids(result)
+        self.tell_limit(_limit_of(result))
+
+    def tell_limit(self, limit: Notice) -> None:
+        """Say until when it waits, and that it does."""
+        if self._output.is_json:
+            self._output.json(shapes.notice(limit))
+            return
+        self._notice(limit)
+        self._status.show("waiting for the limit to pass")
+
+    def _waiting(self, lease: Lease) -> None:
+        holder = lease.holder.in_words() if lease.holder else "a holder that has just gone"
+        self._status.hide()
+        self._output.note(f"waiting for {holder}")
+        self._status.show("waiting")

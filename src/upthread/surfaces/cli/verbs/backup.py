@@ -1,0 +1,44 @@
+"""`upthread backup`: copies the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upthread.client.database_files import back_up
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call
+
+
+@options.verb
+@click.argument(
+    "target",
+    metavar="[FILE]",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="A new file; without it, a file in `backups`.",
+)
+def main(call: Call, *, target: Path | None) -> None:
+    """Copy the database to a file, with its key, while others write."""
+    made = back_up(call.settings(), target)
+    if call.output.is_json:
+        call.output.json(
+            {
+                "database": str(made.database),
+                "backup": str(made.backup),
+                "size_bytes": made.size_bytes,
+                "key": None if made.key is None else str(made.key),
+                "encryption_key": made.encryption_key,
+            }
+        )
+        return
+    call.output.line(f"{made.backup}: {made.size_bytes:,} bytes, copied and checked", "green")
+    if made.key is not None:
+        call.output.line(f"{made.key}: the key of its redactions")
+    if made.encryption_key is not None:
+        call.output.note(
+            f"it is encrypted with the key in {made.encryption_key}, which is not copied: without "
+            "that key nobody can read it",
+            "yellow",
+        )

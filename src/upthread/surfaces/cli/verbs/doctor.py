@@ -1,0 +1,326 @@
+"""`doctor`: what there is, and the stored histories diagnosed, ours and the agents'.
+
+One line each with its cure.
+It reads, and changes nothing. A history that is sound is counted and not listed. It ends with 1
+where our own record is damaged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+import click
+from msgspec import Struct, field, to_builtins
+
+from upthread.agent_stores.base import VendorHistory
+from upthread.agents._connection import RENAME, UNUSABLE, unusable_names
+from upthread.agents.stored import stored_histories
+from upthread.client.database_files import diagnose
+from upthread.client.project import Project
+from upthread.core.agents import WITH_A_STORE, name_of, one_of
+from upthread.core.events import TurnEnded
+from upthread.core.history.model import history_of
+from upthread.core.names import did_you_mean
+from upthread.core.types import Conversation, Outcome, ProjectId
+from upthread.errors import StoreError, UsageError
+from upthread.runtime.record.events import turn_events
+from upthread.store.base import Store
+from upthread.store.entries import StreamKind
+from upthread.store.proof import must_be_whole
+from upthread.store.sqlite.integrity import FileFaults
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.store.streams import STREAMS
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.doctor.agents import list_agents
+from upthread.surfaces.cli.doctor.findings import Finding, counts_of, faults_of, finding_of
+from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
+from upthread.surfaces.cli.doctor.holdings import show as show_holdings
+from upthread.surfaces.cli.doctor.hook_findings import (
+    HookState,
+    hook_findings,
+    hook_states,
+    state_findings,
+)
+from upthread.surfaces.cli.doctor.probe import probe
+from upthread.surfaces.cli.failures import EXIT_ERROR
+from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
+
+OURS: Final = "upthread"
+OPENCODE: Final = "opencode"
+FAULTS_SHOWN_MAX: Final = 5
+"""How many of the faults of our own file are said."""
+
+
+class _Diagnosis(Struct):
+    sound: int
+    findings: list[Finding]
+    unsound: int = 0
+    """How many histories have a finding; the others are of files, of hooks and of set-up."""
+
+    holdings: Holdings | None = None
+    hooks: tuple[HookState, ...] = ()
+    other_versions: Counter[str] = field(default_factory=Counter[str])
+    """How many sound histories each agent has of versions that nobody has looked at."""
+
+    is_open: bool = True
+    is_whole: bool = True
+    """Whether our own record is what was recorded: no page and no message of it is damaged."""
+
+
+@options.verb
+@click.argument(
+    "store",
+    metavar="[STORE]",
+    required=False,
+    help=f"upthread, {one_of(WITH_A_STORE)}.",
+    shell_complete=options.stores,
+)
+@click.option(
+    "--probe",
+    "probed",
+    metavar="AGENT",
+    help="Try what an agent does about sessions.",
+    shell_complete=options.agents,
+)
+@click.option(
+    "--rate-limit-prompt",
+    metavar="TEXT",
+    help="With --probe: what makes a scripted model answer with a rate limit.",
+)
+@click.option(
+    "--agents", "lists_agents", is_flag=True, help="Only list the agents, and how each is driven."
+)
+@options.yes
+def main(
+    call: Call,
+    *,
+    store: str | None,
+    probed: str | None,
+    rate_limit_prompt: str | None,
+    lists_agents: bool,
+    is_yes: bool,
+) -> int:
+    """Check the stored histories, ours and the agents', and name each cure.
+
+    The exit code is 1 where our own record is damaged.
+    """
+    if lists_agents:
+        return list_agents(call)
+    if probed is not None:
+        if store is not None:
+            raise UsageError(
+                "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
+            )
+        return probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+    return _diagnose(call, store)
+
+
+def _diagnose(call: Call, store: str | None) -> int:
+    stores = (OURS, *WITH_A_STORE)
+    agent = None if store is None else name_of(store)
+    if agent not in {None, *stores}:
+        like = did_you_mean(str(agent), stores)
+        raise UsageError(f"there is no store {agent!r}{like}", hint=f"one of: {', '.join(stores)}")
+    diagnosis = _Diagnosis(0, [])
+    if agent in {None, OURS}:
+        _diagnose_own(call, diagnosis)
+    # What hooks saw is asked of the open project, which there is none of where the file is damaged.
+    if agent is None and diagnosis.is_open:
+        diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
+        diagnosis.findings += of_hooks
+    if agent in {None, OPENCODE}:
+        directory = call.settings().working_directory
+        diagnosis.findings += [
+            Finding(store=OPENCODE, history=where, what=UNUSABLE, cure=RENAME)
+            for where in unusable_names(directory, os.environ)
+        ]
+    if agent != OURS:
+        for stored in stored_histories(os.environ, agent=agent):
+            finding = finding_of(stored)
+            _add(diagnosis, finding)
+            if finding is None and isinstance(stored, VendorHistory):
+                diagnosis.other_versions[stored.agent] += not stored.is_version_known
+    _show(call, diagnosis)
+    return 0 if diagnosis.is_whole else EXIT_ERROR
+
+
+def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
+    """The file first: what cannot be opened has no histories to look at."""
+    of_file = _file_finding(diagnose(call.settings()))
+    if of_file is not None:
+        diagnosis.findings.append(of_file)
+        diagnosis.is_whole = False
+    try:
+        diagnosis.holdings, found = call.with_project(_own)
+    except StoreError as error:
+        diagnosis.is_open = diagnosis.is_whole = False
+        # The file's own finding says it already, and better.
+        if of_file is None:
+            diagnosis.findings.append(
+                Finding(store=OURS, history="", what=error.message, cure=error.hint)
+            )
+        return
+    for finding in found:
+        _add(diagnosis, finding)
+        diagnosis.is_whole &= finding is None or not finding.unreadable
+
+
+def _add(diagnosis: _Diagnosis, finding: Finding | None) -> None:
+    if finding is None:
+        diagnosis.sound += 1
+    else:
+        diagnosis.unsound += 1
+        diagnosis.findings.append(finding)
+
+
+def _show(call: Call, diagnosis: _Diagnosis) -> None:
+    output = call.output
+    if output.is_json:
+        output.json(
+            {
+                "sound": diagnosis.sound,
+                "findings": [to_builtins(each) for each in diagnosis.findings],
+                "holdings": diagnosis.holdings,
+                "hooks": [to_builtins(each) for each in diagnosis.hooks],
+                "other_versions": +diagnosis.other_versions,
+            }
+        )
+        return
+    if diagnosis.holdings is not None:
+        show_holdings(output, diagnosis.holdings)
+    for state in diagnosis.hooks:
+        is_here = "" if state.is_installed else "not installed, "
+        output.row((f"hooks {state.agent}: ", "bold"), (f"{is_here}{state.words}", ""))
+    for each in diagnosis.findings:
+        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
+        output.command("  ", each.cure)
+    for agent, number in (+diagnosis.other_versions).items():
+        histories = counted(number, "history", "histories")
+        output.line(f"{agent}: {histories} of versions nobody has looked at, read as they are")
+    _show_sums(output, diagnosis)
+
+
+def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
+    histories = counted(diagnosis.sound, "history", "histories")
+    others = len(diagnosis.findings) - diagnosis.unsound
+    more = f"; {counted(others, 'other finding')}" if others else ""
+    style = "yellow" if diagnosis.findings else "green"
+    output.line(f"{histories} sound, {diagnosis.unsound} not{more}", style)
+
+
+# --- ours --------------------------------------------------------------------------------------
+
+
+def _file_finding(found: FileFaults | None) -> Finding | None:
+    """Return what is wrong with the file of our record, None when nothing is."""
+    if found is None or found.is_sound:
+        return None
+    most = FAULTS_SHOWN_MAX
+    told = "; ".join(found.faults[:most])
+    more = f"; and {len(found.faults) - most} more" if len(found.faults) > most else ""
+    return Finding(
+        store=OURS,
+        history=str(found.path),
+        path=str(found.path),
+        unreadable=len(found.pages) or len(found.faults),
+        what=told + more,
+        cure=found.cure,
+    )
+
+
+async def _own(project: Project) -> tuple[Holdings | None, list[Finding | None]]:
+    found = await anyio.to_thread.run_sync(
+        lambda: list(_own_findings(project.store, project.project_id))
+    )
+    try:
+        return await holdings(project), found
+    except StoreError as error:
+        return None, [*found, _unreadable("", error)]
+
+
+async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Finding]]:
+    found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
+    settings = project.settings
+    states = await hook_states(Path(settings.home), settings.working_directory)
+    refused = [
+        Finding(
+            store=OURS,
+            history=conversation_name(role.conversation),
+            what=standing_in_words(role.standing),
+            cure=role.standing.command,
+        )
+        for view in await project.workstreams()
+        for role in view.roles
+        if (last := role.last_turn) and last.was_refused and last.stopped_by[0] != Outcome.CANCELLED
+    ]
+    return states, [*found, *state_findings(states), *refused]
+
+
+def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
+    for workstream in store.workstreams(project_id):
+        for conversation in store.conversations(project_id, workstream.workstream):
+            try:
+                yield _own_finding(store, conversation)
+            except StoreError as error:
+                yield _unreadable(conversation_name(conversation), error)
+    for kind in STREAMS:
+        if kind != "conversation":
+            yield from _stream_findings(store, project_id, kind)
+
+
+def _stream_findings(store: Store, project_id: ProjectId, kind: StreamKind) -> Iterator[Finding]:
+    """Yield the streams of one kind that are not what was recorded, their heads included."""
+    try:
+        heads = store.heads(project_id, kind)
+    except StoreError as error:
+        yield _unreadable(kind, error)
+        return
+    for head in heads:
+        try:
+            must_be_whole(store, head)
+        except StoreError as error:
+            yield _unreadable(f"{kind} {head.name}", error)
+
+
+def _unreadable(history: str, error: StoreError) -> Finding:
+    return Finding(
+        store=OURS, history=history, unreadable=1, what=error.message, cure=CURE_OF_DAMAGE
+    )
+
+
+def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
+    damaged = store.verify(conversation.conversation_id).damaged_seq
+    if damaged is not None:
+        error = StoreError(f"message {damaged} is not what was recorded")
+        return _unreadable(conversation_name(conversation), error)
+    found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
+    # Under way, a call without a result is no fault yet.
+    if _is_running(store, conversation):
+        found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
+    if not found:
+        return None
+    what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
+    more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+    cure = f"what would be mended: {command('upthread', 'repair', conversation.key.address)}"
+    return Finding(
+        store=OURS,
+        history=conversation_name(conversation),
+        faults=counts_of(found),
+        what=what + more,
+        cure=cure,
+    )
+
+
+def _is_running(store: Store, conversation: Conversation) -> bool:
+    for turn in store.turns(conversation.conversation_id, newest=1):
+        events = turn_events(store, turn.conversation_id, turn.turn_id)
+        return not any(isinstance(event, TurnEnded) for event in events)
+    return False

@@ -1,0 +1,84 @@
+"""`upthread encrypt`: encrypts the database, or decrypts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upthread.client.encryption import key_of, made_key
+from upthread.config import Settings
+from upthread.errors import UsageError
+from upthread.store.address import file_path, is_postgres
+from upthread.store.sqlite.encryption import change_key, has_key
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call, require_person
+from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+
+
+@options.verb
+@click.option("--remove", "is_removed", is_flag=True, help="Write the database without encryption.")
+@options.yes
+def main(call: Call, *, is_removed: bool, is_yes: bool) -> int:
+    """Encrypt the database with the key that your config.toml names."""
+    require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
+    settings = call.settings()
+    path = _path_of(settings)
+    # A database that has a key already needs that one: a new one in its place would hide the loss.
+    is_keyed = path.is_file() and not has_key(path, None)
+    # Made before anything is asked: a key that cannot be kept must be known of first.
+    key = key_of(settings) if is_removed or is_keyed else made_key(settings)
+    if key is None:
+        raise UsageError(
+            f"{path} has no key to be taken out of", hint="your config.toml says no encryption_key"
+        )
+    before, after = (key, None) if is_removed else (None, key)
+    # Done before, perhaps by a run that was killed after the file was in place.
+    if not path.is_file() or has_key(path, after):
+        return _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
+    question = _question(path, settings, is_removed=is_removed)
+    if not is_yes and not confirm(call.output, question, hint="say --yes"):
+        return DECLINED
+    change_key(path, before=before, after=after)
+    return _tell(call, path, settings, is_encrypted=not is_removed, is_changed=True)
+
+
+def _path_of(settings: Settings) -> Path:
+    if is_postgres(settings.database):
+        raise UsageError(
+            "a PostgreSQL database is encrypted by its server",
+            hint="see docs/operations.md; this is for a SQLite file",
+        )
+    return file_path(settings.database)
+
+
+def _question(path: Path, settings: Settings, *, is_removed: bool) -> str:
+    if is_removed:
+        return f"Write {path} anew without encryption?"
+    return (
+        f"Encrypt {path} with the key in {settings.encryption_key}? "
+        "Without that key nobody can read it again, so keep a copy of it."
+    )
+
+
+def _tell(
+    call: Call, path: Path, settings: Settings, *, is_encrypted: bool, is_changed: bool
+) -> int:
+    if call.output.is_json:
+        call.output.json(
+            {
+                "database": str(path),
+                "is_encrypted": is_encrypted,
+                "is_changed": is_changed,
+                "encryption_key": settings.encryption_key,
+            }
+        )
+        return 0
+    state = "encrypted" if is_encrypted else "not encrypted"
+    if not path.is_file():
+        call.output.line(f"{path}: not there yet; it will be {state}")
+    else:
+        call.output.line(f"{path}: {state}" if is_changed else f"{path}: {state} already")
+    if is_changed and not is_encrypted:
+        call.output.line("now take encryption_key out of your config.toml")
+    return 0

@@ -1,0 +1,126 @@
+"""`upthread ls`: all workstreams, or the roles of one; with `--workers`, who carries out runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import click
+
+from upthread.client.project import Project
+from upthread.client.stores import workers_of
+from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.surfaces.cli import options, shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles
+from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.times import NEVER, since
+
+if TYPE_CHECKING:
+    from upthread.store.postgres import KnownWorker  # of an extra
+
+WATCH_S: Final = 1.0
+
+
+@options.verb
+@options.workstream_or_all
+@click.option("--watch", "is_watching", is_flag=True, help="Show each change, until Ctrl-C.")
+@click.option(
+    "--workers", "shows_workers", is_flag=True, help="The workers of a shared database instead."
+)
+def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> None:
+    """List the workstreams, or the roles of one."""
+    if shows_workers:
+        _list_workers(call)
+        return
+
+    async def use(project: Project) -> None:
+        shown: object = None
+        while True:
+            if workstream is not None:
+                views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
+            else:
+                views = await project.workstreams()
+            # Only what changed is written again: in a log each read would else be a table.
+            if views != shown:
+                shown = views
+                if call.output.is_json:
+                    commands = await project.resume_commands(shapes.roles_of(views))
+                    listed = [shapes.workstream(view, commands) for view in views]
+                    call.output.json({"workstreams": listed})
+                else:
+                    is_one = workstream is not None
+                    _write_list(call.output, views, is_one=is_one, is_again=is_watching)
+            if not is_watching:
+                return
+            await anyio.sleep(WATCH_S)
+
+    call.with_project(use)
+
+
+def _write_list(
+    output: Output, views: Sequence[WorkstreamView], *, is_one: bool, is_again: bool
+) -> None:
+    if is_again and output.is_live:
+        output.clear()
+    if is_one:
+        write_roles(output, views[0])
+    elif views:
+        head = ("WORKSTREAM", "NAME", "STATE", "SINCE", "AGENT", "OPEN", "TURNS", "ROLES")
+        write_table(output, head, [_workstream_row(view) for view in views])
+    else:
+        output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
+    for view in views:
+        if view.in_doubt:
+            write_doubt_line(output, view.workstream.workstream, view.in_doubt)
+
+
+def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
+    roles = ", ".join(role.conversation.key.address.rpartition("/")[2] for role in view.roles)
+    asked = str(len(view.open_questions)) if view.open_questions else ""
+    turns = str(sum(role.turns for role in view.roles))
+    known, standing = view.workstream, view.standing
+    when, by = since(standing.since_ms), standing.agent or NEVER
+    return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)
+
+
+def _list_workers(call: Call) -> None:
+    found = workers_of(call.settings().database)
+    output = call.output
+    if output.is_json:
+        output.json({"workers": [_worker_shape(each) for each in found]})
+    elif found:
+        head = ("HOST", "PID", "STATE", "RUNS", "VERSION", "AGENTS")
+        write_table(output, head, [_worker_row(each) for each in found])
+    else:
+        output.note("no worker is here; start one with: upthread worker")
+
+
+def _worker_shape(known: KnownWorker) -> dict[str, object]:
+    said = known.registration
+    return {
+        "worker_id": known.worker_id,
+        "host": said.process.host,
+        "pid": said.process.pid,
+        "state": "silent" if known.is_silent else "living",
+        "silent_ms": known.silent_ms,
+        "runs": known.jobs,
+        "concurrency": said.concurrency,
+        "version": said.version,
+        "agents": [{"agent": name, "version": version} for name, version in said.agents.items()],
+        "registered_at_ms": said.registered_at_ms,
+    }
+
+
+def _worker_row(known: KnownWorker) -> tuple[str, ...]:
+    said = known.registration
+    return (
+        said.process.host,
+        str(said.process.pid),
+        "silent" if known.is_silent else "living",
+        f"{known.jobs}/{said.concurrency}",
+        said.version,
+        ", ".join(f"{name} {version}".strip() for name, version in said.agents.items()),
+    )

@@ -1,0 +1,107 @@
+"""`upthread open`: become the agent's own interface, on a conversation's session."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from upthread.agents.registry import AGENTS_AND_REHEARSAL
+from upthread.boundary import programs
+from upthread.client.project import Project
+from upthread.core.sessions import OwnInterface
+from upthread.core.states import tell_command
+from upthread.core.types import Link
+from upthread.errors import LeaseHeldError, UpthreadError, UsageError
+from upthread.runtime.record.workstream_views import RoleView
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consent import STARTING, Needs
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import conversation_name
+from upthread.surfaces.cli.terminal.state_lines import open_link
+
+
+@options.verb
+@options.address
+@options.dry_run
+def main(call: Call, *, address: str, is_dry_run: bool) -> int:
+    """Resume a session in the agent's own interface. With --json, only print the command."""
+
+    async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
+        view = await project.role(address)
+        link = open_link(view.conversation, view.link)
+        return view, link, await project.own_interface(link)
+
+    view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    words = _command(view, link, opened)
+    if call.output.is_json:
+        told = {"address": view.conversation.key.address, "command": words}
+        call.output.json({**told, "working_directory": link.working_directory})
+        return 0
+    line = f"cd {shlex.quote(link.working_directory)} && {shlex.join(words)}"
+    if is_dry_run:
+        call.output.line(line)
+        return 0
+    _refuse_two_writers(view)
+    call.output.note(f"{conversation_name(view.conversation)}: {line}", "dim")
+    return _become(words, link)
+
+
+def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...]:
+    address = view.conversation.key.address
+    if opened.command is None:
+        here = f"go on from here: {tell_command(address)}"
+        main = opened.main_command
+        there = f"open that: {quoted(*main)}; {one_line(opened.there)}; or " if main else ""
+        raise UsageError(
+            f"nothing opens {one_line(link.upstream_session_id)}: {opened.why_not}",
+            hint=f"{there}{here}",
+            address=address,
+        )
+    return opened.command
+
+
+def _refuse_two_writers(view: RoleView) -> None:
+    """Two writers on one upstream session lose a branch of it."""
+    # Claude Code 2.1.329 lets both write, and loses one branch without a word.
+    if view.holder is None:
+        return
+    address = view.conversation.key.address
+    raise LeaseHeldError(
+        f"{address} is in a turn, held by {view.holder.in_words()}",
+        holder=view.holder.in_words(),
+        hint="open it when the turn has ended",
+        address=address,
+    )
+
+
+def _become(command: tuple[str, ...], link: Link) -> NoReturn:
+    entry = AGENTS_AND_REHEARSAL.get(link.agent)
+    install = entry.how_to_install if entry else f"put {command[0]} on PATH"
+    if not Path(link.working_directory).is_dir():
+        raise UpthreadError(
+            f"the session's working directory is gone: {link.working_directory}",
+            hint="bring it back, or go on with upthread tell",
+        )
+    # A program of that name in the clone is nobody's choice.
+    outside = (link.working_directory, os.curdir)
+    found = programs.absolute_command(command, os.environ, outside=outside)
+    if found is None:
+        raise UpthreadError(
+            f"{command[0]} is not on PATH outside of {link.working_directory}", hint=install
+        )
+    os.chdir(link.working_directory)
+    # What is still in a buffer goes with the process that is replaced.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    environment = {**os.environ, "PATH": programs.search_path(os.environ)}
+    try:
+        os.execve(found[0], found, environment)  # noqa: S606  # it takes this terminal over
+    except OSError as error:
+        raise UpthreadError(
+            f"{command[0]} cannot be started: {error.strerror}", hint=install
+        ) from error

@@ -1,0 +1,99 @@
+"""`upthread restore`: puts a backup in the place of the database.
+
+It shows what the backup lacks and asks; the present file is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upthread.client.database_files import Lacking, Restored, plan_restore, restore
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call, require_person
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+
+
+@options.verb
+@click.argument("source", metavar="FILE", help="A file that `upthread backup` made.")
+@options.yes
+@options.dry_run
+def main(call: Call, *, source: str, is_yes: bool, is_dry_run: bool) -> int:
+    """Replace the database by a backup. The present file is kept aside."""
+    settings, file = call.settings(), Path(source)
+    # Compared before the question, so that a person sees what the copy lacks while they can say no.
+    if not is_dry_run:
+        require_person("nobody puts a backup in the place of the record", "restore", source)
+    if is_dry_run or not is_yes:
+        plan = plan_restore(settings, file)
+        if not call.output.is_json:
+            _show(call.output, plan)
+        if is_dry_run:
+            return _told(call.output, plan, is_done=False)
+        if not confirm(
+            call.output, f"Put {plan.backup} in the place of {plan.database}?", declined=UNCHANGED
+        ):
+            return DECLINED
+    done = restore(settings, file)
+    if is_yes and not call.output.is_json:
+        _show(call.output, done)
+    return _told(call.output, done, is_done=True)
+
+
+def _show(output: Output, found: Restored) -> None:
+    if found.unread:
+        output.note(f"what it lacks cannot be told: {found.unread}", "yellow")
+    for each in found.lacking:
+        name = conversation_name(each.conversation)
+        output.row((f"{one_line(name)}: ", "bold"), (one_line(_lacking_in_words(each)), ""))
+        output.command("  ", _cure(each))
+
+
+def _lacking_in_words(lacking: Lacking) -> str:
+    turns = f"{counted(lacking.turns, 'turn')} more than the backup" if lacking.turns > 0 else ""
+    if lacking.is_known:
+        return f"{turns}, which {lacking.agent} has in {lacking.session}"
+    session = f"goes on in {lacking.session} of {lacking.agent}, which the backup does not know"
+    return "; ".join(filter(None, (turns, session)))
+
+
+def _cure(lacking: Lacking) -> str:
+    address = lacking.conversation.key.address
+    if lacking.is_known:
+        return command("upthread", "tell", address, "…")
+    return command("upthread", "adopt", address, lacking.session)
+
+
+def _told(output: Output, found: Restored, *, is_done: bool) -> int:
+    if output.is_json:
+        output.json(
+            {
+                "database": str(found.database),
+                "backup": str(found.backup),
+                "kept": None if found.aside is None else str(found.aside),
+                "is_restored": is_done,
+                "lacking": [_shape(each) for each in found.lacking],
+                "not_compared_because": found.unread or None,
+            }
+        )
+        return 0
+    if is_done:
+        output.line(f"{found.database}: is now the backup {found.backup}", "green")
+        if found.aside is not None:
+            output.line(f"what was there is kept: {found.aside}")
+    return 0
+
+
+def _shape(lacking: Lacking) -> dict[str, object]:
+    return {
+        "address": lacking.conversation.key.address,
+        "conversation_id": lacking.conversation.conversation_id,
+        "turns": lacking.turns,
+        "agent": lacking.agent or None,
+        "upstream_session_id": lacking.session or None,
+        "is_session_known": lacking.is_known,
+    }

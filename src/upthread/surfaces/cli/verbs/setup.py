@@ -1,0 +1,226 @@
+"""`upthread setup`: shows what would change in an agent's settings, asks, and does or undoes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+
+from upthread.agents.registry import seen_way, version_here
+from upthread.boundary.own_home import home_directory
+from upthread.client.agent_calls import InUse
+from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
+from upthread.core.names import did_you_mean
+from upthread.core.workstreams import BECAUSE
+from upthread.errors import UsageError
+from upthread.surfaces.cli import options
+from upthread.surfaces.cli.call import Call, require_person
+from upthread.surfaces.cli.consent import HOOKS, Needs
+from upthread.surfaces.cli.setup import claude_code, launcher, roles
+from upthread.surfaces.cli.setup.changes import (
+    Change,
+    Installed,
+    Target,
+    file_without_block,
+    is_of_repository,
+)
+from upthread.surfaces.cli.setup.targets import TARGETS
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.phrases import short_path
+
+DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@options.verb
+@click.argument(
+    "agent",
+    metavar="AGENT",
+    help="claude, codex or opencode.",
+    shell_complete=options.agents_to_set_up,
+)
+@click.option(
+    "--role",
+    "roles_given",
+    metavar="NAME=HOW",
+    multiple=True,
+    help="A role: resume, fresh or auto.",
+)
+@click.option("--remove", "is_removing", is_flag=True, help="Undo the set-up.")
+@options.yes
+@options.dry_run
+@click.option("--diff", "has_diff", is_flag=True, help="Show each file line by line.")
+@click.option(
+    "--status-line/--no-status-line",
+    default=None,
+    help="Claude Code's status line, with the workstream.",
+)
+def main(
+    call: Call,
+    *,
+    agent: str,
+    roles_given: Sequence[str],
+    is_removing: bool,
+    is_yes: bool,
+    is_dry_run: bool,
+    has_diff: bool,
+    status_line: bool | None,
+) -> int:
+    """Set up an agent, so that each delegation finds its session."""
+    if not is_dry_run:
+        taken_back = ("--remove",) if is_removing else ()
+        require_person("nobody changes the set-up", "setup", agent, *taken_back)
+    known = AGENTS.get(name_of(agent))
+    if known is None or known.setup_name not in TARGETS:
+        like = did_you_mean(agent, TARGETS)
+        raise UsageError(f"{agent!r} cannot be set up{like}", hint=f"one of: {', '.join(TARGETS)}")
+    agent = known.setup_name
+    home = home_directory(os.environ)
+    installed = Installed(home)
+    if is_removing:
+        kept = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
+        changes = kept
+    else:
+        _look_at_version(call, known)
+        is_asked = not is_yes and not is_dry_run and can_ask(call.output)
+        of_roles = _roles(call, roles_given, is_asked=is_asked)
+        kept = (*_of_agent(call, agent, status_line=status_line, is_asked=is_asked), *of_roles)
+        # The launcher first: a hook that names it must never find it missing.
+        changes = (launcher.change(home), *kept)
+    needed = tuple(change for change in changes if change.is_needed)
+    if not call.output.is_json:
+        _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
+    if is_dry_run:
+        return _tell(call, agent, needed, is_done=False)
+    question = f"{'Change these back' if is_removing else 'Make these changes'}?"
+    if needed and not is_yes and not confirm(call.output, question):
+        call.output.note("nothing was changed")
+        return DECLINED
+    if is_removing:
+        _take_back(agent, home, installed, needed)
+    else:
+        _make(agent, home, installed, kept, needed)
+    code = _tell(call, agent, needed, is_done=True)
+    if not is_removing:
+        # Opened once by a person: in a project that nobody has used hooks leave all alone.
+        found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
+        _show_what_happens(call, agent, found)
+    return code
+
+
+def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
+    """Say which roles continue here, in which workstream, and what to type next."""
+    output = call.output
+    if TARGETS[agent].then:
+        output.note(TARGETS[agent].then, "yellow")
+    if output.is_json:
+        return
+    settings = call.trusted_settings()
+    names, unusable = roles.continued(settings, name_of(agent), os.environ)
+    output.line(f"continued here: {', '.join(names) or 'no role yet'}")
+    for why in unusable:
+        output.line(f"not continued: {why}", "yellow")
+    where = f"in {found.workstream}: {BECAUSE[found.because]}"
+    if found.workstream is None:
+        where = f"within one session of {agent}; across sessions: upthread use NAME"
+    output.line(f"  {where}")
+    if names:
+        output.line(f'next: start {agent}, type "let the {names[0]} …", and the same again')
+    else:
+        output.line(f"next: a role file, or upthread setup {agent} --role general-purpose=resume")
+
+
+def _look_at_version(call: Call, known: Agent) -> None:
+    """Say that an agent is of another version, and what is known of that one."""
+    version = anyio.run(version_here, known.name)
+    tested = seen_way(known.name, NATIVE)
+    notice = tested.warning(version) if tested else ""
+    if notice:
+        call.output.note(notice, "yellow")
+
+
+def _of_agent(
+    call: Call, agent: str, *, status_line: bool | None, is_asked: bool
+) -> tuple[Change, ...]:
+    home = home_directory(os.environ)
+    if agent != claude_code.AGENT:
+        if status_line:
+            raise UsageError(f"{agent} shows no status line of ours", hint="claude does")
+        return TARGETS[agent].changes(os.environ, home)
+    if status_line is None and is_asked and not claude_code.has_status_line(os.environ):
+        question = "Show the workstream in Claude Code's status line?"
+        status_line = choose(call.output, question, ("yes", "no"), usual="no") == "yes"
+    return TARGETS[agent].changes(os.environ, home, has_status_line=bool(status_line))
+
+
+def _make(
+    agent: str,
+    home: Path,
+    installed: Installed,
+    kept: tuple[Change, ...],
+    needed: tuple[Change, ...],
+) -> None:
+    launcher.make_room(home)
+    # Before any file is changed: killed in between, `--remove` still knows what was there.
+    installed.write_down(agent, kept)
+    for change in needed:
+        change.make()
+    launcher.forget_told(home)
+
+
+def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
+    for change in needed:
+        change.make()
+    # After the files: killed in between, it is taken back once more, to the same end.
+    installed.forget(agent)
+    # Another agent that is set up calls it, too.
+    if not installed.agents():
+        launcher.remove(home)
+
+
+def _roles(call: Call, said: Sequence[str], *, is_asked: bool) -> tuple[Change, ...]:
+    settings = call.trusted_settings()
+
+    def ask(role: str) -> str:
+        if not is_asked:
+            return roles.USUAL  # `--yes` takes what is offered, as Enter does
+        question = f"{role}: go on in its earlier session?"
+        return choose(call.output, question, roles.CONTINUITIES, usual=roles.USUAL)
+
+    return roles.changes(settings, roles.parsed(said), ask)
+
+
+def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
+    return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
+
+
+def _show(
+    call: Call, agent: str, changes: tuple[Change, ...], *, is_removing: bool, has_diff: bool
+) -> None:
+    """Show what would be done, in ten lines at most: a file each, and how to see or undo all."""
+    output = call.output
+    if not changes:
+        output.line("nothing is to be changed")
+        return
+    for change in changes:
+        how = "new" if change.before is None else "gone" if change.after is None else "changed"
+        output.row((f"{short_path(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
+        for line in change.diff() if has_diff else ():
+            output.line(line, DIFF_STYLES.get(line[:1], ""))
+    if not has_diff:
+        again = f"upthread setup {agent}{' --remove' if is_removing else ''} --diff"
+        undo = "" if is_removing else f"; to undo it: upthread setup {agent} --remove"
+        output.line(f"line by line: {again} --dry-run{undo}", "dim")
+
+
+def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> int:
+    if call.output.is_json:
+        files = [str(change.path) for change in changes]
+        call.output.json({"agent": agent, "is_done": is_done, "files": files})
+    elif is_done and changes:
+        call.output.line(f"{agent}: done; start it again to see it", "green")
+    return 0

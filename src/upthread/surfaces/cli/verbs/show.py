@@ -1,0 +1,315 @@
+"""`upthread show`: the status of a workstream or of one conversation, and what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from upthread.client.project import Project
+from upthread.core.decision.handshake import in_words, reasons_in_words
+from upthread.core.decision.read_coverage import Reading
+from upthread.core.decision.words import became_in_words, lacking_in_words
+from upthread.core.roles.limits import in_words as limits_in_words
+from upthread.core.sessions import OwnInterface
+from upthread.core.text import LINE_CHARACTERS_MAX
+from upthread.core.types import Conversation
+from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.timeline import Timeline
+from upthread.runtime.record.turn_views import Unseen
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.surfaces.cli import options, shapes
+from upthread.surfaces.cli.audit.tree import write_tree
+from upthread.surfaces.cli.briefing import show_briefing
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.state_lines import (
+    opening_command,
+    standing_lines,
+    write_cut_off,
+    write_doubts,
+    write_going_on,
+    write_question,
+    write_roles,
+)
+from upthread.surfaces.cli.terminal.table import write_table
+
+
+class Shown(NamedTuple):
+    """What was found, and how the session of each of its roles is opened, in their order.
+
+    `limits` are those of the role's file, in words, and `lacking` what the record lacks of its
+    session, where one address was asked for.
+    """
+
+    view: WorkstreamView | RoleView
+    interfaces: Sequence[OwnInterface]
+    commands: shapes.Commands
+    limits: Sequence[str] = ()
+    lacking: tuple[int, str, str] = (0, "", "")
+    reading: Reading | None = None
+
+
+@options.verb
+@click.argument(
+    "what",
+    metavar="WS|ADDRESS",
+    help="A workstream or one conversation.",
+    shell_complete=options.addresses,
+)
+@click.option(
+    "--effects", "is_effects", is_flag=True, help="What was done to the world, and what is unknown."
+)
+@click.option(
+    "--tree", "is_tree", is_flag=True, help="The sessions, turns and sub-agents as a tree."
+)
+@click.option(
+    "--brief", "is_brief", is_flag=True, help="The briefing that a fresh session would get."
+)
+@click.option(
+    "--edit", "is_edit", is_flag=True, help="Edit the briefing; upthread keeps and marks your text."
+)
+@click.option(
+    "--from", "source", metavar="FILE", help="Take the briefing from a file, or - for stdin."
+)
+def main(
+    call: Call,
+    *,
+    what: str,
+    is_effects: bool,
+    is_tree: bool,
+    is_brief: bool,
+    is_edit: bool,
+    source: str | None,
+) -> int:
+    """Show the status of a workstream or of one conversation, or its briefing."""
+    if is_brief or is_edit or source is not None:
+        return show_briefing(call, what, is_edit=is_edit, source=source)
+    if is_tree:
+        return _show_tree(call, what)
+    if is_effects:
+        return _show_effects(call, what)
+
+    async def use(project: Project) -> Shown:
+        view = await find_view(project, what)
+        roles = (view,) if isinstance(view, RoleView) else view.roles
+        interfaces = [await project.own_interface(role.link) for role in roles]
+        commands = await project.resume_commands(roles)
+        if not isinstance(view, RoleView):
+            return Shown(view, interfaces, commands)
+
+        role = project.settings.roles.get(view.conversation.key.role)
+        limits = limits_in_words(role.limits) if role else ()
+        lacked, reading = await project.why.lacked(view), await project.reading(view.link)
+        lacking = (len(lacked.turns), lacked.fault, lacked.gone)
+        return Shown(view, interfaces, commands, limits, lacking, reading)
+
+    shown = call.with_project(use)
+    if isinstance(shown.view, RoleView):
+        _show_conversation(call.output, shown.view, shown)
+    else:
+        _show_workstream(call.output, shown.view, shown)
+    return 0
+
+
+def _show_tree(call: Call, what: str) -> int:
+    async def use(project: Project) -> None:
+        view = await find_view(project, what)
+        if isinstance(view, RoleView):
+            name, only = view.conversation.key.workstream, view.conversation.conversation_id
+        else:
+            name, only = view.workstream.workstream, None
+        patterns = project.settings.outward_patterns
+        # Written while it is read: a long record is never held whole.
+        await project.with_audit(
+            name,
+            lambda record: write_tree(
+                call.output, Timeline(record, outward_patterns=patterns), only
+            ),
+        )
+
+    call.with_project(use)
+    return 0
+
+
+def _show_effects(call: Call, what: str) -> int:
+    """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
+
+    async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
+        view = await find_view(project, what)
+        if isinstance(view, RoleView):
+            conversations = [view.conversation]
+        else:
+            conversations = [*(role.conversation for role in view.roles), *view.children]
+        return await project.effects(conversations), await project.unseen(conversations)
+
+    effects, unseen = call.with_project(use)
+    output = call.output
+    if output.is_json:
+        told = {"effects": [shapes.effect(each) for each in effects]}
+        output.json({**told, "unseen": shapes.unseen(unseen)})
+        return 0
+    if effects:
+        head = ("ADDRESS", "STATE", "REACH", "KEPT", "ACTION")
+        rows = [_effect_row(each) for each in effects]
+        write_table(output, head, rows, last_characters_max=LINE_CHARACTERS_MAX)
+    reason = one_line(unseen.in_words)
+    if not reason:
+        if not effects:
+            output.line(f"nothing was done to the world in {one_line(what)}")
+    elif effects:
+        output.line(f"this may not be all: {reason}", "yellow")
+    else:
+        output.line(
+            f"whether anything was done to the world in {one_line(what)} is not known: {reason}"
+        )
+    return 0
+
+
+async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
+    """Return what was named. A name with a slash may be a workstream or an address.
+
+    The workstream wins: it may be a branch's name.
+    """
+    try:
+        return await project.show(what)
+    except NotFoundError as error:
+        try:
+            address = await project.parse(what)
+        # The first error is the one about what was typed.
+        except UsageError:
+            raise error from None
+        return await project.role(f"{address.workstream}/{address.role}{_slot(address.slot)}")
+
+
+def _slot(slot: int) -> str:
+    return "" if slot == 1 else f"~{slot}"
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
+    effect = recorded.effect
+    return (
+        recorded.conversation.key.address,
+        str(effect.state),
+        "outward" if effect.actions else "local",
+        "before" if effect.was_asked else "observed",
+        effect.title,
+    )
+
+
+def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None:
+    if output.is_json:
+        output.json(shapes.workstream(view, shown.commands))
+        return
+    known = view.workstream
+    name = f" ({known.base_name})" if known.base_name else ""
+    output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.state, ""))
+    for label, value in standing_lines(view.standing):
+        output.row((f"  {label:<13}", "dim"), (value, ""))
+    write_going_on(output, view.standing)
+    if view.roles:
+        output.line()
+        write_roles(output, view)
+    for role in view.roles:
+        name = _name_within(role.conversation)
+        if role.verdict:
+            output.line(f"  {name}: {role.verdict.in_words}")
+        if role.cut_off:
+            output.line(f"  {name}:")
+            write_cut_off(output, role, indent="    ")
+    _show_questions(output, view)
+    write_doubts(output, view.workstream.workstream, view.in_doubt)
+    _show_commands(output, view, shown)
+
+
+def _show_commands(output: Output, view: WorkstreamView, shown: Shown) -> None:
+    """Write what opens each role's session, and where what it took is told.
+
+    That is not added up here: it reads all that was said, and this is asked for all the time.
+    """
+    commands = [
+        (_name_within(role.conversation), opening_command(opened))
+        for role, opened in zip(view.roles, shown.interfaces, strict=True)
+        if opened.command
+    ]
+    if view.roles:
+        commands.append(("took", quoted("upthread", "savings", view.workstream.workstream)))
+        output.line()
+    for name, command in commands:
+        output.command(f"  {name}: ", command)
+
+
+def _name_within(conversation: Conversation) -> str:
+    """Return what tells a conversation from the others of its workstream: `planner~2`."""
+    return conversation.key.address.rpartition("/")[2]
+
+
+def _show_questions(output: Output, view: WorkstreamView) -> None:
+    for question in view.open_questions:
+        suggested = view.suggested.get(question.question_id)
+        write_question(output, view.workstream.workstream, question, suggested)
+
+
+def _show_conversation(output: Output, view: RoleView, shown: Shown) -> None:
+    if output.is_json:
+        told = {"workstream": view.conversation.key.workstream}
+        turns, fault, gone = shown.lacking
+        lacked = {"turns_lacking": turns, "not_compared": fault, "turns_gone": gone}
+        more = {**lacked, "reading": shapes.reading(shown.reading)}
+        role = shapes.role(view, shown.commands)
+        output.json({**told, **role, "limits": [*shown.limits], **more})
+        return
+    output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
+    limits = [("limited to", one_line(line)) for line in shown.limits]
+    known = [("read", shown.reading.in_words)] if shown.reading else []
+    lacking = lacking_in_words(*shown.lacking)
+    older = [("the record", one_line(lacking))] if lacking else []
+    more_lines = (*older, *known, *limits)
+    for label, value in (*standing_lines(view.standing), *_role_lines(view), *more_lines):
+        output.row((f"  {label:<13}", "dim"), (value, ""))
+    write_going_on(output, view.standing)
+    write_cut_off(output, view, indent=" " * 15)
+    write_doubts(output, view.conversation.key.workstream, view.in_doubt)
+    _write_own_interface(output, shown.interfaces[0])
+
+
+def _write_own_interface(output: Output, opened: OwnInterface) -> None:
+    """Write with what a session is opened in its agent's own interface, or why with nothing."""
+    command = opening_command(opened)
+    if opened.command is not None and command:
+        output.command(f"  {'open it with':<13}", command)
+        return
+    output.row((f"  {'open it with':<13}", ""), (f"nothing: {opened.why_not}", ""))
+    if command:
+        output.command(f"  {'open that by':<13}", command)
+        if opened.there:
+            output.line(f"  {'and there':<13}{one_line(opened.there)}")
+
+
+def _role_lines(view: RoleView) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = [("conversation", view.conversation.conversation_id)]
+    if view.holder:
+        lines.append(("held by", one_line(view.holder.in_words())))
+    for link in view.chain:
+        ended = f"; ended: {one_line(in_words(link.ended_because))}" if link.ended_because else ""
+        opened = f"{one_line(link.agent)}; opened: {one_line(in_words(link.opened_because))}{ended}"
+        session = one_line(link.upstream_session_id)
+        lines.append((f"session {link.seq}", f"{session} ({opened})"))
+    last = view.last_turn
+    if last and last.intended:
+        reasons = reasons_in_words(last.intended.reasons)
+        decision, was_refused = last.intended.decision, last.was_refused
+        done, why = became_in_words(decision, reasons, was_refused=was_refused)
+        said = f"{done} ({why}), {view.ending.how}"
+        lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
+    if view.verdict:
+        lines.append(("verdict", view.verdict.in_words))
+    return lines
