@@ -362,7 +362,7 @@ def written_parts(place: Place, at_ms: int, parts: Sequence[Part]) -> Written:
         has_words = True
         call_id = getattr(part, "call_id", None)
         outline.append(PartOutline(_KINDS_OF_PARTS[kind], len(document), call_id))
-        is_said = is_said or (kind is TextPart and bool(cast("TextPart", part).text.strip()))
+        is_said = is_said or kind is TextPart
         has_marks = has_marks or is_marked(document)
     said = None
     if has_words:  # a mark counts for all of a document

@@ -112,21 +112,28 @@ class MessageReads(StreamReads):
     ) -> Iterator[Message]:
         """Yield messages that say something, newest first, with their texts alone."""
         before, limit = None, newest * _SAID_OF_AN_EXCHANGE
-        later: tuple[TextPart, ...] = ()
+        message: Message | None = None  # whose earlier parts may come next
         while page := list(self.spoken(row, before=before, newest=limit, is_said=True)):
             for _, at_ms, kept, said in page:
                 place = entries.place_of(kept)
                 if said is None or place.upstream_session_id not in readable:
                     continue
-                parts = entries.parts_of(kept, said)
-                texts = (*(each for each in parts if type(each) is TextPart), *later)
-                # What came of a message in several commits is one message.
-                later = texts if place.first_ordinal else ()
+                texts = _texts_of(entries.parts_of(kept, said))
+                if message is not None:
+                    if message.seq == place.seq:
+                        texts += message.parts
+                    elif _says_something(message):
+                        yield message
+                message = _message(conversation_id, at_ms, place, texts)
                 if not place.first_ordinal:
-                    yield _message(conversation_id, at_ms, place, texts)
+                    if _says_something(message):
+                        yield message
+                    message = None
             if len(page) < limit:
-                return
+                break
             before, limit = page[-1][0], PAGE_ENTRIES
+        if message is not None and _says_something(message):
+            yield message
 
     def message_count(self, conversation_id: ConversationId) -> int:
         """Return the last message's `seq`, 0 for none."""
@@ -175,6 +182,14 @@ def _message(
         at_ms,
         parts,
     )
+
+
+def _texts_of(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(each for each in parts if type(each) is TextPart)
+
+
+def _says_something(message: Message) -> bool:
+    return bool(message.text.strip())
 
 
 _UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})

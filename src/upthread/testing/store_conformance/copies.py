@@ -101,7 +101,7 @@ def _turns() -> Iterator[commands.Write]:
     yield samples.happened(1, turn_id=second)
     yield samples.happened(2)
     yield samples.said(1, *_PARTS)
-    yield samples.said(2, types.TextPart(text=""), speaker=types.Speaker.ASSISTANT, turn_id=second)
+    yield samples.said(2, _PARTS[1], speaker=types.Speaker.ASSISTANT, turn_id=second)
     # What a child said belongs to a turn of its parent's.
     yield samples.said(1, owner=CHILD)
     yield samples.said(1, *_PARTS, owner=FORGOTTEN, turn_id=forgotten)

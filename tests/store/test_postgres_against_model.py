@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.store.test_sqlite_against_memory import SqliteAgainstMemory, at_length
+from tests.store.test_sqlite_against_model import SqliteAgainstModel, at_length
 from tests.support.postgres_server import drop_database_at
 from tests.support.sets import EXTENDED, SOAK
 from tests.support.shipped_stores import open_postgres
 
 
-class PostgresAgainstMemory(SqliteAgainstMemory):
+class PostgresAgainstModel(SqliteAgainstModel):
     """Both stores, side by side."""
 
     def open(self):
@@ -22,14 +22,14 @@ class PostgresAgainstMemory(SqliteAgainstMemory):
 
 @EXTENDED
 @pytest.mark.timeout(600)
-class TestPostgresAgainstMemory(PostgresAgainstMemory.TestCase):
+class TestPostgresAgainstModel(PostgresAgainstModel.TestCase):
     """The short version."""
 
     settings = at_length(6, 30)
 
 
 @SOAK
-class TestPostgresAgainstMemoryForLong(PostgresAgainstMemory.TestCase):
+class TestPostgresAgainstModelForLong(PostgresAgainstModel.TestCase):
     """Fifty thousand steps and more."""
 
     settings = at_length(1_000, 60)

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.support.sets import SOAK
+from tests.support.store_model import Model
 from tests.support.thoroughness import IS_THOROUGH
-from upthread.testing.memory_store import MemoryStore
 
 from upthread.core import commands, types
 from upthread.core.decision.examined import ExaminedFile
@@ -109,14 +109,14 @@ plain_writes = st.one_of(
 )
 
 
-class SqliteAgainstMemory(RuleBasedStateMachine):
+class SqliteAgainstModel(RuleBasedStateMachine):
     """Both stores, side by side."""
 
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="upthread-machine-"))
         self.store = self.open()
-        self.model = MemoryStore()
+        self.model = Model()
 
     def open(self):
         """Open the store under test, made if there is none."""
@@ -388,14 +388,14 @@ def at_length(examples, steps):
 
 
 @pytest.mark.timeout(600)
-class TestSqliteAgainstMemory(SqliteAgainstMemory.TestCase):
+class TestSqliteAgainstModel(SqliteAgainstModel.TestCase):
     """The short version."""
 
     settings = at_length(40 if IS_THOROUGH else 10, 30)
 
 
 @SOAK
-class TestSqliteAgainstMemoryForLong(SqliteAgainstMemory.TestCase):
+class TestSqliteAgainstModelForLong(SqliteAgainstModel.TestCase):
     """Fifty thousand steps and more."""
 
     settings = at_length(1_000, 60)
