@@ -222,8 +222,9 @@ class SqliteAgainstModel(RuleBasedStateMachine):
         upstream=sessions,
         because=texts,
         ended=st.none() | texts,
+        at_ms=times,
     )
-    def link(self, owner, offset, upstream, because, ended):
+    def link(self, owner, offset, upstream, because, ended, at_ms):
         link = types.Link(
             conversation_id=owner,
             seq=len(self.model.links(owner)) + 1 + offset,
@@ -232,7 +233,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
             agent_version="1",
             working_directory=because,
             opened_because=because,
-            opened_at_ms=1,
+            opened_at_ms=at_ms,
             ended_because=ended,
             ended_at_ms=None if ended is None else 2,
         )

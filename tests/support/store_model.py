@@ -123,8 +123,8 @@ class Model:
             opened_at_ms=write.opened_at_ms,
             run_id=write.run_id,
         )
-        self.put("turn", write.turn_id, value=new)
         self.must_know("conversation", write.conversation_id)
+        self.put("turn", write.turn_id, value=new)
         if write.run_id is not None:
             self.must_know("run", write.run_id)
 
@@ -216,7 +216,7 @@ class Model:
         for ordinal, part in enumerate(write.parts, write.first_ordinal):
             last_seq = self.message_count(owner)
             count = len(self.of("part", owner, last_seq))
-            is_more = write.seq == last_seq and ordinal == count
+            is_more = write.seq == last_seq > 0 and ordinal == count
             is_new = write.seq == last_seq + 1 and ordinal == 0
             if is_more and self.kept["part", owner, last_seq, 0][:3] != fields:
                 raise ConflictError("a message of another")
@@ -301,15 +301,18 @@ class Model:
 
     def owner(self, project_id, session=None, *, turn_id=None):
         """Return whose newest link is the session's; of several the one opened last."""
-        newest = {}
-        for link in self.of("link"):
-            newest.pop(link.conversation_id, None)
-            newest[link.conversation_id] = link.upstream_session_id
-        found = [owner for owner, held in newest.items() if held == session]
         if turn_id is not None:
-            found = [each.conversation_id for each in self.of("turn", turn_id)]
-        owners = [self.conversation(each) for each in reversed(found)]
-        return next((each for each in owners if each.key.project_id == project_id), None)
+            held = {each.conversation_id: 0 for each in self.of("turn", turn_id)}
+        else:
+            newest = {each.conversation_id: each for each in self.of("link")}
+            held = {
+                owner: link.opened_at_ms
+                for owner, link in newest.items()
+                if link.upstream_session_id == session
+            }
+        owners = [each for each in self.of("conversation") if each.conversation_id in held]
+        own = [each for each in owners if each.key.project_id == project_id]
+        return max(reversed(own), key=lambda each: held[each.conversation_id], default=None)
 
     def message_count(self, owner):
         return max((key[2] for key in self.kept if key[:2] == ("part", owner)), default=0)

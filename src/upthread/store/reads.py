@@ -152,7 +152,8 @@ class Reads(MessageReads):
         """Return a project's conversation by its session or by a turn of it, None without one.
 
         The owner of a session holds the session in its newest link. Of several, the conversation
-        whose link was opened last. Of the two arguments, one is given.
+        whose link was opened last, by the clock: streams have no other order among each other. Of
+        the two arguments, one is given.
         """
         if turn_id is not None:
             found = self.found(tag("turn", turn_id))
