@@ -24,6 +24,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.runtime.turns.examination import Examiner, first_file_after, look_again
+from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 
 OWN, CHILD = samples.CONVERSATION, ConversationId("con_child")

@@ -26,21 +26,21 @@ class Model:
 
     # --- how things are kept -------------------------------------------------------------------
 
-    def put(self, *key, value):
+    def put(self, *key: object, value):
         """Keep a value; the same again changes nothing, another one is a conflict."""
         if encode_json(self.kept.setdefault(key, value)) != encode_json(value):
             raise ConflictError(f"{key} has other content")
 
-    def of(self, *key):
+    def of(self, *key: object):
         """Return all values whose key begins so, in the order of commits."""
         return [value for each, value in self.kept.items() if each[: len(key)] == key]
 
-    def must_know(self, *key):
+    def must_know(self, *key: object):
         if key not in self.kept:
             raise NotFoundError(f"no {key}")
         return self.kept[key]
 
-    def put_next(self, *key, seq, value):
+    def put_next(self, *key: object, seq, value):
         """Keep a value under the next number."""
         if not 1 <= seq <= len(self.of(*key)) + 1:
             raise ConflictError("a gap")
@@ -266,14 +266,14 @@ class Model:
     def conversation(self, conversation_id):
         return self.kept.get(("conversation", conversation_id))
 
-    def conversations(self, *address):
+    def conversations(self, *address: str):
         return tuple(
             each
             for each in self.of("conversation")
             if (each.key.project_id, each.key.workstream) == address
         )
 
-    def runs(self, *address):
+    def runs(self, *address: str):
         return tuple(e for e in self.of("run") if (e.project_id, e.workstream) == address)
 
     def resolve(self, key):
@@ -288,7 +288,10 @@ class Model:
         return tuple(
             each
             for each in self.of("project")
-            if (each.identity.path == identity.path and each.identity.owner in {None, identity.owner})
+            if (
+                each.identity.path == identity.path
+                and each.identity.owner in {None, identity.owner}
+            )
             or (identity.root_commit and each.identity.root_commit == identity.root_commit)
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import closing
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,9 @@ from upthread.store.streams import Head
 
 _SEARCHED_BY_ONE: Final = 64
 _SAID_OF_AN_EXCHANGE: Final = 4
+
+_Piece = tuple[int, Place, tuple[TextPart, ...]]
+"""The time, the place and the texts of an entry that somebody said."""
 
 
 class MessageReads(StreamReads):
@@ -111,29 +115,26 @@ class MessageReads(StreamReads):
         self, conversation_id: ConversationId, row: int, readable: frozenset[Any], newest: int
     ) -> Iterator[Message]:
         """Yield messages that say something, newest first, with their texts alone."""
+        for _, parts in groupby(self._pieces(row, readable, newest), key=_seq_of_piece):
+            pieces = list(parts)
+            at_ms, place, _ = pieces[-1]
+            texts = tuple(text for piece in reversed(pieces) for text in piece[2])
+            message = _message(conversation_id, at_ms, place, texts)
+            if message.text.strip():
+                yield message
+
+    def _pieces(self, row: int, readable: frozenset[Any], newest: int) -> Iterator[_Piece]:
+        """Yield the texts of each entry that can be read, newest first."""
         before, limit = None, newest * _SAID_OF_AN_EXCHANGE
-        message: Message | None = None  # whose earlier parts may come next
         while page := list(self.spoken(row, before=before, newest=limit, is_said=True)):
             for _, at_ms, kept, said in page:
                 place = entries.place_of(kept)
-                if said is None or place.upstream_session_id not in readable:
-                    continue
-                texts = _texts_of(entries.parts_of(kept, said))
-                if message is not None:
-                    if message.seq == place.seq:
-                        texts += message.parts
-                    elif _says_something(message):
-                        yield message
-                message = _message(conversation_id, at_ms, place, texts)
-                if not place.first_ordinal:
-                    if _says_something(message):
-                        yield message
-                    message = None
+                if said is not None and place.upstream_session_id in readable:
+                    parts = entries.parts_of(kept, said)
+                    yield at_ms, place, tuple([each for each in parts if type(each) is TextPart])
             if len(page) < limit:
-                break
+                return
             before, limit = page[-1][0], PAGE_ENTRIES
-        if message is not None and _says_something(message):
-            yield message
 
     def message_count(self, conversation_id: ConversationId) -> int:
         """Return the last message's `seq`, 0 for none."""
@@ -184,12 +185,8 @@ def _message(
     )
 
 
-def _texts_of(parts: Iterable[Part]) -> tuple[Part, ...]:
-    return tuple(each for each in parts if type(each) is TextPart)
-
-
-def _says_something(message: Message) -> bool:
-    return bool(message.text.strip())
+def _seq_of_piece(piece: _Piece) -> int:
+    return piece[1].seq
 
 
 _UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})

@@ -13,12 +13,12 @@ from upthread.errors import StoreError
 from upthread.store import chain, entries, streams
 from upthread.store.chain import not_whole
 from upthread.store.entries import PARTS, Entry, kept_of
-from upthread.store.reads import Reads
+from upthread.store.stream_reads import StreamReads
 from upthread.store.streams import ConversationState, Head
 from upthread.store.tags import tags_of
 
 
-def first_damaged(reads: Reads, head: Head) -> tuple[Entry | None, int]:
+def first_damaged(reads: StreamReads, head: Head) -> tuple[Entry | None, int]:
     """Return a stream's first entry that does not verify, and the message before it.
 
     None where all do. Where an entry is missing, that is the one after it; behind the last one
@@ -49,7 +49,7 @@ def first_damaged(reads: Reads, head: Head) -> tuple[Entry | None, int]:
     return None, message
 
 
-def must_be_whole(reads: Reads, head: Head) -> None:
+def must_be_whole(reads: StreamReads, head: Head) -> None:
     """Raise StoreError where a stream is not what was recorded: an entry, its end, or its head.
 
     Every tag that an entry gives its stream must lead to it, too.

@@ -87,7 +87,9 @@ def test_heads_of_an_older_fold_are_folded_again_when_it_is_opened(tmp_path):
         store.commit([*samples.home(), samples.said(1)])
         before = store.heads(samples.PROJECT, "conversation")
     connection = raw(path)
-    connection.execute("UPDATE head SET state = '{}'; UPDATE meta SET value = 0 WHERE name = 'fold'")
+    connection.execute(
+        "UPDATE head SET state = '{}'; UPDATE meta SET value = 0 WHERE name = 'fold'"
+    )
     connection.close()
     with closing(SqliteStore(path)) as store:
         assert store.heads(samples.PROJECT, "conversation") == before
