@@ -98,7 +98,7 @@ def back_up(settings: Settings, target: Path | None) -> BackedUp:
         secure_home(Path(settings.home))
         target = Path(settings.home) / BACKUPS / f"{path.stem}-{_stamp()}{path.suffix}"
     copy_to(path, target, key=key_of(settings))
-    key = _carry_key(_key_path(settings, path), target)
+    key = carry_key(_key_path(settings, path), target)
     size_bytes = size_of(target) or 0
     return BackedUp(
         database=path,
@@ -242,7 +242,7 @@ def _key_path(settings: Settings, path: Path) -> Path:
     return key_path(str(path.absolute()), Path(settings.home))
 
 
-def _carry_key(key: Path, target: Path) -> Path | None:
+def carry_key(key: Path, target: Path) -> Path | None:
     """Copy a database's key beside its copy; a backup without it has other digests from then on."""
     if not key.exists():
         return None
