@@ -56,7 +56,8 @@ _RAW_ROWS = """
 INSERT INTO raw.address SELECT 'spec-' || i, 'planner', 'ses_' || i
 FROM generate_series(0, {n} - 1) i
 """
-_HEAD = "COPY upthread.head (id, kind, name, project, last, hash, state, seal) FROM STDIN (FORMAT BINARY)"
+_COLUMNS = "(id, kind, name, project, last, hash, state, seal)"
+_HEAD = f"COPY upthread.head {_COLUMNS} FROM STDIN (FORMAT BINARY)"
 _TAG = "COPY upthread.tag (tag, nth, project, stream, seq) FROM STDIN (FORMAT BINARY)"
 _ACT_FOR = f"SET upthread.project = 'x{encode_text(PROJECT).hex()}'"
 _RESOLVE = "SELECT upstream FROM raw.address WHERE workstream = %s AND role = %s"

@@ -190,6 +190,10 @@ def _seq_of_piece(piece: _Piece) -> int:
 
 
 _UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})
+_UNREADABLE: Final = (
+    *(StoreError, msgspec.MsgspecError, UnicodeDecodeError),
+    *(TypeError, IndexError),  # another program wrote another type, or nothing
+)
 
 
 def messages_of(
@@ -203,35 +207,40 @@ def messages_of(
     seq, count, last_at_ms = after_seq, 0, 0
     place_of, parts_of = entries.PLACE.plain, entries.PARTS_OF_MESSAGE.plain
     place: Place | None = None
-    try:
-        # The loop over all entries of a conversation: calls and comparisons are counted here.
-        for _, at_ms, kept, said in found:
-            try:
-                given = place_of(kept) if kept[0] in _UNMARKED else entries.place_of(kept)
-                if given.seq <= after_seq:
-                    continue
-                if said is not None and said[0] in _UNMARKED:
-                    parts = parts_of(said)
-                else:
-                    parts = entries.parts_of(kept, said)
-            except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, IndexError) as error:
-                raise StoreError(str(error)) from error
-            if not given.first_ordinal and given.seq == seq + 1:
-                seq, place, count, last_at_ms = seq + 1, given, len(parts), at_ms
-                messages.append(_message(conversation_id, at_ms, given, parts))
-            elif place is not None and given.seq == seq and given.first_ordinal == count:
-                count += len(parts)
-                parts = (*messages.pop().parts, *parts)
-                messages.append(_message(conversation_id, last_at_ms, place, parts))
+    # The loop over all entries of a conversation: calls and comparisons are counted here.
+    for _, at_ms, kept, said in found:
+        try:
+            given = place_of(kept) if kept[0] in _UNMARKED else entries.place_of(kept)
+            if given.seq <= after_seq:
+                continue
+            if said is not None and said[0] in _UNMARKED:
+                parts = parts_of(said)
             else:
-                seq += given.seq != seq
-                place = given
-                raise StoreError(f"part {given.first_ordinal} of message {given.seq} follows")
-    except StoreError as error:
-        raise _damaged(conversation_id, seq + (place is None), error.message) from error
+                parts = entries.parts_of(kept, said)
+        except _UNREADABLE as error:
+            raise _damaged(conversation_id, _seq_of(kept) or seq + 1, str(error)) from error
+        if not given.first_ordinal and given.seq == seq + 1:
+            seq, place, count, last_at_ms = seq + 1, given, len(parts), at_ms
+            messages.append(_message(conversation_id, at_ms, given, parts))
+        elif place is not None and given.seq == seq and given.first_ordinal == count:
+            count += len(parts)
+            parts = (*messages.pop().parts, *parts)
+            messages.append(_message(conversation_id, last_at_ms, place, parts))
+        else:
+            missing = seq if given.seq == seq else seq + 1
+            follows = f"part {given.first_ordinal} of message {given.seq} follows"
+            raise _damaged(conversation_id, missing, follows)
     if seq < until:
         raise _damaged(conversation_id, seq + 1, "it is missing")
     return tuple(messages)
+
+
+def _seq_of(kept: str | bytes) -> int | None:
+    """Return the message that a damaged entry belongs to, None where even that is damaged."""
+    try:
+        return entries.place_of(kept).seq
+    except StoreError:
+        return None
 
 
 def _damaged(conversation_id: ConversationId, seq: int, why: str) -> StoreError:

@@ -50,7 +50,7 @@ def commits_counted(database: Path) -> Iterator[list[int]]:
             opened = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
             reader = stack.enter_context(closing(opened))
             reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM turn").fetchone()
+            reader.execute("SELECT count(*) FROM entry").fetchone()
         before = _commits_in(database)
         yield counted
         counted.append(_commits_in(database) - before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -236,7 +237,8 @@ class SqliteStore(LogStore):
         with self.database.worded("read"):
             rows = self.database.connection.execute(statement, bindings)
             try:
-                yield from cast("Iterator[SpokenRow]", rows)
+                # Chained: a generator that is closed would close the cursor, too. See `end`.
+                yield from chain(cast("Iterator[SpokenRow]", rows))
             finally:
                 # Else an error that somebody keeps would keep the read transaction open, too.
                 end(rows)

@@ -89,7 +89,7 @@ GONE: Final = {
 """Verbs that were removed, with what replaced them."""
 
 WRITING: Final = frozenset(
-    {"adopt", "answer", "effects", "fork", "keep", "reset", "run", "tell", "use"}
+    {"adopt", "answer", "effects", "forget", "fork", "keep", "reset", "run", "tell", "use"}
 )
 """Verbs that write to the record: after one of them, the backup of the day is made."""
 
