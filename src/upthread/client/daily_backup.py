@@ -51,7 +51,8 @@ def back_up_daily(settings: Settings, *, today: str | None = None) -> Path | Non
     if not size_bytes or target.exists():
         return None
     secure_home(Path(settings.home))
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in (target.parent.parent, target.parent):
+        directory.mkdir(mode=0o700, exist_ok=True)
     if _free_bytes(target.parent) - size_bytes < FREE_BYTES_MIN:
         return None
     try:

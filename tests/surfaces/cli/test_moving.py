@@ -117,7 +117,9 @@ def test_what_would_be_moved_is_shown_and_nobody_is_there_to_confirm_it(up, addr
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     shown = up("migrate", "--from", "sqlite", "--to", address, "--dry-run").out
     assert f"from {own_file(up)}" in shown
-    assert f"{up.directory}: 1 workstream, 1 conversation, 1 turn, 3 parts, 0 runs" in shown
+    assert (
+        f"{up.directory}: 1 workstream, 1 conversation, 1 turn, 3 message records, 0 runs" in shown
+    )
     assert not up("migrate", "--from", "sqlite", "--to", address, "--dry-run", "--json").json[
         "is_moved"
     ]

@@ -154,7 +154,10 @@ def let_die(place: HookPlace) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     with closing(sqlite3.connect(place.home / "upthread.db")) as database:
-        database.execute("UPDATE lease SET pid = ?, started_at_ticks = 1", (dead.pid,))
+        database.execute(
+            "UPDATE lease SET holder = json_set(holder, '$.pid', ?, '$.started_at_ticks', 1)",
+            (dead.pid,),
+        )
         database.commit()
 
 
