@@ -31,6 +31,7 @@ from upthread.client.stores import migrate_store, open_store
 from upthread.config import load_settings
 from upthread.core import commands as c
 from upthread.core.events import PromptSent
+from upthread.core.types import RunId
 from upthread.store.address import KEY_SUFFIX, SQLITE_PREFIX, file_path, is_postgres
 from upthread.store.log import LogStore
 from upthread.store.sqlite.files import BESIDE, sync_directory
@@ -189,6 +190,7 @@ def _project(project: Told, conversations: dict[str, Told], made: LogStore) -> i
         ]
         _commit(made, _in_order_of_a_run(mine))
         count += len(mine)
+        _compare_run(run.run_id, mine, made)
     for name, of in conversations.items():
         for kind in ("link", "link_end", "turn", "act"):
             of[kind] = [each for each in project[kind] if _owner(each) == name]
@@ -198,6 +200,9 @@ def _project(project: Told, conversations: dict[str, Told], made: LogStore) -> i
     _commit(made, project["once"])
     for name, of in conversations.items():
         _compare(name, of, made)
+    last = {each.key: each for each in project["once"]}
+    found = {key: made.once(each.project_id, key) for key, each in last.items()}
+    _must_equal("actions", "the project", list(last.values()), list(found.values()), _ONCE)
     return count + len(project["once"])
 
 
@@ -306,9 +311,32 @@ def _compare(name: str, of: Told, made: LogStore) -> None:
         "proof": made.verify(name).damaged_seq,
     }
     for what, told in expected.items():
-        # As text: NaN is not equal to itself, and 1, 1.0 and True are.
-        if _plain(told) != _plain(found[what]):
-            sys.exit(f"the {what} of {name} are not what was told: nothing was converted")
+        _must_equal(what, name, told, found[what])
+
+
+def _compare_run(run_id: str, of: Sequence[Any], made: LogStore) -> None:
+    """Compare what is read of a run."""
+    for what, kind, found in (
+        ("events", c.RecordRunEvent, made.run_events(RunId(run_id))),
+        ("acts", c.RecordAct, made.acts(RunId(run_id))),
+    ):
+        told = [each for each in of if isinstance(each, kind)]
+        fields = [name for name in kind.__struct_fields__ if name != "durability"]
+        _must_equal(what, run_id, told, found, fields)
+
+
+def _must_equal(what: str, name: str, told: Any, found: Any, fields: Sequence[str] = ()) -> None:
+    """End the program where two values, or these fields of two lists of values, differ."""
+    if fields:
+        told, found = (
+            [[getattr(each, field) for field in fields] for each in side] for side in (told, found)
+        )
+    # As text: NaN is not equal to itself, and 1, 1.0 and True are.
+    if _plain(told) != _plain(found):
+        sys.exit(f"the {what} of {name} are not what was told: nothing was converted")
+
+
+_ONCE = ("key", "attempt_id", "state", "receipt", "recorded_at_ms")
 
 
 def _plain(value: object) -> str:

@@ -140,6 +140,8 @@ class Calls:
         for parameter in list(inspect.signature(getattr(Store, name)).parameters.values())[1:]:
             is_of_key = parameter.annotation == "ConversationKey"
             value = self._argument("conversation key" if is_of_key else parameter.name)
+            if value is None and parameter.annotation == "int":
+                value = 20
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 named[parameter.name] = value
             else:
