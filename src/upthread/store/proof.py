@@ -22,7 +22,8 @@ def first_damaged(reads: StreamReads, head: Head) -> tuple[Entry | None, int]:
     """Return a stream's first entry that does not verify, and the message before it.
 
     None where all do. Where an entry is missing, that is the one after it; behind the last one
-    that is left, one without a kind. StoreError for a head that its entries do not make.
+    that is left, one without a kind. StoreError for a head that its entries do not make, and for a
+    tag that an entry gives its stream and that does not lead to it.
     """
     made = streams.new_head(head.kind, head.name, head.project_id)
     message = 0
@@ -39,6 +40,9 @@ def first_damaged(reads: StreamReads, head: Head) -> tuple[Entry | None, int]:
             streams.fold(made, entry.at_ms, value)
         if entry.kind in PARTS:
             message = value.seq
+        for each in tags_of(head.kind, head.name, head.project_id, entry.seq, value):
+            if all(found.head.row != head.row for found in reads.found(each.text)):
+                raise not_whole(f"{each.text}, by which {head.kind} {head.name} is found,")
     if made.last < head.last:
         return Entry(made.last + 1, "", 0, "", None, None, b""), message
     if streams.encoded(made)[0] != streams.encoded(head)[0]:
@@ -50,18 +54,10 @@ def first_damaged(reads: StreamReads, head: Head) -> tuple[Entry | None, int]:
 
 
 def must_be_whole(reads: StreamReads, head: Head) -> None:
-    """Raise StoreError where a stream is not what was recorded: an entry, its end, or its head.
-
-    Every tag that an entry gives its stream must lead to it, too.
-    """
+    """Raise StoreError where a stream is not what was recorded: an entry, its end, or its head."""
     entry, _ = first_damaged(reads, head)
     if entry is not None:
         raise not_whole(f"entry {entry.seq} of {head.kind} {head.name}")
-    for entry in reads.all_entries(head.row):
-        value = kept_of(entry)
-        for each in tags_of(head.kind, head.name, head.project_id, entry.seq, value):
-            if all(found.head.row != head.row for found in reads.found(each.text)):
-                raise not_whole(f"{each.text}, by which {head.kind} {head.name} is found,")
 
 
 def damaged_message(head: Head, entry: Entry, before: int) -> int:

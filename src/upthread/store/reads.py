@@ -68,7 +68,7 @@ class Reads(MessageReads):
         None for slot 0: children share their key and are never found by it.
         """
         for head, *_ in self.found(key_tag(key), newest=True):
-            return resolved_of(conversation_state(head))
+            return resolved_of(conversation_state(head), key)
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
@@ -378,8 +378,10 @@ class Reads(MessageReads):
 # --- heads to values ------------------------------------------------------------------------------
 
 
-def resolved_of(state: ConversationState | streams.Resolvable) -> Resolved:
-    """Return an address as it stands."""
+def resolved_of(state: ConversationState | streams.Resolvable, key: ConversationKey) -> Resolved:
+    """Return an address as it stands. StoreError where its key has led to another's."""
+    if state.conversation.key != key:
+        raise not_whole(f"{key_tag(key)}, which leads to {state.conversation.conversation_id},")
     return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
 
 

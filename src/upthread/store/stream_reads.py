@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from upthread.core.types import ConversationId
-from upthread.store.chain import proved
+from upthread.store.chain import not_whole, proved
 from upthread.store.entries import Entry, SpokenRow, StreamKind, kept_of
 from upthread.store.streams import ConversationState, Head
 from upthread.store.tags import own_tag
@@ -87,6 +87,8 @@ class StreamReads(ABC):
     def head(self, kind: StreamKind, name: str, project_id: str = "") -> Head | None:
         """Return a stream's head, None for one that was never opened."""
         for head, *_ in self.found(own_tag(kind, name, project_id)):
+            if head.name != name or head.kind != kind:
+                raise not_whole(f"the name of {kind} {name}, which leads to {head.name},")
             return head
         return None
 

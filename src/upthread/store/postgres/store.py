@@ -36,7 +36,7 @@ _LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
 
 _HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
 _FOUND: Final = (
-    f"SELECT t.seq, t.nth, {_HEAD} FROM upthread.tag AS t JOIN upthread.head AS h"
+    f"SELECT t.seq, t.nth, {_HEAD} FROM upthread.tag AS t LEFT JOIN upthread.head AS h"
     " ON h.id = t.stream WHERE t.tag = $1 ORDER BY t.nth"
 ).encode()
 _NEWEST: Final = _FOUND + b" DESC LIMIT 1"
@@ -459,6 +459,7 @@ def _job(change: Change) -> list[Statement]:
         return []
     queue = (job.queue or _QUEUE).encode()
     return [
+        (_DROP_JOB, run),  # of the transition that this one follows
         (_IS_DUE, (*run, job.delay_ms, job.run_seq, queue)),
         (_ENQUEUE, (*run, job.delay_ms)),
     ]

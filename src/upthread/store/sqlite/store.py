@@ -56,14 +56,14 @@ _LAST: Final = 2**63 - 1
 
 _HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
 _FOUND: Final = (
-    f"SELECT t.seq, t.nth, {_HEAD} FROM tag AS t JOIN head AS h ON h.id = t.stream"
+    f"SELECT t.seq, t.nth, {_HEAD} FROM tag AS t LEFT JOIN head AS h ON h.id = t.stream"
     " WHERE t.tag = ? ORDER BY t.nth"
 )
 _NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
 _HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.project = ? AND h.kind = ? ORDER BY h.id"
 _ALL_HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.kind = ? ORDER BY h.id"
 _RESOLVE: Final = (
-    "SELECT h.state FROM tag AS t JOIN head AS h ON h.id = t.stream"
+    "SELECT h.state FROM tag AS t LEFT JOIN head AS h ON h.id = t.stream"
     " WHERE t.tag = ? ORDER BY t.nth DESC LIMIT 1"
 )
 _IS_SAID: Final = f"kind = '{SAID}'"
@@ -249,7 +249,7 @@ class SqliteStore(LogStore):
             rows = self.database.connection.execute(_RESOLVE, (key_tag(key),)).fetchall()
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
-        return resolved_of(RESOLVABLE.decode(rows[0][0])) if rows else None
+        return resolved_of(RESOLVABLE.decode(rows[0][0]), key) if rows else None
 
     def verify(self, conversation_id: ConversationId) -> Verified:
         found = super().verify(conversation_id)
