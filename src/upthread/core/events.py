@@ -463,3 +463,12 @@ RunEvent: TypeAlias = (
     | RunResumed
     | RunEnded
 )
+
+
+def settles(event: RunEvent) -> bool:
+    """Return whether an event settles the transitions before it.
+
+    The start of a step does not: whoever takes the run over goes on with that very transition. Nor
+    does what a model would answer: nothing comes of it.
+    """
+    return not isinstance(event, StepStarted | AnswerSuggested)

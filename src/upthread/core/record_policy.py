@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from msgspec import structs
 
@@ -25,8 +25,10 @@ from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_json
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.reports import Status, VerdictResult
+
+if TYPE_CHECKING:  # a store loads this module, and no redaction
+    from upthread.core.redaction.redactor import Redactor
 
 NO_EDIT: Final[dict[str, types.JsonValue]] = {}
 """What is left of a person's edit of a briefing."""

@@ -21,8 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
 from msgspec import Struct, structs
 
 from upthread.core.codec import Json, encode_plain_json
-from upthread.core.events import TurnEnded, TurnEvent
-from upthread.core.runs.pipeline import settles
+from upthread.core.events import TurnEnded, TurnEvent, settles
 from upthread.core.types import Conversation, Link, Outcome, RunId, Speaker, TurnId
 from upthread.errors import StoreError
 from upthread.store import chain, entries

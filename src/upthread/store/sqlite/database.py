@@ -41,8 +41,6 @@ from upthread.store.streams import FOLD
 Row: TypeAlias = tuple[Any, ...]
 """What a database returns: column types are the schema's, not the type checker's."""
 
-Column: TypeAlias = str | bytes | int | None
-
 
 class Cursor(Protocol):
     """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
@@ -136,11 +134,6 @@ def to_column(text: str) -> str | bytes:
     except UnicodeEncodeError:
         return encode_text(text)
     return text
-
-
-def to_columns(*values: str | int | None) -> tuple[Column, ...]:
-    """Return values as SQLite takes them; None is NULL."""
-    return tuple([to_column(each) if isinstance(each, str) else each for each in values])
 
 
 def damaged_file(path: Path, told: str) -> StoreError:

@@ -6,14 +6,12 @@ is, from presence.py and from the error of opening it. Messages are verified by 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final, cast
 
 import apsw
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.database import Connection, Database
 from upthread.store.sqlite.encryption import unlock
@@ -23,20 +21,17 @@ FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""
 
 _BUSY_TIMEOUT_S: Final = 30.0
-_PAGE: Final = regex(r"page (\d+)", re.IGNORECASE)
 
 
 class FileFaults(Struct, frozen=True, kw_only=True):
     """What is wrong with a database file; `faults` is empty for a sound one.
 
-    `is_open` is whether it can be opened at all, `cure` what helps. `pages` are those that were
-    named, in order.
+    `is_open` is whether it can be opened at all, `cure` what helps.
     """
 
     path: Path
     is_open: bool
     faults: tuple[str, ...] = ()
-    pages: tuple[int, ...] = ()
     cure: str = CURE_OF_DAMAGE
 
     @property
@@ -93,5 +88,4 @@ def _checked(path: Path, key: bytes | None) -> FileFaults:
         faults = (str(error),)
     finally:
         connection.close()
-    pages = sorted({int(number) for line in faults for number in _PAGE.findall(line)})
-    return FileFaults(path=path, is_open=True, faults=faults, pages=tuple(pages))
+    return FileFaults(path=path, is_open=True, faults=faults)

@@ -230,7 +230,7 @@ def _file_finding(found: FileFaults | None) -> Finding | None:
         store=OURS,
         history=str(found.path),
         path=str(found.path),
-        unreadable=len(found.pages) or len(found.faults),
+        unreadable=len(found.faults),
         what=told + more,
         cure=found.cure,
     )
