@@ -105,6 +105,22 @@ def decode_json(content: bytes | str) -> JsonValue:
     return cast("JsonValue", _ANY.decode(content))
 
 
+def read_json(content: bytes) -> JsonValue:
+    """Return the value behind somebody else's JSON. StoreError for what is none.
+
+    Agents write what msgspec refuses: halves of characters, and numbers that are not finite.
+    """
+    try:
+        return cast("JsonValue", msgspec.json.decode(content))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        import json  # noqa: PLC0415  # seldom
+
+        try:
+            return cast("JsonValue", json.loads(content.decode("utf-8", "surrogatepass")))
+        except ValueError as error:
+            raise StoreError(f"this is no JSON: {error}") from error
+
+
 # --- below: how --------------------------------------------------------------------------------
 
 _ANY: Final = Json(Any, "JSON")
@@ -123,7 +139,7 @@ def _marked(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else f"{_NUMBER}{value}"
     if isinstance(value, dict):
-        return _each_member(_marked, value)
+        return _each_member(_marked, cast("dict[Any, Any]", value))
     if isinstance(value, list | tuple):
         return list(map(_marked, cast("Sequence[Any]", value)))
     return value
@@ -144,7 +160,7 @@ def _unmarked(value: Any) -> Any:
             return _ESCAPE.sub(_unescaped, value[len(_TEXT) :])
         return float(value[len(_NUMBER) :]) if value.startswith(_NUMBER) else value
     if isinstance(value, dict):
-        return _each_member(_unmarked, value)
+        return _each_member(_unmarked, cast("dict[Any, Any]", value))
     if isinstance(value, list):
         return list(map(_unmarked, cast("Sequence[Any]", value)))
     return value
