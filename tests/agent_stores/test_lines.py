@@ -115,9 +115,9 @@ def test_no_bytes_crash_or_hang_a_reader(tmp_path):
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from upthread.agents.claude_code.histories import read_transcript
+from upthread.agents.claude_code.reader import read_histories
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-read = read_transcript(Path(sys.argv[1]), characters_max=200)
+(read,) = read_histories(Path(sys.argv[1]), characters_max=200)
 print(len(read.unreadable), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

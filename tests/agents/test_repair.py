@@ -16,10 +16,8 @@ from tests.agent_stores.transcripts import (
     use,
 )
 
-from upthread.agents.claude_code.histories import read_transcript
-from upthread.agents.claude_code.histories import repair as repair_transcript
-from upthread.agents.codex.histories import read_rollout
-from upthread.agents.codex.histories import repair as repair_rollout
+from upthread.agents.registry import reader_of
+from upthread.agents.stored import repaired_copy
 from upthread.core.history.model import is_sound
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
@@ -53,29 +51,35 @@ def damaged_rollout(path):
     return path
 
 
-CASES = {
-    "claude-code": (damaged_transcript, read_transcript, repair_transcript, 5),
-    "codex": (damaged_rollout, read_rollout, repair_rollout, 4),
-}
+CASES = {"claude-code": (damaged_transcript, 5), "codex": (damaged_rollout, 4)}
+
+
+def read_of(agent, path):
+    (read,) = reader_of(agent).read_histories(path)
+    return read
+
+
+def repair_of(agent, path, into):
+    return repaired_copy(agent, path, into, session_id=None, sessions=())
 
 
 @pytest.mark.parametrize("agent", CASES)
 def test_a_damaged_transcript_is_whole_in_the_copy_and_untouched_where_it_is(agent, tmp_path):
-    write, read, fix, edits = CASES[agent]
+    write, edits = CASES[agent]
     path = write(tmp_path / "s.jsonl")
     before = path.read_bytes()
-    assert not is_sound(read(path).history.messages)
+    assert not is_sound(read_of(agent, path).history.messages)
 
-    made = fix(path, tmp_path / "ours")
+    made = repair_of(agent, path, tmp_path / "ours")
 
     assert path.read_bytes() == before == made.before.read_bytes()
     assert made.left == ()
     assert len(made.edits) == edits
-    history = read(made.after).history
+    history = read_of(agent, made.after).history
     assert is_sound(history.messages)
     assert proof(repair(history).history) == dict.fromkeys(PROVIDERS, ())
     assert set(made.after.read_bytes().splitlines()) & set(before.splitlines())
-    again = fix(made.after, tmp_path / "two")
+    again = repair_of(agent, made.after, tmp_path / "two")
     assert again.edits == (), "the repaired copy is whole"
     assert again.after.read_bytes() == made.after.read_bytes()
 
@@ -85,7 +89,7 @@ def test_what_hung_on_an_answer_hangs_on_its_closing(tmp_path):
     made.user("go")
     answer = made.assistant(use("t1"))
     child = made.user("well?")
-    copy = repair_transcript(made.write(tmp_path / "s.jsonl"), tmp_path / "ours")
+    copy = repair_of("claude-code", made.write(tmp_path / "s.jsonl"), tmp_path / "ours")
     entries = [json.loads(line) for line in copy.after.read_text().splitlines()]
     by_id = {entry["uuid"]: entry for entry in entries}
     closing = by_id[by_id[child]["parentUuid"]]
@@ -95,9 +99,9 @@ def test_what_hung_on_an_answer_hangs_on_its_closing(tmp_path):
 
 def test_no_word_of_anybody_is_lost(tmp_path):
     path = damaged_transcript(tmp_path / "s.jsonl")
-    copy = repair_transcript(path, tmp_path / "ours")
+    copy = repair_of("claude-code", path, tmp_path / "ours")
     said = ["go", "I run.", "well?", "and", "go on"]
-    parts = [p for m in read_transcript(copy.after).history.messages for p in m.parts]
+    parts = [p for m in read_of("claude-code", copy.after).history.messages for p in m.parts]
     assert [p.text for p in parts if getattr(p, "text", None) in said] == said
 
 
@@ -105,6 +109,6 @@ def test_a_first_entry_that_goes_leaves_its_children_without_a_parent(tmp_path):
     made = ClaudeTranscript()
     made.user([result("nobody")])
     made.user("go")
-    copy = repair_transcript(made.write(tmp_path / "s.jsonl"), tmp_path / "ours")
+    copy = repair_of("claude-code", made.write(tmp_path / "s.jsonl"), tmp_path / "ours")
     (entry,) = [json.loads(line) for line in copy.after.read_text().splitlines()]
     assert entry["parentUuid"] is None

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from upthread.boundary.directories import matched, open_directory
+from upthread.boundary.directories import MORE_NAMES, open_directory, walked
 
 
 @pytest.fixture
@@ -55,11 +55,25 @@ def test_the_directory_itself_may_be_reached_by_a_link(place, tmp_path):
         assert directory.names().directories == ("inner",)
 
 
-def test_what_is_matched_is_an_ordinary_file_behind_no_link(place, tmp_path):
+def test_what_is_walked_to_is_an_ordinary_file_behind_no_link(place, tmp_path):
     (place / "inner" / "b.txt").touch()
     (place / "inner" / "c.jsonl").mkdir()
     (place / "inner" / "d.jsonl").symlink_to(tmp_path / "secret")
     (place / "out").symlink_to(tmp_path)
-    assert list(matched(str(place), "*", "*.jsonl")) == [str(place / "inner" / "a.jsonl")]
-    assert list(matched(str(place), "*.jsonl")) == []
-    assert list(matched(str(place / "nothing"), "*")) == []
+    passed = []
+
+    def found(top, *levels: str, **more: bool):
+        names = walked(str(top), *levels, pass_over=lambda *why: passed.append(why), **more)
+        return [f"{directory.path}/{name}" for directory, name in names]
+
+    assert found(place, "*", "*.jsonl") == [f"{place}/inner/a.jsonl"]
+    everything = [f"{place}/inner/{name}.jsonl" for name in "acd"]
+    assert found(place, "inner", "*.jsonl", is_ordinary=False) == everything
+    assert [why for why in passed if why[2]] == [
+        (str(place), "no ordinary file", 1),
+        *[(f"{place}/inner", "no ordinary file", 1)] * 2,
+    ]
+    assert {why for _, why, _ in passed} == {"no ordinary file", MORE_NAMES}
+    assert found(place, "*.jsonl") == found(place / "nothing", "*") == []
+    assert found(place / "inner" / "a.jsonl", "*") == []
+    assert passed[-1][1].startswith("Not a directory: ")

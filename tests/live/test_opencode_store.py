@@ -7,7 +7,7 @@ import json
 import apsw
 import pytest
 from tests.agent_stores.opencode_database import SCHEMA
-from tests.agents.opencode.test_histories import fingerprint
+from tests.agents.opencode.test_database import fingerprint
 from tests.live.opencode import call, command, database_of, delegation
 from tests.live.shell import ADDRESS, only
 from tests.support.sets import EXTENDED

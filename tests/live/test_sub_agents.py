@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from tests.live.agents import ADDRESS, AGENTS, RealAgent, shell_of
 from tests.live.kept import Said, assert_valid, messages_of, ours, words
-from tests.live.opencode import database_of
 from tests.live.shell import Shell, agents_left, kill_tree, wait_until
 from tests.support.sets import SOAK, spread
 
 from upthread.agent_stores.base import VendorHistory
+from upthread.agent_stores.homes import home_of
 from upthread.agents.claude_code.connection import OPENING_WORDS
-from upthread.agents.claude_code.histories import find_histories, read_transcript
-from upthread.agents.opencode.reader import read_histories
+from upthread.agents.registry import reader_of
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -39,11 +38,10 @@ class Desk:
 
     def theirs(self) -> dict[str, VendorHistory]:
         """Return the agent's own histories by the session ids that we know."""
-        if self.agent.name == "opencode":
-            read = read_histories(database_of(self.shell.home))
-            return {each.session_id: each for each in read}
-        transcripts = map(read_transcript, find_histories(self.shell.home / ".claude"))
-        return {_known_as(each): each for each in transcripts}
+        reader = reader_of(self.agent.name)
+        home = home_of(self.agent.name, {"HOME": str(self.shell.home)})
+        read = map(reader.read_histories, reader.find_histories(home))
+        return {_known_as(each): each for histories in read for each in histories}
 
     def children(self) -> list[Any]:
         """Return the conversations of sub-agents in our record."""
@@ -63,7 +61,7 @@ class Desk:
 
 
 def _known_as(history: VendorHistory) -> str:
-    if history.parent_session_id is None:
+    if history.parent_session_id is None or history.agent == "opencode":
         return history.session_id
     return f"{history.parent_session_id}:subagent:{history.session_id.removeprefix('agent-')}"
 

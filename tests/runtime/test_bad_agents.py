@@ -424,6 +424,16 @@ async def test_why_foresees_a_new_session_only_where_the_session_is_refused(worl
     assert (hint in now.hint) if hint else not now.hint
 
 
+async def test_an_agent_that_did_not_start_has_not_refused_the_session(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        for words in ({"initialize": "a"}, {"initialize": "a"}, {"session/resume": "b"}, {}):
+            refusing.write_text(json.dumps(words))
+            last = await project.tell(ADDRESS, "go on", options)
+    assert (last.outcome, last.upstream_session_id) == ("ok", first.upstream_session_id)
+
+
 KILLED = """
 import os, pathlib, signal, sys
 left = pathlib.Path(sys.argv[1])

@@ -8,11 +8,13 @@ a guess.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from upthread.core import types
 from upthread.core.history.model import History
 
 BEGINNING_CHARACTERS_MAX: Final = 80
@@ -57,6 +59,19 @@ def is_known_version(version: str, known: tuple[str, ...]) -> bool:
     return any(version == line or version.startswith(f"{line}.") for line in known)
 
 
-def outlined(text: str, characters_max: int | None) -> str:
-    """Return the beginning of a text, all of it when `characters_max` is None."""
-    return text if characters_max is None else text[:characters_max]
+def outlined(parts: Iterable[types.Part], characters_max: int | None) -> tuple[types.Part, ...]:
+    """Return parts with the beginning of each text, all of it when `characters_max` is None."""
+    return tuple(parts if characters_max is None else map(_outline(characters_max), parts))
+
+
+def _outline(characters_max: int) -> Callable[[types.Part], types.Part]:
+    def outline(part: types.Part) -> types.Part:
+        match part:
+            case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
+                return structs.replace(part, text=part.text[:characters_max])
+            case types.UnknownPart():
+                return structs.replace(part, raw=None)
+            case _:
+                return part
+
+    return outline

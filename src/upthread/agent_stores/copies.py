@@ -107,7 +107,7 @@ class Plan(Struct):
 def repaired_lines(
     path: Path,
     into: Path,
-    read: Callable[[Path], VendorHistory],
+    read: Callable[[Path], Iterator[VendorHistory]],
     rewrite: Callable[[Line, Plan], Iterator[bytes]],
 ) -> RepairedCopy:
     """Copy a session that is a file of lines, each as `rewrite` has it; all others stay as bytes.
@@ -115,7 +115,7 @@ def repaired_lines(
     What to do is decided by core/history: calls without a result are closed, results without a call
     and second ones go. Lines that cannot be read are left out, and stay in the one kept before.
     """
-    history = read(path)
+    (history,) = read(path)
     before, after = prepare(into, path)
     # What was compressed is plain once it is repaired, and of two its agent takes the plain one.
     after = after.with_suffix("") if after.suffix == SUFFIX else after
@@ -133,7 +133,7 @@ def repaired_lines(
             else:
                 copy.writelines(raw + b"\n" for raw in rewrite(line, plan))
     # Read again: that it is mended is told by what a reader finds, not by the plan.
-    left = tuple(still_wrong(read(after)))
+    left = tuple(line for each in read(after) for line in still_wrong(each))
     return RepairedCopy(source=path, before=before, after=after, edits=tuple(plan.edits), left=left)
 
 

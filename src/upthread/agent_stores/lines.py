@@ -9,6 +9,7 @@ the tail may be the pieces of longer ones: they are left out.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from msgspec import Struct
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded
 from upthread.boundary.directories import FileEnds
-from upthread.boundary.files import streamed
+from upthread.boundary.files import streamed, through_links
 from upthread.core.codec import read_json
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
@@ -76,6 +77,16 @@ def marked_objects(path: Path, mark: str) -> Iterator[Mapping[str, JsonValue]]:
         while raw := file.readline(LINE_BYTES_MAX):
             if wanted in raw:
                 yield read_object(raw)[0]
+
+
+def lines_from_end(path: Path, bytes_max: int) -> Iterator[bytes]:
+    """Yield the last lines of a file, the last first, as they are. Raises OSError.
+
+    The last one that is yielded may be the rest of a longer line.
+    """
+    with os.fdopen(through_links(str(path)), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+        yield from filter(None, reversed(file.read(bytes_max).split(b"\n")))
 
 
 def _lines(file: BinaryIO) -> Iterator[Line]:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from upthread.agent_stores.lines import LINE_BYTES_MAX
 from upthread.agent_stores.outline import SessionOutline
+from upthread.core import types
 from upthread.core.types import JsonValue
 from upthread.errors import UsageError
 
@@ -129,6 +130,23 @@ def _options() -> re2.Options:
 
 def _raw(word: str) -> bytes:
     return word.encode("utf-8", "surrogatepass")
+
+
+def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Said]:
+    """Yield the text of a part of a message, if it has one."""
+    match part:
+        case types.TextPart(text=text) | types.ReasoningPart(text=text):
+            pass
+        case types.ToolResultPart(text=text):
+            speaker = "tool"
+        case types.ToolCallPart(arguments=arguments):
+            speaker, text = "tool", "\n".join(texts_in(arguments))
+        case types.UnknownPart(raw=raw):
+            text = "\n".join(texts_in(raw))
+        case _:
+            return
+    if text:
+        yield Said(speaker=speaker, text=text, at_ms=at_ms)
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from types import TracebackType
 from typing import BinaryIO
@@ -65,35 +65,60 @@ def open_below(top: str, place: str) -> Directory:
     return directory
 
 
-def matched(top: str, *levels: str, is_ordinary: bool = True) -> Iterator[str]:
-    """Yield the ordinary files below a directory whose names fit a pattern for each level, sorted.
+PassOver = Callable[[str, str, int], object]
+"""Is given a path, why something there is left out, and how often."""
 
-    No link is followed: one to the root would be the whole machine. What cannot be opened has none.
-    Without `is_ordinary` names of whatever lies there are yielded, for who refuses it with a word.
+MORE_NAMES = "more names than are read"
+
+
+def walked(
+    top: str, *levels: str, pass_over: PassOver, is_ordinary: bool = True
+) -> Iterator[tuple[Directory, str]]:
+    """Yield the ordinary files below a directory whose names fit a pattern for each level.
+
+    Each with the directory that holds the file, open until the next one is asked for; directories
+    that were written to last come first. No link is followed: a link to the root would be the
+    whole machine. Without `is_ordinary` names of whatever lies there are yielded, for who refuses
+    it with a reason.
     """
     try:
-        with open_directory(top) as directory:
-            yield from _matched(directory, levels, is_ordinary=is_ordinary)
-    except OSError:
+        directory = open_directory(top)
+    except FileNotFoundError:
         return
+    except OSError as error:
+        pass_over(top, f"{error.strerror}: {top}", 1)
+        return
+    with directory:
+        yield from _walked(directory, levels, pass_over, is_ordinary=is_ordinary)
 
 
-def _matched(directory: Directory, levels: tuple[str, ...], *, is_ordinary: bool) -> Iterator[str]:
+def _walked(
+    directory: Directory, levels: tuple[str, ...], pass_over: PassOver, *, is_ordinary: bool
+) -> Iterator[tuple[Directory, str]]:
     pattern, *inner = levels
-    if inner or is_ordinary:
-        names = directory.names()
-        found = names.directories if inner else names.files
-    else:
-        found = directory.all_names()
-    for name in sorted(fnmatch.filter(found, pattern)):
-        if not inner:
-            yield os.path.join(directory.path, name)
-            continue
+    try:
+        # A name that is known needs no list of what lies beside it.
+        names = directory.names() if "*" in pattern else Names((), (pattern,), 0, False)
+    except OSError as error:
+        pass_over(directory.path, str(error.strerror), 1)
+        return
+    pass_over(directory.path, "no ordinary file", names.others)
+    pass_over(directory.path, MORE_NAMES, names.is_cut_short)
+    if not inner:
+        files = names.files if is_ordinary else directory.all_names()
+        yield from ((directory, name) for name in sorted(fnmatch.filter(files, pattern)))
+        return
+    directories = fnmatch.filter(names.directories, pattern)
+    for name in sorted(directories, key=directory.written_at_ms, reverse=True):
         try:
-            with directory.within(name) as below:
-                yield from _matched(below, tuple(inner), is_ordinary=is_ordinary)
-        except OSError:
+            below = directory.within(name)
+        except FileNotFoundError:
             continue
+        except OSError as error:
+            pass_over(os.path.join(directory.path, name), str(error.strerror), 1)
+            continue
+        with below:
+            yield from _walked(below, tuple(inner), pass_over, is_ordinary=is_ordinary)
 
 
 class Directory:
@@ -141,8 +166,11 @@ class Directory:
         return Directory(descriptor, os.path.join(self.path, name))
 
     def written_at_ms(self, name: str) -> int:
-        """Return when a name in it was written last."""
-        found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        """Return when a name in it was written last, 0 for one that is gone."""
+        try:
+            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except OSError:
+            return 0
         return found.st_mtime_ns // 1_000_000
 
     def ends(self, name: str, *, head_bytes: int, tail_bytes: int) -> FileEnds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, cast
+from typing import cast
 
 from msgspec import Struct, structs
 
@@ -26,9 +26,6 @@ from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in, refu
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
-
-HANDSHAKE: Final = " initialize"
-"""How the error of an agent that does not start begins, after the agent's name and a verb."""
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -105,9 +102,6 @@ class Whys:
             refused = "--continue is refused"
             row = refusals_in_row(self._store, conversation_id, turn_id=view.last_turn_id)
         words = row[0].partition(NEW_REFUSED)[0] if row else ""
-        # An agent that does not start refuses a new session as well.
-        if HANDSHAKE in words.partition(":")[0]:
-            return decision
         if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
             return decision
         hint = f"if {refused} in the same words, upthread asks the agent for a new session"
@@ -128,7 +122,11 @@ class Whys:
             return None
         known = self._known(view, role, agent)
         row = AGENTS.get(agent)
-        known = structs.replace(known, takes_no_session=row is None or not row.takes_sessions)
+        known = structs.replace(
+            known,
+            takes_no_session=row is None or not row.takes_sessions,
+            other_profile=self._lacked(view).other_profile,
+        )
         return self._gathered(view, role, known)
 
     def inputs_now(self, view: RoleView, agent: str | None = None) -> HandshakeInputs:

@@ -29,12 +29,13 @@ from upthread.agents.base import (
     OpenRequest,
     PromptResult,
 )
-from upthread.agents.claude_code.histories import find_transcript
 from upthread.agents.claude_code.outcomes import is_missing, result_of
 from upthread.agents.claude_code.process import STREAMING, ClaudeProcess, limiting_words
-from upthread.agents.claude_code.stored import read_history, writer_of
+from upthread.agents.claude_code.reader import read_history
 from upthread.agents.claude_code.tools import HOOKS, decide, hold
+from upthread.agents.claude_code.transcripts import find_transcript
 from upthread.agents.claude_code.translation import Translator, session_of
+from upthread.agents.claude_code.writer import writer_of
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId

@@ -1,26 +1,478 @@
-"""Read the agent's own store: its parts, by the names of `agent_stores/reader.py`."""
+"""Read Claude Code's sessions: listed, searched, diagnosed and read back as events.
+
+At a glance both ends of a transcript count: directory and branch are in its first entry, title and
+last words in its last. As events a child is named where it began; its own words come before the
+result of its call. Claude Code's own notes between the messages are left out, for example that of
+a cancelled turn. Where no hook reported which sub-agent a call made, the small file beside the
+sub-agent's transcript names the call. Before 2.0 sub-agents lay beside their session, and each line
+names the session. Seen in 2.1.197 to 2.1.330.
+"""
 
 from __future__ import annotations
 
-from upthread.agents.claude_code.histories import find_histories, read_histories
-from upthread.agents.claude_code.outline import outlines
-from upthread.agents.claude_code.search import sessions
-from upthread.agents.claude_code.stored import (
-    read_session,
-    read_stored,
-    stamp_of,
-    undecided_calls,
-    version_of,
-)
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
 
-__all__ = [
-    "find_histories",
-    "outlines",
-    "read_histories",
-    "read_session",
-    "read_stored",
-    "sessions",
-    "stamp_of",
-    "undecided_calls",
-    "version_of",
-]
+from msgspec import structs
+
+from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version
+from upthread.agent_stores.homes import file_stamp, require_listed, require_own
+from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
+from upthread.agent_stores.lines import (
+    decoded,
+    lines_backward,
+    lines_forward,
+    marked_objects,
+    read_lines,
+    read_object,
+)
+from upthread.agent_stores.outline import (
+    DAY_MS,
+    Ending,
+    Look,
+    SessionOutline,
+    epoch_ms,
+    text_in,
+    title_of,
+)
+from upthread.agent_stores.text_search import Said, Searched, said_of
+from upthread.agents._outcomes import did_run, exit_code_in
+from upthread.agents.claude_code.entries import SUBAGENTS, file_of
+from upthread.agents.claude_code.outcomes import (
+    cache_written_of,
+    cached_of,
+    read_of,
+    tokens_of,
+    written_of,
+)
+from upthread.agents.claude_code.tools import child_session, kind_of, locations_of, role_of
+from upthread.agents.claude_code.tools import title_of as call_title
+from upthread.agents.claude_code.transcripts import (
+    Entry,
+    files,
+    find_any_subagent,
+    find_histories,
+    find_subagent,
+    find_transcript,
+    newest_heard,
+    parent_of,
+    parts_of,
+    read_entries,
+    subagents_by_call,
+    subagents_of,
+    version_in,
+)
+from upthread.boundary.directories import FileEnds
+from upthread.boundary.files import read_all, through_links
+from upthread.core import events, types
+from upthread.core.events import CALL_FAILED, AgentEvent
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import StoreError
+
+__all__ = ["find_histories", "outlines", "read_histories", "read_session", "sessions", "stamp_of"]
+
+AGENT: Final = "claude-code"
+WRITTEN_FOR: Final = ("2.1",)
+TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""It is held in memory whole; a larger one is reported as not compared."""
+
+HEAD_BYTES: Final = 16 * 1024
+TAIL_BYTES: Final = 32 * 1024
+FAR_BYTES: Final = 512 * 1024
+"""Where the usual ends hold no message: what Claude Code attaches can be long."""
+
+KEPT_DAYS: Final = 30
+"""What `cleanupPeriodDays` is where nobody has set it."""
+
+SETTINGS_BYTES_MAX: Final = 1024 * 1024
+_BESIDE: Final = "agent-"
+_HEADING_BYTES: Final = 200
+_TITLES: Final = {
+    "custom-title": "customTitle",
+    "ai-title": "aiTitle",
+    "summary": "summary",
+}
+"""By a person, by a model, by older versions; the first is the best."""
+
+_LAST_PROMPT: Final = "last-prompt"
+"""Written anew at each turn's end: of use where the first prompt is longer than what is read."""
+
+_AT_THE_BEGINNING: Final = frozenset({"entry", "prompt"})
+_AT_THE_END: Final = frozenset({"entry", "tokens", "custom-title"})
+"""A person's title is written again after each turn, and no other title is better."""
+
+
+# --- at a glance ---------------------------------------------------------------------------------
+
+
+def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
+    """Yield each session under a Claude home (`~/.claude`), sub-agents after their session."""
+    walk = FileWalk(AGENT, look)
+    kept_days = _kept_days(home)
+    for file in files(home, walk):
+        if not look.goes_on():
+            return
+        outline = outline_of(walk, file)
+        if outline is not None and kept_days is not None:
+            deleted_at_ms = outline.used_at_ms + kept_days * DAY_MS
+            outline = structs.replace(outline, deleted_at_ms=deleted_at_ms)
+        if outline is not None:
+            yield outline
+
+
+def _kept_days(home: Path) -> int | None:
+    """Return after how many days without use Claude Code deletes a transcript.
+
+    None where it deletes none: it skips a setting that it cannot take (its words in 2.1.330).
+    """
+    try:
+        path = str(home / "settings.json")  # a person's own, who may keep it elsewhere
+        raw = read_all(through_links(path), path, bytes_max=SETTINGS_BYTES_MAX)
+    except OSError:
+        return KEPT_DAYS
+    days = read_object(raw)[0].get("cleanupPeriodDays", KEPT_DAYS)
+    return days if isinstance(days, int) and not isinstance(days, bool) and days > 0 else None
+
+
+def outline_of(walk: FileWalk, file: LineFile) -> SessionOutline | None:
+    """Return the outline of a transcript, None where it holds no session, which is counted."""
+    ends = walk.ends(file, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
+    if ends is None or not walk.is_sound(ends):
+        return None
+    outline = _outline(ends, file)
+    if outline.directory and (outline.tokens is not None or ends.is_whole):
+        return outline
+    far = walk.ends(file, head_bytes=FAR_BYTES, tail_bytes=FAR_BYTES)
+    return None if far is None else _outline(far, file)
+
+
+def _outline(ends: FileEnds, file: LineFile) -> SessionOutline:
+    head = facts_in(lines_forward(ends), _AT_THE_BEGINNING, _facts)
+    tail = facts_in(lines_backward(ends), _AT_THE_END, _facts)
+    parent = parent_of(file.directory.path)
+    meta = _meta(file, parent)
+    told: tuple[JsonObject, ...] = (meta, tail, head)
+    titles = [text_of(end.get(kind)) for end in told for kind in ("description", *_TITLES)]
+    titles += [head.get("prompt", ""), tail.get(_LAST_PROMPT, "")]
+    begun: JsonObject = head.get("entry", {})
+    newest = {**begun, **tail.get("entry", {})}
+    main = text_of(newest.get("sessionId")) if file.name.startswith(_BESIDE) else ""
+    return SessionOutline(
+        agent=AGENT,
+        session_id=file.name.removesuffix(".jsonl"),
+        path=file.path,
+        parent_session_id=parent or main,
+        role=text_of(meta.get("agentType")) or text_of(newest.get("attributionAgent")),
+        unredacted_title=title_of(next(filter(None, titles), "")),
+        directory=text_of(newest.get("cwd")),
+        branch=text_of(newest.get("gitBranch")),
+        begun_at_ms=epoch_ms(text_of(begun.get("timestamp"))),
+        used_at_ms=ends.written_at_ms,
+        model=tail.get("model", ""),
+        tokens=tail.get("tokens"),
+        size_bytes=ends.size_bytes,
+        version=text_of(newest.get("version")),
+        ending=_ending(tail["entry"]) if "entry" in tail else "unknown",
+        is_foreign=not newest,
+    )
+
+
+def _meta(file: LineFile, parent: str) -> JsonObject:
+    if not parent:
+        return {}
+    try:
+        name = f"{file.name.removesuffix('.jsonl')}.meta.json"
+        return decoded(file.directory.ends(name, head_bytes=HEAD_BYTES, tail_bytes=0).head)
+    except OSError:
+        return {}
+
+
+def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
+    """Return what a line says of its session, without decoding most that is long."""
+    heading = line[:_HEADING_BYTES]
+    is_title = b'-title"' in heading or b'"summary"' in heading or b'"last-prompt"' in heading
+    is_said = missing != {"custom-title"} and (b'"assistant"' in line or b'"user"' in line)
+    if not is_title and not is_said:
+        return {}
+    value = decoded(line)
+    kind = text_of(value.get("type"))
+    if kind in _TITLES or kind == _LAST_PROMPT:
+        return {kind: text_of(value.get(_TITLES.get(kind, "lastPrompt")))}
+    message = object_of(value.get("message"))
+    if kind == "assistant":
+        # Claude Code's own words have a usage of nothing.
+        tokens = tokens_of(message.get("usage"))
+        model = {"model": text_of(message.get("model"))} if tokens else {}
+        return {"entry": value, "tokens": tokens, **model}
+    if kind != "user":
+        return {}
+    said = "" if value.get("isMeta") else text_in(message.get("content"))
+    # A command of Claude Code's own and what it printed are no prompt.
+    return {"entry": value, "prompt": "" if said.lstrip().startswith("<") else said}
+
+
+def _ending(value: JsonObject) -> Ending:
+    if value.get("type") == "user" or value.get("isApiErrorMessage"):
+        return "interrupted"  # a prompt or a result that nothing answered, or a person's Esc
+    blocks = items_of(object_of(value.get("message")).get("content"))
+    is_calling = any(each.get("type") == "tool_use" for each in blocks)
+    return "interrupted" if is_calling else "ended"
+
+
+# --- for a search --------------------------------------------------------------------------------
+
+
+def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
+    """Yield each session under a Claude home, in no order."""
+    walk = FileWalk(AGENT, look)
+    found = files(home, walk)
+    yield from searched(walk, home / "projects", found, outline_of=outline_of, said_in=said_in)
+
+
+def said_in(value: JsonObject) -> Iterator[Said]:
+    """Yield what an entry says: prompts, answers, calls and results."""
+    kind = text_of(value.get("type"))
+    if kind in {"user", "assistant"}:
+        at_ms = epoch_ms(text_of(value.get("timestamp")))
+        for part in parts_of(object_of(value.get("message")).get("content")):
+            yield from said_of(part, speaker=kind, at_ms=at_ms)
+
+
+# --- as a history --------------------------------------------------------------------------------
+
+
+def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+    """Yield the session that a transcript holds. StoreError when the file cannot be opened."""
+    read = read_entries(path, characters_max=characters_max)
+    known = {entry.uuid for entry in read.entries}
+    sent = read.sent
+    gaps = [
+        Unreadable(place=each.place, why=f"the entry before it, {each.parent}, is missing")
+        for each in sent
+        if each.parent and each.parent not in known
+    ]
+    version = text_of(read.last.get("version"))
+    yield VendorHistory(
+        agent=AGENT,
+        session_id=path.stem,
+        path=path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(m for entry in sent for m in _messages(entry))),
+        unreadable=(*read.unreadable, *gaps),
+        parent_session_id=parent_of(str(path.parent)) or None,
+        directory=text_of(read.last.get("cwd")),
+    )
+
+
+def _messages(entry: Entry) -> Iterator[HistoryMessage]:
+    """Yield an entry's results, then the rest, as messages of their own."""
+    results = tuple(part for part in entry.parts if isinstance(part, types.ToolResultPart))
+    others = tuple(part for part in entry.parts if not isinstance(part, types.ToolResultPart))
+    # First: providers take results of calls only before anything else of a message.
+    for speaker, parts in (("tool", results), (entry.kind, others)):
+        if parts:
+            who = types.Speaker(speaker)
+            yield HistoryMessage(speaker=who, parts=parts, place=entry.place)
+
+
+# --- as events -----------------------------------------------------------------------------------
+
+
+def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """Return a main session as its transcript holds it, None without one. Raises StoreError."""
+    path = _find(home, session)
+    if path is None:
+        require_listed(home / "projects")
+        return None
+    return _read(home, path, session)
+
+
+def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
+    """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
+    main = find_transcript(home, call.main_session)
+    if main is None:
+        return None
+    agent_id = call.session or subagents_by_call(main).get(call.call_id, "")
+    path = find_subagent(main, agent_id)
+    # A sub-agent that is named and not there is a loss to report, and no call that made none.
+    if path is None and agent_id and not call.session:
+        raise StoreError(
+            f"the transcript of sub-agent {agent_id} is not beside what names it",
+            hint="put it back where Claude Code had it",
+        )
+    return None if path is None else _read(home, path, UpstreamSessionId(agent_id))
+
+
+def stamp_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return what a session's transcript is known by, empty without one."""
+    path = _find(home, session)
+    return (newest_heard(path) or file_stamp(path)) if path else ""
+
+
+def version_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that worked in a session last, empty where that is not known."""
+    path = _find(home, session)
+    return version_in(path) if path else ""
+
+
+def _find(home: Path, session: UpstreamSessionId) -> Path | None:
+    return find_transcript(home, session) or find_any_subagent(home, session)
+
+
+def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    """Yield the calls whose hook wrote a line with a mark. Raises OSError, StoreError."""
+    for path in find_histories(home):
+        is_new = path.stat().st_mtime_ns >= since_ns
+        for entry in marked_objects(path, mark) if is_new else ():
+            line = object_of(entry.get("attachment"))
+            if line.get("type") != "hook_system_message" or line.get("hookEvent") != "PreToolUse":
+                continue
+            call_id = text_of(line.get("toolUseID"))
+            asked = _called_with(path, call_id)
+            if role := text_of(asked.get("subagent_type")):
+                yield UndecidedCall(
+                    main_session=path.stem,
+                    call_id=call_id,
+                    role=role,
+                    prompt=text_of(asked.get("prompt")),
+                    directory=text_of(entry.get("cwd")),
+                )
+
+
+def _called_with(transcript: Path, call_id: str) -> JsonObject:
+    """Return what a session's call was given, empty where it made none."""
+    for line in read_lines(transcript):
+        for block in items_of(object_of(line.value.get("message")).get("content")):
+            if block.get("type") == "tool_use" and block.get("id") == call_id:
+                return object_of(block.get("input"))
+    return {}
+
+
+def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
+    # Before it is read: what is touched in between then counts as not seen by the session.
+    written_at_ns = path.stat().st_mtime_ns
+    return StoredSession(
+        upstream_session_id=session,
+        events=tuple(_with_children(home, path, session, {path})),
+        written_at_ns=written_at_ns,
+    )
+
+
+def _with_children(
+    home: Path, path: Path, session: UpstreamSessionId, seen: set[Path]
+) -> Iterator[AgentEvent]:
+    """Yield the events of a transcript and of its sub-agents' transcripts, each of these once."""
+    require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
+    for event in read_history(path, session, with_usage=True):
+        if isinstance(event, events.ToolCallUpdated) and (child := event.child_upstream_session_id):
+            beside = subagents_of(path) / file_of(child.rpartition(":")[2])
+            if beside.exists() and beside not in seen:
+                seen.add(beside)
+                # As in a turn of ours, in which Claude Code leaves open what a sub-agent wrote.
+                yield from map(_without_written, _with_children(home, beside, child, seen))
+            yield events.ChildEnded(
+                upstream_session_id=session, child_upstream_session_id=child, outcome=Outcome.OK
+            )
+        yield event
+
+
+def _without_written(event: AgentEvent) -> AgentEvent:
+    is_usage = isinstance(event, events.UsageReported)
+    return structs.replace(event, tokens_written=None) if is_usage else event
+
+
+def read_history(
+    path: Path, session: UpstreamSessionId, *, with_usage: bool = False
+) -> tuple[AgentEvent, ...]:
+    """Return what a transcript holds of its session. StoreError when it cannot be opened.
+
+    `with_usage` adds what the session held after each of the model's messages.
+    """
+    is_subagent = path.parent.name == SUBAGENTS
+    children = {
+        # The hooks name the sub-agent of a sub-agent by its id alone.
+        call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
+        for call_id, agent_id in subagents_by_call(path).items()
+    }
+    sent = read_entries(path).sent
+    # One answer is several entries, each with what was counted of all of it: the last counts.
+    last_of = {entry.message_id: entry.uuid for entry in sent if entry.message_id}
+    told: list[AgentEvent] = []
+    for entry in sent:
+        for part in entry.parts:
+            told += _events(entry, part, session, children)
+        is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
+        if with_usage and is_last and (held := tokens_of(entry.usage)):
+            told.append(
+                events.UsageReported(
+                    upstream_session_id=session,
+                    tokens_used=held,
+                    tokens_read=read_of(entry.usage),
+                    tokens_written=written_of(entry.usage),
+                    tokens_cached=cached_of(entry.usage),
+                    tokens_cache_written=cache_written_of(entry.usage),
+                )
+            )
+    return tuple(told)
+
+
+def _events(
+    entry: Entry,
+    part: types.Part,
+    session: UpstreamSessionId,
+    children: Mapping[str, UpstreamSessionId],
+) -> Iterator[AgentEvent]:
+    match part:
+        case types.ToolResultPart(call_id=call_id, status=status, text=text):
+            yield events.ToolCallUpdated(
+                upstream_session_id=session,
+                call_id=call_id,
+                status=status,
+                text=text,
+                did_run=status == CALL_FAILED and did_run(exit_code_in(text)),
+                child_upstream_session_id=children.get(call_id),
+            )
+        # Only after results, which count whoever wrote the entry: they close a call.
+        case _ if entry.is_synthetic:
+            return
+        case types.TextPart(text=text) if entry.kind == "user":
+            yield events.UserTextReplayed(
+                upstream_session_id=session, text=text, message_id=entry.uuid
+            )
+        case types.TextPart(text=text):
+            yield events.TextReceived(
+                upstream_session_id=session, text=text, message_id=entry.message_id
+            )
+        case types.ReasoningPart(text=text):
+            yield events.ReasoningReceived(upstream_session_id=session, text=text)
+        case types.ToolCallPart():
+            yield from _call(part, session, children.get(part.call_id))
+        case _:
+            return
+
+
+def _call(
+    part: types.ToolCallPart, session: UpstreamSessionId, child: UpstreamSessionId | None
+) -> Iterator[AgentEvent]:
+    yield events.ToolCallAnnounced(
+        upstream_session_id=session,
+        call_id=part.call_id,
+        title=call_title(part.title, part.arguments),
+        tool_kind=kind_of(part.title),
+        arguments=part.arguments,
+        locations=locations_of(part.arguments),
+    )
+    if child is not None:
+        yield events.ChildStarted(
+            upstream_session_id=session,
+            child_upstream_session_id=child,
+            role=role_of(part.arguments),
+            call_id=part.call_id,
+        )

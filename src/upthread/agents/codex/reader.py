@@ -1,26 +1,320 @@
-"""Read the agent's own store: its parts, by the names of `agent_stores/reader.py`."""
+"""Read Codex's threads: listed, searched, diagnosed and read back as events.
+
+At a glance both ends of a rollout count. Titles that a person gave are in `session_index.jsonl`,
+the last one of a thread counts. A sub-agent names its parent in its first line. Seen in 0.144 to
+0.169.
+"""
 
 from __future__ import annotations
 
-from upthread.agents.codex.histories import find_histories, read_histories
-from upthread.agents.codex.outline import outlines
-from upthread.agents.codex.search import sessions
-from upthread.agents.codex.stored import (
-    read_session,
-    read_stored,
-    stamp_of,
-    undecided_calls,
-    version_of,
-)
+import json
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
-__all__ = [
-    "find_histories",
-    "outlines",
-    "read_histories",
-    "read_session",
-    "read_stored",
-    "sessions",
-    "stamp_of",
-    "undecided_calls",
-    "version_of",
-]
+from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.homes import file_stamp, require_listed, require_own
+from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
+from upthread.agent_stores.lines import decoded, lines_backward, lines_forward, marked_objects
+from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
+from upthread.agent_stores.text_search import Said, Searched, said_of, texts_in
+from upthread.agents._json_lines import as_object, text_at
+from upthread.agents.codex.rollouts import (
+    ARCHIVED,
+    OUTPUTS,
+    SESSIONS,
+    arguments_of,
+    files,
+    find_histories,
+    find_rollout,
+    output_text,
+    part_of,
+    read_records,
+    replaced_by,
+    thread_of,
+    version_in,
+)
+from upthread.agents.codex.stored_items import events_of, failure_of
+from upthread.boundary.directories import FileEnds, open_directory
+from upthread.core.agents import AGENTS
+from upthread.core.events import UserTextReplayed
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.rules import JsonObject, object_of, text_of
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.types import UpstreamSessionId
+
+AGENT: Final = "codex"
+WRITTEN_FOR: Final = ("0.169",)
+ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""It is held in memory whole; a larger one is reported as not compared."""
+
+HEAD_BYTES: Final = 64 * 1024
+"""The first line has the instructions of the whole thread."""
+
+TAIL_BYTES: Final = 32 * 1024
+INDEX_BYTES_MAX: Final = 4 * 1024 * 1024
+SPAWN: Final = "spawn_agent"
+UNNAMED_ROLE: Final = "default"
+"""How Codex calls a sub-agent whose type the model did not name."""
+
+_ENDINGS: Final[Mapping[str, Ending]] = {
+    "task_complete": "ended",
+    "turn_complete": "ended",
+    "task_started": "interrupted",
+    "turn_started": "interrupted",
+    "turn_aborted": "interrupted",
+}
+_HEADING: Final = 400
+"""Within so many bytes a line says what it is: what is long in it comes after."""
+
+_AT_THE_BEGINNING: Final = frozenset({"meta", "prompt", "model"})
+_AT_THE_END: Final = frozenset({"model", "tokens", "ending"})
+
+
+# --- at a glance ---------------------------------------------------------------------------------
+
+
+def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
+    """Yield each thread under a Codex home (`~/.codex`), the newest days first."""
+    walk, given = FileWalk(AGENT, look), _titles(home)
+    seen: set[str] = set()
+    for file in files(home, walk):
+        if not look.goes_on():
+            return
+        outline = _outline_of(given, walk, file)
+        # What was archived while it was copied stands in both places: the first is the newer.
+        if outline is not None and outline.session_id not in seen:
+            seen.add(outline.session_id)
+            yield outline
+
+
+def _titles(home: Path) -> Mapping[str, str]:
+    """Return the titles that people gave, by the thread."""
+    found: dict[str, str] = {}
+    with suppress(OSError), open_directory(str(home)) as directory:
+        ends = directory.ends("session_index.jsonl", head_bytes=0, tail_bytes=INDEX_BYTES_MAX)
+        for line in lines_backward(ends):
+            value = decoded(line)
+            found.setdefault(text_of(value.get("id")), text_of(value.get("thread_name")))
+    return found
+
+
+def _outline_of(given: Mapping[str, str], walk: FileWalk, file: LineFile) -> SessionOutline | None:
+    """Return the outline of a rollout, None where it holds no thread, which is counted."""
+    ends = walk.ends(file, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
+    return _outline(ends, file, given) if ends and walk.is_sound(ends) else None
+
+
+def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> SessionOutline:
+    head = facts_in(lines_forward(ends), _AT_THE_BEGINNING, _facts)
+    tail = facts_in(lines_backward(ends), _AT_THE_END, _facts)
+    line: JsonObject = head.get("meta", {})
+    meta = object_of(line.get("payload"))
+    source = object_of(object_of(meta.get("source")).get("subagent"))
+    spawned = {**object_of(source.get("thread_spawn")), **meta}
+    thread = text_of(meta.get("id")) or thread_of(file.name)
+    return SessionOutline(
+        agent=AGENT,
+        session_id=thread,
+        path=file.path,
+        parent_session_id=text_of(spawned.get("parent_thread_id")),
+        role=text_of(spawned.get("agent_role")),
+        unredacted_title=title_of(given.get(thread) or head.get("prompt", "")),
+        directory=text_of(meta.get("cwd")),
+        branch=text_of(object_of(meta.get("git")).get("branch")),
+        begun_at_ms=epoch_ms(text_of(line.get("timestamp"))),
+        used_at_ms=ends.written_at_ms,
+        model=tail.get("model") or head.get("model", ""),
+        tokens=tail.get("tokens"),
+        size_bytes=ends.size_bytes,
+        version=text_of(meta.get("cli_version")),
+        ending=tail.get("ending", "unknown"),
+        is_archived=file.directory.path.endswith(f"/{ARCHIVED}"),
+        is_foreign=not meta,
+    )
+
+
+def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
+    """Return what a line says of its thread; decoded only where it may say what is missing."""
+    heading = line[:_HEADING]
+    if "meta" in missing and b"session_meta" in heading:
+        return {"meta": decoded(line)}
+    if "model" in missing and b"turn_context" in heading:
+        return {"model": text_of(object_of(decoded(line).get("payload")).get("model"))}
+    if "prompt" in missing and b'"user' in heading:
+        return {"prompt": _prompt(object_of(decoded(line).get("payload")))}
+    if not missing.isdisjoint({"tokens", "ending"}) and b"event_msg" in heading:
+        payload = object_of(decoded(line).get("payload"))
+        kind = text_of(payload.get("type"))
+        usage = object_of(object_of(payload.get("info")).get("last_token_usage"))
+        held = usage.get("total_tokens") if kind == "token_count" else None
+        return {
+            "ending": _ENDINGS.get(kind),
+            "tokens": held if isinstance(held, int) else None,
+        }
+    return {}
+
+
+def _prompt(payload: JsonObject) -> str:
+    if payload.get("type") == "user_message":
+        said = text_of(payload.get("message"))
+    elif payload.get("type") == "message" and payload.get("role") == "user":
+        said = text_in(payload.get("content"))
+        # What Codex itself puts before a prompt is in angle brackets, or names its file.
+        said = "" if said.lstrip().startswith(("<", "# AGENTS.md")) else said
+    else:
+        return ""
+    return said.rpartition(AGENTS[AGENT].request_heading)[2].lstrip()
+
+
+# --- for a search --------------------------------------------------------------------------------
+
+
+def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
+    """Yield each thread under a Codex home, in no order."""
+    walk = FileWalk(AGENT, look)
+    outline_of = partial(_outline_of, _titles(home))
+    yield from searched(walk, home, files(home, walk), outline_of=outline_of, said_in=said_in)
+
+
+def said_in(value: JsonObject) -> Iterator[Said]:
+    """Yield what a line says; what Codex reports of an item again is not said twice."""
+    if value.get("type") == "response_item":
+        item, at_ms = object_of(value.get("payload")), epoch_ms(text_of(value.get("timestamp")))
+        speaker, part = part_of(item)
+        if part is not None:
+            yield from said_of(part, speaker=str(speaker), at_ms=at_ms)
+        elif "action" in item and (text := "\n".join(texts_in(item["action"]))):
+            yield Said(speaker="tool", text=text, at_ms=at_ms)  # a provider's own tool
+
+
+# --- as a history --------------------------------------------------------------------------------
+
+
+def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+    """Yield the thread that a rollout holds. StoreError when the file cannot be opened."""
+    meta: JsonObject = {}
+    messages: list[HistoryMessage] = []
+    unreadable: list[Unreadable] = []
+    for record in read_records(path):
+        items = [record.payload] if record.kind == "response_item" else []
+        if record.unreadable is not None:
+            unreadable.append(record.unreadable)
+        elif record.kind == "session_meta":  # a fork repeats its parent's after its own
+            meta = meta or record.payload
+        elif record.kind == "compacted" and (left := replaced_by(record.payload)) is not None:
+            messages.clear()
+            items = left
+        for item in items:
+            speaker, part = part_of(item)
+            if part is not None:
+                parts = outlined((part,), characters_max)
+                said = HistoryMessage(speaker=speaker, parts=parts, place=record.place)
+                messages.append(said)
+    version = text_of(meta.get("cli_version"))
+    yield VendorHistory(
+        agent=AGENT,
+        session_id=text_of(meta.get("id")) or path.stem.removeprefix("rollout-"),
+        path=path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(messages)),
+        unreadable=tuple(unreadable),
+        parent_session_id=text_of(meta.get("forked_from_id")) or None,
+        directory=text_of(meta.get("cwd")),
+    )
+
+
+# --- as events -----------------------------------------------------------------------------------
+
+
+def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """Return a thread as its rollout holds it, None without one. Raises StoreError."""
+    path = find_rollout(home, session)
+    if path is None:
+        require_listed(home / SESSIONS)
+        return None
+    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    # Before it is read: what is touched in between then counts as not seen by the session.
+    written_at_ns = path.stat().st_mtime_ns
+    records = list(read_records(path))
+    return StoredSession(
+        upstream_session_id=session,
+        events=tuple(events_of(records, session)),
+        written_at_ns=written_at_ns,
+        failure=failure_of(records),
+    )
+
+
+def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
+    """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
+    if call.session:
+        return read_session(home, UpstreamSessionId(call.session))
+    # Nobody saw a sub-agent: its main thread's rollout has what became of the call.
+    path = find_rollout(home, call.main_session)
+    if path is None:
+        return None
+    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    items = [each.payload for each in read_records(path) if each.kind == "response_item"]
+    mine = [each for each in items if text_at(each, "call_id") == call.call_id]
+    told = [output_text(each.get("output")) for each in mine if text_at(each, "type") in OUTPUTS]
+    if not told:
+        return None
+    child = _agent_id(told[-1])
+    if child:
+        return read_session(home, child)
+    asked = (text_at(as_object(arguments_of(each)), "message") for each in mine)
+    nowhere = UpstreamSessionId("")
+    prompt = UserTextReplayed(upstream_session_id=nowhere, text=next(filter(None, asked), ""))
+    return StoredSession(
+        upstream_session_id=nowhere,
+        events=(prompt,),
+        written_at_ns=path.stat().st_mtime_ns,
+        refusal=told[-1] or "it said nothing",
+    )
+
+
+def _agent_id(output: str) -> UpstreamSessionId:
+    """Return the thread that an output of `spawn_agent` names, empty where it names none."""
+    try:
+        said = json.loads(output)
+    except ValueError:
+        said = None
+    return UpstreamSessionId(text_at(as_object(said), "agent_id"))
+
+
+def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
+    """Yield the spawns of each thread in which a hook wrote a mark. Raises OSError, StoreError."""
+    for path in find_histories(home):
+        is_new = path.stat().st_mtime_ns >= since_ns and path.suffix != SUFFIX
+        if not is_new or next(marked_objects(path, mark), None) is None:
+            continue
+        thread, *records = read_records(path)
+        for record in records:
+            item = record.payload
+            if record.kind != "response_item" or text_at(item, "name") != SPAWN:
+                continue
+            asked = as_object(arguments_of(item))
+            yield UndecidedCall(
+                main_session=text_at(thread.payload, "id"),
+                call_id=text_at(item, "call_id"),
+                role=text_at(asked, "agent_type") or UNNAMED_ROLE,
+                prompt=text_at(asked, "message"),
+                directory=text_at(thread.payload, "cwd"),
+            )
+
+
+def version_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return the version that began a thread, empty where that is not known."""
+    path = find_rollout(home, session)
+    return version_in(path) if path else ""
+
+
+def stamp_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return what a thread's rollout is known by, empty without one."""
+    path = find_rollout(home, session)
+    return file_stamp(path) if path else ""

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import quote
@@ -159,10 +160,9 @@ class Database:
         if is_of_2 or "message" in self.missing_of_1 or "part" in self.missing_of_1:
             return
         rows = self.connection.execute(_NEWEST if newest_only else _PARTS, bindings)
-        for place, of_one in groupby(rows, key=lambda row: str(row[0])):
-            wanted = [row for row in of_one if is_wanted is None or is_wanted(_raw(row[-1]))]
-            if wanted:
-                yield _message(place, wanted, session_id)
+        wanted = (row for row in rows if is_wanted(_raw(row[-1]))) if is_wanted else rows
+        for place, of_one in groupby(wanted, key=itemgetter(0)):
+            yield _message(str(place), [*of_one], session_id)
 
     def stamp(self, session_id: str) -> str:
         """Return what a session's messages are known by, empty without any.

@@ -232,36 +232,36 @@ def _steps(message: Message, characters_max: int | None) -> Iterator[HistoryMess
     is_user = message.info.get("role") == "user"
     steps: list[tuple[list[types.Part], list[types.Part]]] = [([], [])]
     for part in message.parts:
-        parts = [*_parts(part, characters_max)]
+        parts = outlined(_parts(part), characters_max)
         has_called = any(isinstance(each, types.ToolCallPart) for each in steps[-1][0])
         is_text = any(isinstance(each, types.TextPart) for each in parts)
         if part.get("type") == "step-start" or (is_text and has_called):
             steps.append(([], []))
         for each in parts:
             steps[-1][isinstance(each, types.ToolResultPart)].append(each)
+    speaker = types.Speaker.USER if is_user else types.Speaker.ASSISTANT
     for said, results in steps:
-        speaker = types.Speaker.USER if is_user else types.Speaker.ASSISTANT
-        for who, parts in ((speaker, said), (types.Speaker.TOOL, results)):
-            if parts:
-                yield HistoryMessage(speaker=who, parts=tuple(parts), place=message.place)
+        for who, spoken in ((speaker, said), (types.Speaker.TOOL, results)):
+            if spoken:
+                yield HistoryMessage(speaker=who, parts=tuple(spoken), place=message.place)
 
 
-def _parts(part: JsonObject, characters_max: int | None) -> Iterator[types.Part]:
+def _parts(part: JsonObject) -> Iterator[types.Part]:
     match part.get("type"):
         case "text" if not part.get("ignored"):
-            yield types.TextPart(text=outlined(text_of(part.get("text")), characters_max))
+            yield types.TextPart(text=text_of(part.get("text")))
         case "reasoning":
-            yield types.ReasoningPart(text=outlined(text_of(part.get("text")), characters_max))
+            yield types.ReasoningPart(text=text_of(part.get("text")))
         case "file":
             uri = text_of(part.get("filename")) or text_of(part.get("url"))[:200]
             yield types.FilePart(uri=uri, mime_type=text_of(part.get("mime")))
         case "tool" if "callID" in part:
-            yield from _call(part, characters_max)
+            yield from _call(part)
         case _:
             return
 
 
-def _call(part: JsonObject, characters_max: int | None) -> Iterator[types.Part]:
+def _call(part: JsonObject) -> Iterator[types.Part]:
     state = object_of(part.get("state"))
     call_id, status = text_of(part.get("callID")), text_of(state.get("status"))
     yield types.ToolCallPart(
@@ -278,7 +278,7 @@ def _call(part: JsonObject, characters_max: int | None) -> Iterator[types.Part]:
     yield types.ToolResultPart(
         call_id=call_id,
         status="completed" if status == "completed" else failed,
-        text=outlined(text_of(state.get("output")) or text_of(state.get("error")), characters_max),
+        text=text_of(state.get("output")) or text_of(state.get("error")),
         child_conversation_id=types.ConversationId(child) if child else None,
     )
 

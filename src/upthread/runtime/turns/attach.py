@@ -105,6 +105,9 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         async with live.telling_of_wait(wanted):
             attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
+    if live.lost_profile not in {"", event.agent_profile}:
+        text = f"the session was in {live.lost_profile}, where it is no longer"
+        live.notice("profile_lost", text, profile=live.lost_profile, now=event.agent_profile)
     if attached.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
         able = connection.capabilities
@@ -150,7 +153,10 @@ def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
     without = live.request.own_sessions.profile_without
     own = without(link.agent, session, profile, live.environment())
     said = f"{link.agent} ran with {own} and has no session {session} there: {profile} has it"
-    return said if own else ""
+    if own:
+        return said
+    live.lost_profile = profile
+    return ""
 
 
 def decided_again(live: LiveTurn) -> TurnIntended:

@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from upthread.agents.claude_code.entries import ENDS
-from upthread.agents.claude_code.histories import call_of_subagent
 from upthread.agents.claude_code.outcomes import failed_call
 from upthread.agents.claude_code.tools import call_request
+from upthread.agents.claude_code.transcripts import call_of_subagent
 from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall

@@ -12,7 +12,7 @@ import anyio
 import click
 
 from upthread.agents.registry import seen_way, version_here
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_home import home_directory, persons_home
 from upthread.client.agent_calls import InUse
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.names import did_you_mean
@@ -79,6 +79,7 @@ def main(
         like = did_you_mean(agent, TARGETS)
         raise UsageError(f"{agent!r} cannot be set up{like}", hint=f"one of: {', '.join(TARGETS)}")
     agent = known.setup_name
+    persons_home(os.environ)  # without one, an agent would not find what is set up
     home = home_directory(os.environ)
     installed = Installed(home)
     if is_removing:
@@ -106,14 +107,14 @@ def main(
         _make(agent, home, installed, kept, needed)
     code = _tell(call, agent, needed, is_done=True)
     if not is_removing:
-        # Opened once by a person: in a project that nobody has used hooks leave all alone.
+        # Opened once by a person, because hooks do nothing in an unused project.
         found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
         _show_what_happens(call, agent, found)
     return code
 
 
 def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
-    """Say which roles continue here, in which workstream, and what to type next."""
+    """Print which roles continue here, in which workstream, and the next command."""
     output = call.output
     if TARGETS[agent].then:
         output.note(TARGETS[agent].then, "yellow")
@@ -135,7 +136,7 @@ def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
 
 
 def _look_at_version(call: Call, known: Agent) -> None:
-    """Say that an agent is of another version, and what is known of that one."""
+    """Print a warning for an untested version of the agent."""
     version = anyio.run(version_here, known.name)
     tested = seen_way(known.name, NATIVE)
     notice = tested.warning(version) if tested else ""
@@ -175,9 +176,9 @@ def _make(
 def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
     for change in needed:
         change.make()
-    # After the files: killed in between, it is taken back once more, to the same end.
+    # After the files, so that a killed undo can be repeated.
     installed.forget(agent)
-    # Another agent that is set up calls it, too.
+    # Other agents may still call the launcher.
     if not installed.agents():
         launcher.remove(home)
 
@@ -201,7 +202,7 @@ def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
 def _show(
     call: Call, agent: str, changes: tuple[Change, ...], *, is_removing: bool, has_diff: bool
 ) -> None:
-    """Show what would be done, in ten lines at most: a file each, and how to see or undo all."""
+    """Show each file that would change, in at most ten lines, and how to see or undo all."""
     output = call.output
     if not changes:
         output.line("nothing is to be changed")

@@ -1,12 +1,22 @@
-"""What an outline says of a Claude Code session, in each form met in the wild."""
+"""What the reader says of Claude Code's sessions: at a glance, for a search, and as events."""
 
 from __future__ import annotations
 
 import json
 import os
 
+from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
+
 from upthread.agent_stores.outline import DAY_MS, look
-from upthread.agents.claude_code.outline import FAR_BYTES, outlines
+from upthread.agents.claude_code.reader import FAR_BYTES, outlines, read_history, said_in
+from upthread.core.events import (
+    ChildStarted,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
 
 ENTRY = {"cwd": "/work", "sessionId": "s1", "version": "2.1.330", "gitBranch": "main"}
 
@@ -120,3 +130,83 @@ def test_when_it_will_be_deleted_is_what_the_person_set(tmp_path):
         assert only(tmp_path).deleted_at_ms is None
     (tmp_path / "settings.json").write_text("[" * 9_000)
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 30 * DAY_MS
+
+
+def told(entry):
+    return [(each.speaker, each.text) for each in said_in(entry)]
+
+
+def test_prompts_answers_calls_and_results_are_said_and_nothing_else():
+    assert told({"type": "user", "message": {"content": "go"}}) == [("user", "go")]
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "done"},
+        {"type": "tool_use", "name": "Bash", "input": {"command": "make"}},
+    ]
+    answer = {"type": "assistant", "message": {"content": blocks}}
+    assert told(answer) == [("assistant", "hm"), ("assistant", "done"), ("tool", "make")]
+    result = {"type": "tool_result", "content": [{"type": "text", "text": "made"}]}
+    (said,) = told({"type": "user", "message": {"content": [result]}})
+    assert said[0] == "tool"
+    assert "made" in said[1]
+    for entry in ({}, {"type": "summary", "summary": "x"}, {"type": "user", "message": 3}):
+        assert told(entry) == []
+
+
+SESSION = "1020d86e-ea44-4210-a6cb-ee5f858edd16"
+
+
+def test_what_was_said_and_done_is_told_in_order(tmp_path):
+    made = ClaudeTranscript()
+    first = made.user("hello")
+    made.assistant({"type": "thinking", "thinking": "hm"}, said("hi"), use("t1"), message_id="m")
+    made.user([result("t1", [said("a")], is_error=True)])
+    made.assistant({"type": "redacted_thinking", "data": "x"})
+    history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
+    kinds = [UserTextReplayed, ReasoningReceived, TextReceived, ToolCallAnnounced, ToolCallUpdated]
+    assert [type(event) for event in history] == kinds
+    assert (history[0].text, history[0].message_id) == ("hello", first)
+    assert (history[2].text, history[2].message_id) == ("hi", "m")
+    assert (history[3].title, history[3].tool_kind) == ("ls", "execute")
+    assert (history[4].status, history[4].text) == ("failed", "a")
+    assert {event.upstream_session_id for event in history} == {SESSION}
+
+
+def test_what_claude_code_wrote_itself_is_no_prompt_and_no_reply(tmp_path):
+    made = ClaudeTranscript()
+    made.user("opened", isMeta=True)
+    made.user("first")
+    made.user([said("[Request interrupted by user]")])
+    made.entry("assistant", {"id": "m", "model": "<synthetic>", "content": [said("none")]})
+    made.user("summary", isCompactSummary=True)
+    made.user("second")
+    history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
+    assert [event.text for event in history] == ["first", "second"]
+
+
+def test_a_child_is_named_where_it_began(tmp_path):
+    made = ClaudeTranscript()
+    made.user("go")
+    made.assistant(use("t1", "Task"))
+    made.user([result("t1", "report")])
+    path = made.write(tmp_path / f"{SESSION}.jsonl")
+    meta = tmp_path / SESSION / "subagents" / "agent-a1.meta.json"
+    meta.parent.mkdir(parents=True)
+    meta.write_text(json.dumps({"agentType": "Explore", "toolUseId": "t1"}))
+    _, announced, started, updated = read_history(path, SESSION)
+    assert isinstance(started, ChildStarted)
+    assert started.call_id == announced.call_id == "t1"
+    assert started.child_upstream_session_id == f"{SESSION}:subagent:a1"
+    assert updated.child_upstream_session_id == f"{SESSION}:subagent:a1"
+
+
+def test_a_command_that_failed_by_itself_did_run_and_one_that_nobody_allowed_did_not(tmp_path):
+    made = ClaudeTranscript()
+    made.user("hello")
+    made.assistant(use("t1"), use("t2"), use("t3"), message_id="m")
+    made.user([result("t1", "Exit code 1\n2 failed", is_error=True)])
+    made.user([result("t2", "This command requires approval", is_error=True)])
+    made.user([result("t3", "Exit code 1 is what it says")])
+    history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
+    ended = {each.call_id: each.did_run for each in history if isinstance(each, ToolCallUpdated)}
+    assert ended == {"t1": True, "t2": False, "t3": False}

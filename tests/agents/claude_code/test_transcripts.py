@@ -6,13 +6,13 @@ import json
 
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
-from upthread.agents.claude_code.histories import (
+from upthread.agents.claude_code.reader import read_histories
+from upthread.agents.claude_code.transcripts import (
     TAIL_BYTES,
     find_histories,
     find_transcript,
     newest_heard,
-    read_branch,
-    read_transcript,
+    read_entries,
     subagents_by_call,
 )
 from upthread.core.history.model import faults, is_sound
@@ -24,6 +24,11 @@ from upthread.core.types import (
     ToolResultPart,
     UnknownPart,
 )
+
+
+def read_transcript(path):
+    (read,) = read_histories(path)
+    return read
 
 
 def kinds(read):
@@ -151,7 +156,7 @@ def test_the_branch_is_read_whole_with_claude_codes_own_notes_marked_and_those_a
     made.user([said("[Request interrupted by user for tool use]")])
     made.user([said(note)])
     made.lines.append("{garbage")
-    entries = read_branch(made.write(tmp_path / "s.jsonl"))
+    entries = read_entries(made.write(tmp_path / "s.jsonl")).sent
     assert len(entries[0].parts[0].text) == 1000
     assert [entry.is_synthetic for entry in entries] == [False, False, False, True, True]
 

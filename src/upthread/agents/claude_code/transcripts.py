@@ -1,0 +1,312 @@
+"""Claude Code's transcripts: where each is, its entries, and which of them are sent.
+
+A session is `~/.claude/projects/*/<session>.jsonl`, its sub-agents are beside it in
+`<session>/subagents/agent-*.jsonl`, each with a small `.meta.json` that names the call.
+
+Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
+written as several entries with the same `message.id`, one for each block, and the results of tools
+used at once hang on different ones, so both are gathered beside the branch. Written for Claude
+Code 2.1 (2.1.197 to 2.1.330; seen 2026-11). A hook loads this file.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import Final
+
+from msgspec import Struct, field
+
+from upthread.agent_stores.base import Unreadable, outlined
+from upthread.agent_stores.line_files import FileWalk, LineFile
+from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
+from upthread.agent_stores.outline import look
+from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
+from upthread.boundary.files import read_all, through_links
+from upthread.core import types
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.turns.stored_session import UNANSWERED
+from upthread.core.types import JsonValue
+
+META_BYTES_MAX: Final = 1024 * 1024
+"""Of the file beside a sub-agent's transcript that names the call that made the sub-agent."""
+
+TAIL_BYTES: Final = 256 * 1024
+"""How much of a transcript's end is searched for its newest entry."""
+
+_SYNTHETIC_MODEL: Final = "<synthetic>"
+_INTERRUPTED: Final = frozenset(
+    {"[Request interrupted by user]", "[Request interrupted by user for tool use]"}
+)
+"""The whole text of the note where a turn was cancelled (2.1.330); in the midst of another text the
+words are a quotation."""
+
+
+# --- where they are ------------------------------------------------------------------------------
+
+
+def files(home: Path, walk: FileWalk, *, is_ordinary: bool = True) -> Iterator[LineFile]:
+    """Yield the transcripts under a Claude home (`~/.claude`), those of sub-agents at the end."""
+    for levels in (("*", "*.jsonl"), ("*", "*", SUBAGENTS, file_of("*"))):
+        yield from walk.files(home / "projects", *levels, is_ordinary=is_ordinary)
+
+
+def find_histories(home: Path) -> Iterator[Path]:
+    """Yield what is called like a transcript, sub-agents after their session."""
+    walk = FileWalk("", look())
+    yield from map(Path, sorted(file.path for file in files(home, walk, is_ordinary=False)))
+
+
+def parent_of(directory: str) -> str:
+    """Return the session whose sub-agents' transcripts are in a directory, empty for none's."""
+    path = PurePath(directory)
+    return path.parent.name if path.name == SUBAGENTS else ""
+
+
+def find_transcript(home: Path, session_id: str) -> Path | None:
+    """Return the path of a session's transcript under a Claude home, None when it has none.
+
+    Whatever the working directory: the directory where a session began is part of the path.
+    """
+    return _found(home, session_id, "*/{}.jsonl")
+
+
+def find_any_subagent(home: Path, agent_id: str) -> Path | None:
+    """Return the path of a sub-agent's transcript, of whichever main session; None without it."""
+    return _found(home, agent_id, f"*/*/{SUBAGENTS}/{file_of('{}')}")
+
+
+def find_subagent(main: Path, agent_id: str) -> Path | None:
+    """Return the path of a sub-agent's transcript beside its main session's, None without it."""
+    found = subagents_of(main) / file_of(agent_id)
+    return found if _is_name(agent_id) and found.exists() else None
+
+
+def _found(home: Path, name: str, pattern: str) -> Path | None:
+    paths = (home / "projects").glob(pattern.format(glob.escape(name)))
+    return next(paths, None) if _is_name(name) else None
+
+
+def _is_name(name: str) -> bool:
+    # The name is not ours: neither a path nor a pattern in it may lead to another file.
+    return bool(name) and PurePath(name).name == name
+
+
+def subagents_of(transcript: Path) -> Path:
+    """Return the directory of a session's sub-agents, which is that of their own sub-agents too."""
+    is_subagent = transcript.parent.name == SUBAGENTS
+    return transcript.parent if is_subagent else transcript.with_suffix("") / SUBAGENTS
+
+
+def subagents_by_call(transcript: Path) -> dict[str, str]:
+    """Return the id of each sub-agent of a session by the id of the call that made it."""
+    made: dict[str, str] = {}
+    for path in sorted(subagents_of(transcript).glob("agent-*.meta.json")):
+        with suppress(OSError):
+            descriptor = through_links(str(path))
+            meta, _ = read_object(read_all(descriptor, str(path), bytes_max=META_BYTES_MAX))
+            agent_id = path.name.removeprefix("agent-").removesuffix(".meta.json")
+            made[text_of(meta.get("toolUseId"))] = agent_id
+    made.pop("", None)
+    return made
+
+
+def call_of_subagent(transcript: str, agent_id: str) -> str:
+    """Return the call that made a sub-agent, by the small file beside its transcript.
+
+    Empty where there is none. The id may be any text: it is no path.
+    """
+    made = subagents_by_call(Path(transcript))
+    return next((call_id for call_id, each in made.items() if each == agent_id), "")
+
+
+# --- the newest entry ----------------------------------------------------------------------------
+
+
+def version_in(path: Path) -> str:
+    """Return the version that wrote to a transcript last, empty where its end has none."""
+    lines = (line for line in lines_from_end(path, TAIL_BYTES) if b'"version"' in line)
+    return next(filter(None, (text_of(decoded(line).get("version")) for line in lines)), "")
+
+
+def newest_heard(path: Path) -> str:
+    """Return the id of the newest entry that the model was given, empty where the end has none.
+
+    With UNANSWERED after it while no text follows: Claude Code may write the model's last words
+    after the turn's end. Raises OSError.
+    """
+    unanswered = UNANSWERED
+    for line in lines_from_end(path, TAIL_BYTES):
+        # A check that costs little, before decoding. The first piece may be the rest of a line.
+        is_reply = bool(unanswered) and b'"assistant"' in line and b'"text"' in line
+        if not is_reply and b'"user"' not in line:
+            continue
+        value = decoded(line)
+        if value.get("type") == "user":
+            return text_of(value.get("uuid")) + unanswered
+        if is_reply and value.get("type") == "assistant":
+            unanswered = ""
+    return ""
+
+
+# --- entries -------------------------------------------------------------------------------------
+
+
+class Entry(Struct, kw_only=True):
+    """What of an entry decides whether and how it is sent. `parts` are already outlined.
+
+    `kind` is empty where it is not sent. `is_synthetic` marks what Claude Code itself put in, the
+    words of neither person nor model. `usage` is what the model's provider counted.
+    """
+
+    number: int
+    uuid: str
+    parent: str
+    kind: str
+    message_id: str
+    parts: tuple[types.Part, ...]
+    is_synthetic: bool = False
+    usage: JsonObject = field(default_factory=dict[str, JsonValue])
+
+    @property
+    def place(self) -> str:
+        """`line 41`."""
+        return f"line {self.number}"
+
+
+class Transcript(Struct):
+    """The entries of a transcript, which of its lines are unreadable, and its last message."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
+    last: JsonObject = field(default_factory=dict[str, JsonValue])
+
+    @property
+    def sent(self) -> list[Entry]:
+        """The entries with messages that are sent, in file order."""
+        return branch(self.entries)
+
+
+def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript:
+    """Return what a transcript holds. StoreError when the file cannot be opened."""
+    read = Transcript()
+    is_subagent = path.parent.name == SUBAGENTS
+    for line in read_lines(path):
+        if line.why:
+            read.unreadable.append(line.unreadable)
+        # Titles, snapshots, queue operations have no id: they are no part of the tree.
+        elif text_of(line.value.get("uuid")):
+            entry = _entry(line, characters_max, is_subagent=is_subagent)
+            read.entries.append(entry)
+            read.last = line.value if entry.kind else read.last
+    return read
+
+
+def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entry:
+    value = line.value
+    kind = text_of(value.get("type"))
+    message = object_of(value.get("message"))
+    is_said = kind in {"user", "assistant"} and not value.get("isApiErrorMessage")
+    is_other = bool(value.get("isSidechain")) and not is_subagent
+    return Entry(
+        number=line.number,
+        uuid=text_of(value.get("uuid")),
+        parent=text_of(value.get("parentUuid")),
+        # What is not sent stays a link of the tree: what was said after it hangs on it.
+        kind=kind if is_said and not is_other else "",
+        message_id=text_of(message.get("id")) if kind == "assistant" else "",
+        parts=outlined(parts_of(message.get("content")), characters_max) if is_said else (),
+        is_synthetic=_is_synthetic(value, message),
+        usage=object_of(message.get("usage")),
+    )
+
+
+def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
+    is_marked = is_put_in(value) or bool(value.get("isCompactSummary"))
+    # What Claude Code notes, in a user's name, of a turn that was cancelled.
+    blocks = items_of(message.get("content"))
+    is_note = len(blocks) == 1 and text_of(blocks[0].get("text")) in _INTERRUPTED
+    is_interruption = is_note and message.get("role") == "user"
+    return is_marked or message.get("model") == _SYNTHETIC_MODEL or is_interruption
+
+
+def branch(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries with messages that belong to the branch of the last one, in file order.
+
+    Where an entry's parent is missing, the branch continues with the entry stored before it.
+    """
+    position = {entry.uuid: index for index, entry in enumerate(entries)}
+    index = next((i for i in reversed(range(len(entries))) if entries[i].kind), -1)
+    members: set[int] = set()
+    # Parents in a damaged file may go in a circle.
+    while index >= 0 and index not in members:
+        members.add(index)
+        parent = entries[index].parent
+        index = position.get(parent, index - 1) if parent else -1
+    _gather(entries, members)
+    return [entries[i] for i in sorted(members) if entries[i].kind]
+
+
+def _gather(entries: Sequence[Entry], members: set[int]) -> None:
+    """Add the other blocks of the branch's answers, and the results of their tool uses."""
+    answers = {entries[i].message_id for i in members} - {""}
+    members |= {i for i, entry in enumerate(entries) if entry.message_id in answers}
+    called = {
+        part.call_id
+        for i in members
+        for part in entries[i].parts
+        if isinstance(part, types.ToolCallPart)
+    }
+    members |= {
+        i
+        for i, entry in enumerate(entries)
+        if any(isinstance(p, types.ToolResultPart) and p.call_id in called for p in entry.parts)
+    }
+
+
+def parts_of(content: JsonValue) -> Iterator[types.Part]:
+    """Yield a message's content as parts."""
+    if isinstance(content, str):
+        yield types.TextPart(text=content)
+        return
+    for block in items_of(content):
+        yield _part(block)
+
+
+def _part(block: JsonObject) -> types.Part:
+    match block.get("type"):
+        case "text":
+            return types.TextPart(text=text_of(block.get("text")))
+        case "thinking":
+            return types.ReasoningPart(text=text_of(block.get("thinking")))
+        case "tool_use":
+            return types.ToolCallPart(
+                call_id=text_of(block.get("id")),
+                title=text_of(block.get("name")),
+                tool_kind="other",
+                arguments=block.get("input"),
+            )
+        case "tool_result":
+            return types.ToolResultPart(
+                call_id=text_of(block.get("tool_use_id")),
+                status="failed" if block.get("is_error") else "completed",
+                text=_text(block.get("content")),
+            )
+        case "image" | "document":
+            source = object_of(block.get("source"))
+            return types.FilePart(
+                uri=text_of(block["type"]), mime_type=text_of(source.get("media_type"))
+            )
+        case kind:
+            # So that it can be searched: for example what a provider's own tool was asked.
+            raw = {name: block[name] for name in ("input", "content") if name in block}
+            return types.UnknownPart(kind=text_of(kind), raw=raw)
+
+
+def _text(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    # A line each, as a turn reports it: the same result is the same text, whichever way it comes.
+    return "\n".join(text for block in items_of(content) if (text := text_of(block.get("text"))))

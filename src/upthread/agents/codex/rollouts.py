@@ -1,0 +1,175 @@
+"""Codex's rollouts: where each is, and the records in it; one file is one thread.
+
+A rollout is `~/.codex/sessions/Y/M/D/rollout-*.jsonl`. Since 0.137 a rollout that is older than 7
+days may be `.jsonl.zst`, and a rollout that a person archived is in `archived_sessions/`. Where a
+thread is there plain and compressed, the plain file is the newer one.
+
+Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
+items of the Responses API. A `compacted` line with `replacement_history` puts that in the place of
+all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from upthread.agent_stores.base import Unreadable
+from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.line_files import FileWalk, LineFile
+from upthread.agent_stores.lines import read_lines, read_object
+from upthread.agent_stores.outline import look
+from upthread.core import types
+from upthread.core.history.openai_responses import OUTPUT_OF
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.types import JsonValue
+
+SESSIONS: Final = "sessions"
+ARCHIVED: Final = "archived_sessions"
+OUTPUTS: Final = frozenset(OUTPUT_OF.values())
+TURN_EVENTS: Final = frozenset({"task_started", "task_complete", "turn_aborted"})
+"""How Codex names the start and the end of a turn."""
+
+_LEVELS: Final = {SESSIONS: 3, ARCHIVED: 0}
+"""Directories of a year, a month and a day; none for what is archived."""
+
+_PREFIX: Final = "rollout-"
+_LINES: Final = ".jsonl"
+_STAMP_CHARACTERS: Final = len("2026-11-23T01-24-53-")
+_INNER: Final = {"item_completed": "item", "token_count": "info"}
+"""The member of an event that says all of it."""
+
+_SPEAKERS: Final = {"user": types.Speaker.USER, "assistant": types.Speaker.ASSISTANT}
+
+
+# --- where they are ------------------------------------------------------------------------------
+
+
+def files(
+    home: Path, walk: FileWalk, name: str = "*", *, is_ordinary: bool = True
+) -> Iterator[LineFile]:
+    """Yield the rollouts under a Codex home (`~/.codex`), the newest days first, then archived."""
+    plain = ""
+    for place, levels in _LEVELS.items():
+        pattern = f"{_PREFIX}{name}{_LINES}*"
+        for file in walk.files(home / place, *["*"] * levels, pattern, is_ordinary=is_ordinary):
+            # Of a plain file and a compressed one the plain: it is the newer.
+            is_second = file.path == plain + SUFFIX
+            plain = file.path
+            if file.name.removesuffix(SUFFIX).endswith(_LINES) and not is_second:
+                yield file
+
+
+def find_histories(home: Path) -> Iterator[Path]:
+    """Yield the rollouts under a Codex home, oldest first, then the archived ones."""
+    paths = (Path(file.path) for file in files(home, FileWalk("", look())))
+    yield from sorted(paths, key=lambda path: (path.parent.name == ARCHIVED, path))
+
+
+def find_rollout(home: Path, session_id: str) -> Path | None:
+    """Return the path of a thread's rollout under a Codex home, None when it has none."""
+    # It becomes part of a pattern: what is no id must not find another thread's file.
+    if not session_id or not session_id.replace("-", "").isalnum():
+        return None
+    # Whatever lies under its name: it is refused where it is opened.
+    found = files(home, FileWalk("", look()), f"*-{session_id}", is_ordinary=False)
+    return next((Path(file.path) for file in found), None)
+
+
+def thread_of(name: str) -> str:
+    """Return the thread that a rollout is called after."""
+    plain = name.removesuffix(SUFFIX).removesuffix(_LINES)
+    return plain.removeprefix(_PREFIX)[_STAMP_CHARACTERS:]
+
+
+# --- what is in them -----------------------------------------------------------------------------
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """A line of a rollout. `unreadable` is None unless the line could not be read.
+
+    `kind` is the line's, for example `response_item` or `compacted`, and of an event the event's
+    own, for example `token_count`.
+    """
+
+    kind: str
+    payload: JsonObject
+    place: str
+    unreadable: Unreadable | None = None
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Yield the records of a rollout in order. StoreError when the file cannot be opened."""
+    for line in read_lines(path):
+        kind, payload = _record(line.value)
+        unreadable = line.unreadable if line.why else None
+        yield Record(kind=kind, payload=payload, place=line.place, unreadable=unreadable)
+
+
+def _record(value: JsonObject) -> tuple[str, JsonObject]:
+    kind, payload = text_of(value.get("type")), object_of(value.get("payload"))
+    if kind == "event_msg":
+        kind = text_of(payload.get("type"))
+        payload = object_of(payload.get(_INNER[kind])) if kind in _INNER else payload
+    return kind, payload
+
+
+def version_in(path: Path) -> str:
+    """Return the version that began a thread, empty where its rollout does not begin with one."""
+    first = next(read_records(path), None)
+    return text_of(first.payload.get("cli_version")) if first else ""
+
+
+def replaced_by(payload: JsonObject) -> list[JsonObject] | None:
+    """Return the items that a compaction leaves in the place of all before it, None for none."""
+    found = payload.get("replacement_history")
+    return None if found is None else [*items_of(found)]
+
+
+def part_of(item: JsonObject) -> tuple[types.Speaker, types.Part | None]:
+    """Return who an item is of, and its part of the conversation, None for what is no part."""
+    kind = text_of(item.get("type"))
+    call_id = text_of(item.get("call_id"))
+    if kind == "message":
+        text = "".join(text_of(each.get("text")) for each in items_of(item.get("content")))
+        speaker = _SPEAKERS.get(text_of(item.get("role")))
+        if speaker is None:  # instructions, sent anew with every request
+            return types.Speaker.USER, None
+        return speaker, types.TextPart(text=text)
+    if kind in OUTPUT_OF:
+        title = text_of(item.get("name")) or kind.removesuffix("_call")
+        return types.Speaker.ASSISTANT, types.ToolCallPart(
+            call_id=call_id, title=title, tool_kind="other", arguments=arguments_of(item)
+        )
+    if kind in OUTPUTS:
+        text = output_text(item.get("output"))
+        return types.Speaker.TOOL, types.ToolResultPart(
+            call_id=call_id, status="completed", text=text
+        )
+    if kind == "reasoning":
+        said = items_of(item.get("summary")) or items_of(item.get("content"))
+        text = "".join(text_of(each.get("text")) for each in said)
+        return types.Speaker.ASSISTANT, types.ReasoningPart(text=text)
+    return types.Speaker.ASSISTANT, None
+
+
+def arguments_of(item: JsonObject) -> JsonValue:
+    """Return what a call was given."""
+    text = text_of(item.get("arguments"))
+    if not text:
+        return item.get("input") or item.get("action")
+    value, why = read_object(text.encode("utf-8", "surrogatepass"))
+    return text if why else value
+
+
+def output_text(output: JsonValue) -> str:
+    """Return the text of an output: text, an object with `content`, or a list of parts."""
+    if isinstance(output, Mapping):
+        return text_of(output.get("content"))
+    if isinstance(output, str):
+        return output
+    # A line each, as a turn reports it: the same result is the same text, whichever way it comes.
+    return "\n".join(text for each in items_of(output) if (text := text_of(each.get("text"))))
