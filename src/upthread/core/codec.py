@@ -139,13 +139,13 @@ def _marked(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else f"{_NUMBER}{value}"
     if isinstance(value, dict):
-        return _each_member(_marked, cast("dict[Any, Any]", value))
+        return _each_member(_marked, cast("dict[str, object]", value))
     if isinstance(value, list | tuple):
         return list(map(_marked, cast("Sequence[Any]", value)))
     return value
 
 
-def _each_member(change: Callable[[Any], Any], members: dict[Any, Any]) -> dict[Any, Any]:
+def _each_member(change: Callable[[Any], Any], members: dict[str, object]) -> dict[Any, Any]:
     return {change(name): change(each) for name, each in members.items()}
 
 
@@ -160,7 +160,7 @@ def _unmarked(value: Any) -> Any:
             return _ESCAPE.sub(_unescaped, value[len(_TEXT) :])
         return float(value[len(_NUMBER) :]) if value.startswith(_NUMBER) else value
     if isinstance(value, dict):
-        return _each_member(_unmarked, cast("dict[Any, Any]", value))
+        return _each_member(_unmarked, cast("dict[str, object]", value))
     if isinstance(value, list):
         return list(map(_unmarked, cast("Sequence[Any]", value)))
     return value
