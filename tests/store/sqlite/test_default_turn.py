@@ -125,4 +125,4 @@ def test_resolve_is_one_statement_on_indexes_alone(store, place):
     with statements_of(store) as statements:
         assert store.resolve(place.conversation.key) is not None
     (statement,) = statements
-    assert_reads_indexes_alone(store, statement, ("", "", "", 1))
+    assert_reads_indexes_alone(store, statement, ("",))

@@ -1,12 +1,11 @@
 """One connection: how it is opened, kept, opened again when it is lost, and how errors are worded.
 
 Theory of operation. One connection a store, one call at a time: most of a call is waiting for the
-server's disk, and connections are what a PostgreSQL has fewest of. A transaction is two exchanges,
-what it looks up and what it writes, so that it waits for the network no more often. What
-lost a race (the same key, a deadlock) is done again from its start, and then sees what the other
-one wrote. What lost its connection is done again, too, where doing it twice is doing it once.
+server's disk, and connections are what a PostgreSQL has fewest of. A commit is one exchange, sent
+whole with its end, so that nobody who is stopped holds a lock. What lost a race (a deadlock) is
+done again. What lost its connection is done again, too, where doing it twice is doing it once.
 
-A connection says which project it acts for, and the database keeps it to that (migration 7). It is
+A connection says which project it acts for, and the database keeps it to that (schema.sql). It is
 a setting of the session; behind a pooler, where a session is whoever's turn it is, it is said in
 each transaction instead, which is one exchange all the same.
 
@@ -34,7 +33,7 @@ from upthread.errors import StoreError, StoreUnreachableError
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 Result = TypeVar("Result")
-Statements: TypeAlias = "tuple[tuple[bytes, tuple[object, ...]], ...]"
+Statements: TypeAlias = "tuple[tuple[bytes, tuple[bytes, ...]], ...]"
 
 SERVER_MIN: Final = 15
 """Older servers cannot have unique keys in which NULL equals NULL."""
@@ -51,6 +50,7 @@ ALL_PROJECTS: Final = "*"
 """What a connection acts for that moves a record, migrates, or looks after everybody's jobs."""
 
 ACT_FOR: Final = b"SELECT set_config('upthread.project', $1, $2)"
+_ACT_FOR_NOW: Final = b"SELECT set_config('upthread.project', convert_from($1, 'UTF8'), true)"
 
 _SESSION: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -147,7 +147,7 @@ class Server:
         """Act for one project from now on: the database has no row of any other."""
         with self._lock, self._worded("open"):
             # A setting is text in the server's encoding, and an id may be any bytes: so in digits,
-            # as BYTEA is read (migration 7).
+            # as BYTEA is read (schema.sql).
             self._project = f"x{project_id.hex()}"
             if self._connection is not None and not self._connection.closed:
                 self._say_project(self._connection)
@@ -155,7 +155,7 @@ class Server:
     @property
     def said_in_transaction(self) -> Statements:
         """What a transaction begins with where the session cannot tell which project it is for."""
-        return ((ACT_FOR, (self._project, True)),) if self.is_pooled else ()
+        return ((_ACT_FOR_NOW, (self._project.encode(),)),) if self.is_pooled else ()
 
     def run(self, doing: str, work: Callable[[Connection], Result]) -> Result:
         """Return what `work` returns; again after a lost race or connection.
