@@ -128,7 +128,8 @@ def test_a_span_leads_back_to_where_it_stood(pieces):
         start, end = bare.span(place, place + 1)
         stood, read = content[start:end], bare.text[place : place + 1]
         written = re.sub(r"^\\+", r"\\", stood.decode("latin-1"))
-        assert stood == read or ESCAPES[written] == read.decode()
+        meant = ESCAPES.get(written, written.removeprefix("\\"))
+        assert stood == read or meant == read.decode()
     assert len(bare.text) < len(content)
 
 
