@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from upthread.core import codec
-from upthread.core.events import PromptSent, RunEvent, TurnEnded, TurnEvent
+from upthread.core.events import PromptSent, RunEvent, TurnEnded, TurnEvent, kind_of
 from upthread.core.types import JsonValue, Outcome
 from upthread.errors import StoreError, UsageError
 
@@ -62,6 +62,14 @@ def test_events_are_stored_under_their_name_and_without_what_is_as_always():
     stored = codec.encode_json(PromptSent(prompt_seq=1))
     assert stored == b'{"type":"prompt_sent","prompt_seq":1}'
     assert TURN_EVENT.decode(stored) == PromptSent(prompt_seq=1)
+
+
+def test_an_event_is_known_by_the_word_it_is_stored_under():
+    assert kind_of(TurnEnded(outcome=Outcome.OK)) == "turn_ended"
+
+
+def test_text_is_utf_8_with_halves_of_characters():
+    assert codec.encode_text("ü\ud83d") == b"\xc3\xbc\xed\xa0\xbd"
 
 
 def test_not_a_number_comes_back_as_such():

@@ -15,6 +15,7 @@ from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import jsonrpc_message_adapter
 
+from upthread.agents._json_lines import as_object
 from upthread.client.project import Project
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, Guard, listening_socket
 from upthread.surfaces.mcp_server.current_project import Opening, current_project
@@ -85,7 +86,7 @@ def _refused(line: bytes) -> bytes:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return line  # nobody can be answered
-    identity = found.get("id") if isinstance(found, dict) else None
+    identity = as_object(found).get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return line
     refused = {"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}
