@@ -48,7 +48,7 @@ from upthread.core.turns.stored_session import CutOffCall, StoredSession, Undeci
 from upthread.core.types import UpstreamSessionId
 
 AGENT: Final = "codex"
-WRITTEN_FOR: Final = ("0.169",)
+WRITTEN_FOR: Final = ("0.169", "0.171")
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """It is held in memory whole; a larger one is reported as not compared."""
 
