@@ -35,7 +35,7 @@ from upthread.store.sqlite.presence import (
     refuse_remains,
     remains,
 )
-from upthread.store.sqlite.write_queue import WriteQueue
+from upthread.store.sqlite.write_queue import WriteQueue, has_locks
 from upthread.store.streams import FOLD
 
 Row: TypeAlias = tuple[Any, ...]
@@ -271,6 +271,11 @@ class Database:
 
     def store_error(self, error: Exception, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
+        if isinstance(error, apsw.BusyError) and not has_locks(self._place):
+            return StoreError(
+                f"could not {doing} the database {self.path}: no file can be locked there",
+                hint="set UPTHREAD_HOME to a directory of a local disk",
+            )
         if isinstance(error, apsw.BusyError) and (pid := self._suspended_holder()):
             return StoreError(
                 f"could not {doing} the database {self.path}: process {pid} holds its lock and is"
@@ -306,6 +311,8 @@ class Database:
         """
         if tries == 0:
             self._busy_since_s = time.monotonic()
+            if not has_locks(self._place):
+                return False
         waited_s = time.monotonic() - self._busy_since_s
         is_due = self._queue.has_stood_still or waited_s >= SUSPENDED_WAIT_S
         if waited_s >= self._busy_timeout_s or (is_due and self._suspended_holder()):
