@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 async def serve_stdio(project: Project, opening: Opening) -> None:
     """Serve one client until it closes standard input. `opening` opens the project anew."""
     async with current_project(project, opening) as current, task_group() as tasks:
-        sys.stdin = TextIOWrapper(BufferedReader(_Requests()))
-        await server_of(current, Delegations(current, tasks)).run_stdio_async()
+        usual, requests = sys.stdin, _Requests()
+        sys.stdin = TextIOWrapper(BufferedReader(requests))
+        try:
+            await server_of(current, Delegations(current, tasks)).run_stdio_async()
+        finally:
+            sys.stdin = usual
+            requests.give_back()
         tasks.cancel_scope.cancel()
 
 
@@ -43,12 +48,18 @@ class _Requests(RawIOBase):
     """
 
     def __init__(self) -> None:
-        self._lines = os.fdopen(os.dup(0), "rb")
+        self._own = os.dup(0)
+        self._lines = os.fdopen(self._own, "rb", closefd=False)
         # An agent that inherited standard input would take the client's requests.
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
         self._left = b""
+
+    def give_back(self) -> None:
+        """Put standard input back in its place."""
+        # Not closed: a thread may still wait for a line of it.
+        os.dup2(self._own, 0)
 
     def readable(self) -> bool:
         """Return that it is for reading."""

@@ -277,6 +277,7 @@ def pages_of_any_size_hold_the_same(trial: Trial) -> None:
 def _pages(store: LogStore, head: Head, limit: int) -> tuple[list[Entry], list[Entry]]:
     forwards: list[Entry] = []
     while page := store.entries(head.row, after=len(forwards), first=limit):
+        assert len(page) <= limit, "no more than were asked for"
         forwards += page
     backwards: list[Entry] = []
     before = head.last + 1

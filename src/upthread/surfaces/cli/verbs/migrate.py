@@ -16,7 +16,7 @@ from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_mo
 from upthread.client.stores import migrate_store
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
-from upthread.store.entries import PARTS
+from upthread.store.entries import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
@@ -176,6 +176,6 @@ def _project_shape(project: ToMove) -> dict[str, object]:
     return {
         "project_id": project.project_id,
         "paths": [each.path for each in project.identities],
-        "entries": dict(project.entries),
+        "entries": {kind: project.entries[kind] for kind in KINDS},
         "entries_there_before": project.there,
     }
