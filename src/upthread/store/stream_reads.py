@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, NamedTuple, TypedDict, Unpack, cast
 
 from upthread.core.types import ConversationId
 from upthread.store.chain import not_whole, proved
-from upthread.store.entries import Entry, SpokenRow, StreamKind, kept_of
+from upthread.store.entries import PARTS, SAID, Entry, SpokenRow, StreamKind, kept_of
 from upthread.store.streams import ConversationState, Head
 from upthread.store.tags import own_tag
 
@@ -27,6 +28,38 @@ class Found(NamedTuple):
     nth: int
 
 
+class Chosen(TypedDict, total=False):
+    """How entries are chosen: each after `after` and before `before`.
+
+    With `first` the first so many, with `newest` the last; with `only` the entries of these
+    numbers, and nothing else is asked.
+    """
+
+    after: int
+    before: int | None
+    first: int | None
+    newest: int | None
+    only: tuple[int, ...] | None
+
+
+class Span(NamedTuple):
+    """Entries of one stream, chosen as `Chosen` has it; of all kinds unless some are named."""
+
+    row: int
+    kinds: tuple[str, ...] = ()
+    after: int = 0
+    before: int | None = None
+    first: int | None = None
+    newest: int | None = None
+    only: tuple[int, ...] | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """How many entries are read at most; None: all of them."""
+        is_whole = self.first is None and self.newest is None
+        return None if is_whole else max(0, self.first or self.newest or 0)
+
+
 class StreamReads(ABC):
     """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
 
@@ -43,39 +76,32 @@ class StreamReads(ABC):
         """Return a project's heads of one kind in the order they were opened; None: of all."""
 
     @abstractmethod
-    def entries(
-        self,
-        row: int,
-        kinds: Sequence[str] = (),
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
-    ) -> Sequence[Entry]:
-        """Return entries of a stream in order, each after `after` and before `before`.
-
-        Of all kinds unless some are named. With `first` the first so many, with `newest` the last;
-        with `only` those of these numbers, and nothing else is asked.
-        """
+    def read_entries(self, span: Span) -> Sequence[Entry]:
+        """Return the entries of a span, in order."""
 
     @abstractmethod
-    def spoken(
-        self,
-        row: int,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        is_said: bool = False,
-    ) -> Iterable[SpokenRow]:
-        """Return what messages are made of, chosen as by `entries`; with `newest`, newest first.
+    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
+        """Return what messages are made of, in order; with `newest`, newest first. Read once."""
 
-        With `is_said` only of those in which somebody says something. Apart from `entries`, because
-        whole conversations are read by it. May be read once.
+    def moment(self) -> AbstractContextManager[None]:
+        """Return a block in which a store may read each head and each span once."""
+        return nullcontext()
+
+    def entries(
+        self, row: int, kinds: Sequence[str] = (), **chosen: Unpack[Chosen]
+    ) -> Sequence[Entry]:
+        """Return entries of a stream in order, of all kinds unless some are named."""
+        return self.read_entries(Span(row, tuple(kinds), **chosen))
+
+    def spoken(
+        self, row: int, *, is_said: bool = False, **chosen: Unpack[Chosen]
+    ) -> Iterable[SpokenRow]:
+        """Return what messages are made of; with `newest`, newest first. May be read once.
+
+        With `is_said` only of messages in which somebody says something. Apart from `entries`,
+        because whole conversations are read by it.
         """
+        return self.read_spoken(Span(row, (SAID,) if is_said else PARTS, **chosen))
 
     def all_entries(self, row: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
         """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
@@ -105,19 +131,14 @@ class StreamReads(ABC):
         return row
 
     def _values(
-        self,
-        head: Head,
-        kinds: Sequence[str],
-        *,
-        after: int = 0,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
+        self, head: Head, kinds: Sequence[str], **chosen: Unpack[Chosen]
     ) -> list[tuple[Entry, Any]]:
         """Return entries of a stream with what they keep, each of them proved."""
-        found = self.entries(head.row, kinds, after=after, first=first, newest=newest, only=only)
-        what = f"{head.kind} {head.name}"
-        return [(entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)]
+        return self._proved(head, Span(head.row, tuple(kinds), **chosen))
+
+    def _proved(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
+        found = proved(self.read_entries(span), what=f"{head.kind} {head.name}", first=head.first)
+        return [(entry, kept_of(entry)) for entry in found]
 
     def _values_of(
         self, conversation_id: ConversationId, kind: str, *, newest: int | None = None

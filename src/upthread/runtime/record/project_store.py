@@ -9,9 +9,10 @@ it (record_filter.py), and what the person does is kept with who it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from upthread.core.acts import acts_in
 from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
@@ -31,9 +32,11 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 from upthread.store.base import Resolved, Store, Turn, Verified
 from upthread.store.entries import Entry, SpokenRow, StreamKind
-from upthread.store.stream_reads import Found
+from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
 from upthread.store.tags import tag
+
+Result = TypeVar("Result")
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
@@ -63,11 +66,12 @@ class ProjectStore(Store):
         self._now_ms = now_ms
         self._own: set[str] = set()
         self._policy, self._redactor = policy, redactor
+        self._moment: dict[object, Any] | None = None
 
     # --- reads: every other read is made of these ------------------------------------------------
 
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
-        found = self.behind.found(text, newest=newest)
+        found = self._once((text, newest), lambda: self.behind.found(text, newest=newest))
         return tuple(each for each in found if self._is_it(each.head.project_id))
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
@@ -75,35 +79,34 @@ class ProjectStore(Store):
             return ()
         return self.behind.heads(self._project_id, kind)
 
-    def entries(
-        self,
-        row: int,
-        kinds: Sequence[str] = (),
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
-    ) -> Sequence[Entry]:
-        # A row is known from a head alone, and those are the project's own.
-        return self.behind.entries(
-            row, kinds, after=after, before=before, first=first, newest=newest, only=only
-        )
+    # A row is known from a head alone, and those are the project's own.
+    def read_entries(self, span: Span) -> Sequence[Entry]:
+        return self.behind.read_entries(span)
 
-    def spoken(
-        self,
-        row: int,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        is_said: bool = False,
-    ) -> Iterable[SpokenRow]:
-        return self.behind.spoken(
-            row, after=after, before=before, first=first, newest=newest, is_said=is_said
-        )
+    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
+        return self.behind.read_spoken(span)
+
+    def _proved(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
+        return self._once((head.hash, span), lambda: super(ProjectStore, self)._proved(head, span))
+
+    @contextmanager
+    def moment(self) -> Generator[None]:
+        """Read each head and each span once while the block lasts, or until a commit.
+
+        For one call off the event loop, during which a conversation's lease is held.
+        """
+        outer, self._moment = self._moment, self._moment if self._moment is not None else {}
+        try:
+            yield
+        finally:
+            self._moment = outer
+
+    def _once(self, key: object, read: Callable[[], Result]) -> Result:
+        if self._moment is None:
+            return read()
+        if key not in self._moment:
+            self._moment[key] = read()
+        return cast("Result", self._moment[key])
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
         return self.behind.resolve(key) if self._is_it(key.project_id) else None
@@ -147,14 +150,22 @@ class ProjectStore(Store):
         take: Sequence[LeaseClaim] = (),
         give: Sequence[Fence] = (),
     ) -> None:
+        self._end_moment()
         batch = writes if self._filter is None else self._filter.kept(writes)
         opened: set[str] = set()
         for write in batch:
             self._check(write, opened)
         acts = acts_in(batch, by_user=self._by_user, now_ms=self._now_ms())
-        self.behind.commit((*batch, *acts), fences=fences, take=take, give=give)
+        try:
+            self.behind.commit((*batch, *acts), fences=fences, take=take, give=give)
+        finally:
+            self._end_moment()
         # Only now: what could not be opened may be another's.
         self._learn(*opened)
+
+    def _end_moment(self) -> None:
+        if self._moment is not None:
+            self._moment.clear()
 
     @cached_property
     def _filter(self) -> RecordFilter | None:

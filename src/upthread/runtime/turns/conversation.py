@@ -281,15 +281,16 @@ class Conversations:
     def _open(
         self, request: ClaimRequest, key: ConversationKey, fences: tuple[Fence, ...]
     ) -> Claim:
-        claim = self.leased(key, fences)
-        return structs.replace(
-            claim,
-            session_host=last_attached(self._store, claim.link).agent_host
-            if request.host
-            else None,
-            is_of_sub_agent=not request.opens_sub_agents
-            and is_of_sub_agent(self._store, claim.link),
-        )
+        with self._store.moment():
+            claim = self.leased(key, fences)
+            return structs.replace(
+                claim,
+                session_host=last_attached(self._store, claim.link).agent_host
+                if request.host
+                else None,
+                is_of_sub_agent=not request.opens_sub_agents
+                and is_of_sub_agent(self._store, claim.link),
+            )
 
     def leased(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
         """Return a conversation under its lease as it stands, minted where it is new. Blocking."""

@@ -103,7 +103,12 @@ class LiveTurn:
 
     async def read(self, query: Callable[[Store], Result]) -> Result:
         """Ask the store all that is to be known next, off the event loop: one hop, one moment."""
-        return await self._system.in_thread(lambda: query(self._store))
+
+        def at_one_moment() -> Result:
+            with self._store.moment():
+                return query(self._store)
+
+        return await self._system.in_thread(at_one_moment)
 
     @property
     def turn_number(self) -> int:

@@ -22,13 +22,13 @@ from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
-from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
+from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
 from upthread.store.log import LogStore, StreamMovedError
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.stream_reads import Found
+from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head, RunState, StoredHead, encoded, head_from
 from upthread.store.tags import own_tag
 
@@ -45,25 +45,14 @@ _HEADS: Final = (
     " AND h.kind = convert_from($2, 'UTF8') ORDER BY h.id"
 ).encode()
 
-_ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
+_SPOKEN: Final = "seq, at_ms, kept, said"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
-_BEFORE: Final = (
-    "(SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
+_ENTRY: Final = (
+    "seq, kind, at_ms, kept, said, digest, hash,"
+    " (SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
 )
-_IS_SAID: Final = f"kind = '{SAID}'"
-_IS_PART: Final = f"kind IN {PARTS}"
-_SPOKEN: Final = {
-    (is_said, is_newest): (
-        "SELECT seq, at_ms, kept, said FROM upthread.entry"
-        " WHERE stream = $1 AND seq > $2 AND seq < $3"
-        f" AND {_IS_SAID if is_said else _IS_PART}"
-        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
-    ).encode()
-    for is_said in (False, True)
-    for is_newest in (False, True)
-}
 _ONLY: Final = (
-    f"SELECT {_ENTRY}, {_BEFORE} FROM upthread.entry AS e"
+    f"SELECT {_ENTRY} FROM upthread.entry AS e"
     " WHERE stream = $1 AND seq = ANY($2::bigint[]) ORDER BY seq"
 ).encode()
 
@@ -209,39 +198,16 @@ class PostgresStore(LogStore):
         project = None if project_id is None else encode_text(project_id)
         return tuple(map(head_of, self._read(_HEADS, project, kind.encode())))
 
-    def entries(
-        self,
-        row: int,
-        kinds: Sequence[str] = (),
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
-    ) -> Sequence[Entry]:
-        if only is not None:
-            return list(map(Entry._make, self._read(_ONLY, row, numbers(only))))
-        limit = None if first is None and newest is None else max(0, first or newest or 0)
-        statement = _entries(tuple(kinds), newest is not None)
-        below = _LAST if before is None else before
-        rows = self._read(statement, row, after, below, limit)
-        return list(map(Entry._make, rows[::-1] if newest is not None else rows))
+    def read_entries(self, span: Span) -> Sequence[Entry]:
+        if span.only is not None:
+            return list(map(Entry._make, self._read(_ONLY, span.row, numbers(span.only))))
+        is_newest = span.newest is not None
+        rows = self._read(_select(_ENTRY, span.kinds, is_newest), *_bounds(span))
+        return list(map(Entry._make, rows[::-1] if is_newest else rows))
 
-    def spoken(
-        self,
-        row: int,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        is_said: bool = False,
-    ) -> Iterable[SpokenRow]:
-        limit = None if first is None and newest is None else max(0, first or newest or 0)
-        below = _LAST if before is None else before
-        statement = _SPOKEN[is_said, newest is not None]
-        return cast("list[SpokenRow]", self._read(statement, row, after, below, limit))
+    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
+        statement = _select(_SPOKEN, span.kinds, span.newest is not None)
+        return cast("list[SpokenRow]", self._read(statement, *_bounds(span)))
 
     def _read(self, statement: bytes, *values: Column) -> list[Row]:
         return self.server.run(
@@ -370,9 +336,8 @@ class PostgresStore(LogStore):
 
 
 @lru_cache(maxsize=100)
-def _entries(kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001  # a key of the cache
+def _select(columns: str, kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001
     """Return the statement for entries of stream $1, after $2 and before $3, $4 of them."""
-    before = _BEFORE
     where = f" AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
     # A partial index is used only where its condition follows from the statement's.
     if kinds and not set(kinds) & set(FREQUENT):
@@ -380,10 +345,14 @@ def _entries(kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001 
     elif kinds == (SAID,):
         where = " AND kind = 'said'"
     return (
-        f"SELECT {_ENTRY}, {before} FROM upthread.entry AS e"
+        f"SELECT {columns} FROM upthread.entry AS e"
         f" WHERE stream = $1 AND seq > $2 AND seq < $3{where}"
         f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
     ).encode()
+
+
+def _bounds(span: Span) -> tuple[Column, ...]:
+    return (span.row, span.after, _LAST if span.before is None else span.before, span.limit)
 
 
 def head_of(row: Row) -> Head:

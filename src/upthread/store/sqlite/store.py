@@ -22,7 +22,7 @@ from upthread.core.types import (
 )
 from upthread.store._rules import conversation_leases, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
-from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
+from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
 from upthread.store.log import LogStore, StreamMovedError
 from upthread.store.reads import resolved_of
 from upthread.store.sqlite.database import (
@@ -35,7 +35,7 @@ from upthread.store.sqlite.database import (
     to_column,
 )
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.stream_reads import Found
+from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import (
     FOLD,
     RESOLVABLE,
@@ -66,22 +66,12 @@ _RESOLVE: Final = (
     "SELECT h.state FROM tag AS t LEFT JOIN head AS h ON h.id = t.stream"
     " WHERE t.tag = ? ORDER BY t.nth DESC LIMIT 1"
 )
-_IS_SAID: Final = f"kind = '{SAID}'"
-_IS_PART: Final = f"kind IN {PARTS}"
-_SPOKEN: Final = {
-    (is_said, is_newest): (
-        "SELECT seq, at_ms, kept, said FROM entry INDEXED BY"
-        f" {'entry_said' if is_said else 'entry_by_place'} WHERE stream = ?1"
-        " AND seq BETWEEN ?2 AND ?3"
-        f" AND {_IS_SAID if is_said else _IS_PART}"
-        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT ?4"
-    )
-    for is_said in (False, True)
-    for is_newest in (False, True)
-}
-_ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
+_SPOKEN: Final = "seq, at_ms, kept, said"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
-_BEFORE: Final = "(SELECT b.hash FROM entry AS b WHERE b.stream = ?1 AND b.seq = e.seq - 1)"
+_ENTRY: Final = (
+    "seq, kind, at_ms, kept, said, digest, hash,"
+    " (SELECT b.hash FROM entry AS b WHERE b.stream = ?1 AND b.seq = e.seq - 1)"
+)
 _OPEN: Final = (
     "INSERT INTO head (kind, name, project, last, hash, state, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
@@ -195,43 +185,21 @@ class SqliteStore(LogStore):
         )
         return tuple(map(_head, rows))
 
-    def entries(
-        self,
-        row: int,
-        kinds: Sequence[str] = (),
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        only: Sequence[int] | None = None,
-    ) -> Sequence[Entry]:
-        if only is not None:
-            return list(map(Entry._make, self.database.rows(_only(len(only)), (row, *only))))
-        high = _LAST if before is None else before - 1
-        limit = -1 if first is None and newest is None else max(0, first or newest or 0)
-        statement = _entries(tuple(kinds), newest is not None)
-        rows = self.database.rows(statement, (row, after + 1, high, limit))
-        return list(map(Entry._make, rows[::-1] if newest is not None else rows))
+    def read_entries(self, span: Span) -> Sequence[Entry]:
+        if span.only is not None:
+            only = (span.row, *span.only)
+            return list(map(Entry._make, self.database.rows(_only(len(span.only)), only)))
+        is_newest = span.newest is not None
+        rows = self.database.rows(_select(_ENTRY, span.kinds, is_newest), _bounds(span))
+        return list(map(Entry._make, rows[::-1] if is_newest else rows))
 
-    def spoken(
-        self,
-        row: int,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        first: int | None = None,
-        newest: int | None = None,
-        is_said: bool = False,
-    ) -> Iterable[SpokenRow]:
-        last = _LAST if before is None else before - 1
-        limit = -1 if first is None and newest is None else max(0, first or newest or 0)
-        statement = _SPOKEN[is_said, newest is not None]
-        bindings = (row, after + 1, last, limit)
-        if limit >= 0:
-            return cast("list[SpokenRow]", self.database.rows(statement, bindings))
+    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
+        statement = _select(_SPOKEN, span.kinds, span.newest is not None)
+        bounds = _bounds(span)
+        if span.limit is not None:
+            return cast("list[SpokenRow]", self.database.rows(statement, bounds))
         # Read one at a time: of a long conversation only the messages are held.
-        return self._streamed(statement, bindings)
+        return self._streamed(statement, bounds)
 
     def _streamed(self, statement: str, bindings: Row) -> Iterator[SpokenRow]:
         with self.database.worded("read"):
@@ -344,7 +312,7 @@ class SqliteStore(LogStore):
 
 
 @lru_cache(maxsize=100)
-def _entries(kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001  # a key of the cache
+def _select(columns: str, kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001
     """Return the statement for entries of stream ?1, of some kinds: from ?2 to ?3, ?4 of them."""
     where = f"kind IN ({', '.join(map(repr, kinds))})" if kinds else "TRUE"
     index = "entry_by_place"
@@ -356,20 +324,22 @@ def _entries(kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001  #
     elif kinds == (SAID,):
         index, where = "entry_said", "kind = 'said'"
     return (
-        f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e INDEXED BY {index}"
+        f"SELECT {columns} FROM entry AS e INDEXED BY {index}"
         f" WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 AND {where}"
         f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT ?4"
     )
+
+
+def _bounds(span: Span) -> Row:
+    high = _LAST if span.before is None else span.before - 1
+    return (span.row, span.after + 1, high, -1 if span.limit is None else span.limit)
 
 
 @lru_cache(maxsize=100)
 def _only(count: int) -> str:
     """Return the statement for so many entries by their numbers."""
     places = ", ".join(f"?{number}" for number in range(2, count + 2))
-    return (
-        f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e"
-        f" WHERE stream = ?1 AND seq IN ({places}) ORDER BY seq"
-    )
+    return f"SELECT {_ENTRY} FROM entry AS e WHERE stream = ?1 AND seq IN ({places}) ORDER BY seq"
 
 
 def _head(row: Row) -> Head:
