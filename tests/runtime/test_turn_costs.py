@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -11,9 +13,13 @@ from tests.support.sqlite_faults import statements_of
 from tests.support.world import World
 
 import upthread
+from upthread.core.types import TurnId
 from upthread.runtime.event_loop import EventLoop
 from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
 
 pytestmark = pytest.mark.anyio
 
@@ -52,3 +58,19 @@ async def test_a_resumed_turn_is_a_few_hops_and_statements(world: World) -> None
     assert result.outcome == "ok"
     assert hops <= HOPS_MAX
     assert len(told) <= STATEMENTS_MAX
+
+
+def test_a_moment_reads_once_and_ends_with_a_commit(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "store.db")) as store:
+        project = ProjectStore(store, samples.PROJECT, by_user="ada", now_ms=lambda: 1)
+        project.commit(samples.home())
+        with project.moment(), statements_of(store) as told:
+            first = project.turns(samples.CONVERSATION)
+            assert project.turns(samples.CONVERSATION) == first
+            assert len(told) == 2
+            store.commit([samples.turn(TurnId("trn_two"))])  # as another process would
+            assert project.turns(samples.CONVERSATION) == first
+            project.commit([samples.turn(TurnId("trn_three"))])
+            assert len(project.turns(samples.CONVERSATION)) == 3
+        store.commit([samples.turn(TurnId("trn_four"))])
+        assert len(project.turns(samples.CONVERSATION)) == 4

@@ -145,15 +145,22 @@ class TurnMoved(Struct, frozen=True, rename=_SHORT):
     event: TurnEvent
 
 
-class PartOutline(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
-    """What stays of a part: its kind, its size as JSON, its call. `digest` is given with some.
-
-    As an array, since there are most of these: `["tool_result",8110,"call_7"]`.
-    """
+class SizeOutline(Struct, frozen=True, array_like=True, gc=False):
+    """What stays of a part without a call, as an array: `["text",1525]`."""
 
     kind: str
     size_bytes: int | None = None
+
+
+class CallOutline(SizeOutline, frozen=True, array_like=True, gc=False):
+    """What stays of a part with a call: `["tool_result",8110,"call_7"]`."""
+
     call_id: str | None = None
+
+
+class PartOutline(CallOutline, frozen=True, array_like=True, gc=False):
+    """Every outline as it is read. `digest` is given with parts that were forgotten elsewhere."""
+
     digest: bytes | None = None
 
 
@@ -349,7 +356,7 @@ def written_event(value: TurnMoved | RunMoved, at_ms: int) -> Written:
 def written_parts(place: Place, at_ms: int, parts: Sequence[Part]) -> Written:
     """Return the entry of a message's parts."""
     encoded: list[bytes] = []
-    outline: list[PartOutline] = []
+    outline: list[SizeOutline] = []
     is_said = has_marks = False
     has_words = False
     for part in parts:  # one loop: there is an entry for each message
@@ -361,14 +368,17 @@ def written_parts(place: Place, at_ms: int, parts: Sequence[Part]) -> Written:
             continue
         has_words = True
         call_id = getattr(part, "call_id", None)
-        outline.append(PartOutline(_KINDS_OF_PARTS[kind], len(document), call_id))
+        name, size = _KINDS_OF_PARTS[kind], len(document)
+        outline.append(
+            SizeOutline(name, size) if call_id is None else CallOutline(name, size, call_id)
+        )
         is_said = is_said or kind is TextPart
         has_marks = has_marks or is_marked(document)
     said = None
     if has_words:  # a mark counts for all of a document
         said = encode_marked(parts) if has_marks else b"[%b]" % b",".join(encoded)
     seq, speaker, turn_id, session, first = _PLACE_FIELDS(place)
-    value = Spoken(seq, speaker, turn_id, session, first, tuple(outline))
+    value = Spoken(seq, speaker, turn_id, session, first, cast("Any", tuple(outline)))
     kind_of_entry = SAID if is_said and speaker is not Speaker.TOOL else DONE
     return Written(kind_of_entry, at_ms, encode_plain_json(value), said, value)
 

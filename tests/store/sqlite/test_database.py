@@ -40,7 +40,7 @@ def test_every_setting_is_in_force(tmp_path):
     store = SqliteStore(tmp_path / "store.db")
     settings = {
         "journal_mode": "wal",
-        "page_size": 4096,
+        "page_size": 2048,
         "journal_size_limit": 16 * 1024 * 1024,
         "cache_size": -8 * 1024,
         "temp_store": 2,

@@ -100,13 +100,12 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
 
 def _copy(path: Path, copy: Path, key: bytes | None) -> None:
     try:
-        with (
-            closing(_connect(path, key)) as source,
-            closing(_connect(copy, key)) as target,
-            closing(target.backup("main", source, "main")) as backup,
-        ):
-            # All at once: a copy made in steps begins again whenever somebody has written.
-            backup.step(ALL_PAGES)
+        with closing(_connect(path, key)) as source, closing(_connect(copy, key)) as target:
+            # An encrypted copy must have the page size before it begins.
+            target.pragma("page_size", str(source.pragma("page_size")))
+            with closing(target.backup("main", source, "main")) as backup:
+                # All at once: a copy made in steps begins again whenever somebody has written.
+                backup.step(ALL_PAGES)
     except apsw.Error as error:
         raise StoreError(f"{path} could not be copied: {error}", hint=_cure(error)) from error
 
