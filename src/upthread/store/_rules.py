@@ -5,13 +5,17 @@ Pure: values in, values or errors out. What a backend looks up and how is its ow
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
+from upthread.core.codec import Json
 from upthread.core.commands import RecordOnce
+from upthread.core.types import Holder, Lease
 from upthread.errors import ConflictError, FencedError, NotFoundError
 
 Found = TypeVar("Found")
 
+_HOLDER: Final = Json(Holder, "lease")
 _READ_AGAIN: Final = "read again: another writer may have been there first"
 
 
@@ -52,6 +56,18 @@ def conversation_leases(project_id: str) -> tuple[str, str]:
     """Return the texts between which the names of leases on a project's conversations lie."""
     first = f"conversation {project_id} "
     return first, f"{first[:-1]}!"  # the character that follows a blank
+
+
+def lease_of(name: str | bytes, row: Sequence[Any]) -> Lease:
+    """Return a lease from the columns of its row: token, heartbeat, holder."""
+    token, heartbeat, holder = row
+    held_by = None if holder is None else _HOLDER.decode(holder)
+    return Lease(name=text_of(name), token=token, heartbeat=heartbeat, holder=held_by)
+
+
+def text_of(name: str | bytes) -> str:
+    """Return a name as it was given; a store has bytes where the name is not valid Unicode."""
+    return name.decode("utf-8", "surrogatepass") if isinstance(name, bytes) else name
 
 
 def taken_lease(name: str) -> ConflictError:

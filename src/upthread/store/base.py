@@ -82,6 +82,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from upthread.core.commands import Write
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
@@ -100,6 +101,7 @@ from upthread.store.values import (
 
 __all__ = [
     "KnownProject",
+    "Leases",
     "Once",
     "Quarantined",
     "Reads",
@@ -113,6 +115,14 @@ __all__ = [
 ]
 
 
+class Leases(TypedDict, total=False):
+    """Leases of a commit: `fences` must be held, `take` are taken, and `give` are released."""
+
+    fences: Sequence[Fence]
+    take: Sequence[LeaseClaim]
+    give: Sequence[Fence]
+
+
 class Store(Reads):
     """The port: what callers have of a store, and all that is read of it (reads.py).
 
@@ -121,14 +131,7 @@ class Store(Reads):
     """
 
     @abstractmethod
-    def commit(
-        self,
-        writes: Sequence[Write],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-    ) -> None:
+    def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
 
     @abstractmethod

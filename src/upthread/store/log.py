@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple, Unpack
 
 from upthread.core.commands import Write
 from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
 from upthread.errors import ConflictError, UpthreadError
-from upthread.store.base import Store
+from upthread.store.base import Leases, Store
 from upthread.store.drafting import Change, Drafts, StreamKey, joined
 from upthread.store.streams import Head
 from upthread.store.writes import apply
@@ -25,6 +25,17 @@ RACES_MAX: Final = 50
 
 REMEMBERED_MAX: Final = 1_000
 """Heads and turns, each. Whoever writes to more reads them again."""
+
+
+class Terms(NamedTuple):
+    """Leases of a commit, as `Leases` has them."""
+
+    fences: Sequence[Fence] = ()
+    take: Sequence[LeaseClaim] = ()
+    give: Sequence[Fence] = ()
+
+
+NO_LEASES: Final = Terms()
 
 
 class StreamMovedError(Exception):
@@ -43,13 +54,7 @@ class LogStore(Store):
 
     @abstractmethod
     def append(
-        self,
-        changes: Sequence[Change],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-        is_synced: bool = True,
+        self, changes: Sequence[Change], leases: Terms = NO_LEASES, *, is_synced: bool = True
     ) -> Sequence[int]:
         """Append to streams, all or nothing, and return their rows, in the order of `changes`.
 
@@ -63,15 +68,9 @@ class LogStore(Store):
 
     # --- a commit ---------------------------------------------------------------------------------
 
-    def commit(
-        self,
-        writes: Sequence[Write],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-    ) -> None:
-        if not (writes or fences or take or give):
+    def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
+        terms = Terms(**leases)
+        if not (writes or any(terms)):
             return
         is_synced = any(write.durability >= Durability.SYNCED for write in writes)
         is_careful = False
@@ -81,16 +80,14 @@ class LogStore(Store):
             except UpthreadError:
                 if is_careful:
                     # A writer that has lost its lease is told that, whatever else is wrong.
-                    self.append((), fences=fences)
+                    self.append((), Terms(terms.fences))
                     raise
                 # What was remembered may be out of date, and the error with it.
                 is_careful = True
                 continue
             changes = [change for change in drafts.changes.values() if not change.is_empty]
             try:
-                rows = self.append(
-                    changes, fences=fences, take=take, give=give, is_synced=is_synced
-                )
+                rows = self.append(changes, terms, is_synced=is_synced)
             except StreamMovedError:
                 is_careful = True
                 self._forget(drafts.changes)

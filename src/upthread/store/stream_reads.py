@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict, Unpack, cast
 from upthread.core.types import ConversationId
 from upthread.store.chain import not_whole, proved
 from upthread.store.entries import PARTS, SAID, Entry, SpokenRow, StreamKind, kept_of
-from upthread.store.streams import ConversationState, Head
+from upthread.store.streams import ConversationState, Head, head_of
 from upthread.store.tags import own_tag
 
 PAGE_ENTRIES: Final = 1_000
@@ -26,6 +26,11 @@ class Found(NamedTuple):
     head: Head
     seq: int
     nth: int
+
+
+def found_in(rows: Iterable[Sequence[Any]]) -> tuple[Found, ...]:
+    """Return streams from rows: the tagged entry, its place, and the columns of the head."""
+    return tuple([Found(head_of(row[2:]), row[0], row[1]) for row in rows])
 
 
 class Chosen(TypedDict, total=False):

@@ -12,11 +12,11 @@ the next opening folds all heads again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Final, TypeAlias, cast, get_args
 
 from msgspec import Struct, structs
 
@@ -25,6 +25,7 @@ from upthread.core.events import TurnEnded, TurnEvent, settles
 from upthread.core.types import Conversation, Link, Outcome, RunId, Speaker, TurnId
 from upthread.errors import StoreError
 from upthread.store import chain, entries
+from upthread.store._rules import text_of
 from upthread.store.chain import first_hash
 from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind
 
@@ -141,22 +142,6 @@ class Head(Struct):
         return moved
 
 
-class StoredHead(NamedTuple):
-    """A head as a store has it. The seal tells a row that was changed behind the store's back.
-
-    Names may be bytes, and are where they are not valid Unicode.
-    """
-
-    row: int
-    kind: str
-    name: str | bytes
-    project_id: str | bytes
-    last: int
-    hash: bytes
-    state: str | bytes
-    seal: bytes
-
-
 _STATE: Final = Json(State, "head")
 
 
@@ -172,11 +157,14 @@ def encoded(head: Head) -> tuple[bytes, bytes]:
     return state, _seal(head.first, head.last, head.hash, state)
 
 
-def head_from(stored: StoredHead) -> Head:
-    """Return a head as it was stored. StoreError for one that was changed behind our back."""
-    row, kind, raw_name, raw_project_id, last, hashed, state, seal = stored
+def head_of(columns: Sequence[Any]) -> Head:
+    """Return a head from the columns of its row. StoreError for a row that was changed.
+
+    The seal covers the columns. Names may be bytes, and are where they are not valid Unicode.
+    """
+    row, kind, raw_name, raw_project_id, last, hashed, state, seal = columns
     try:
-        name, project_id = _name(raw_name), _name(raw_project_id)
+        name, project_id = text_of(raw_name), text_of(raw_project_id)
         first = first_hash(cast("StreamKind", kind), name, project_id)
         is_whole = _seal(first, last, hashed, chain.as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
@@ -188,10 +176,6 @@ def head_from(stored: StoredHead) -> Head:
         )
     made = _STATE.decode(state)
     return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, made, first)
-
-
-def _name(stored: str | bytes) -> str:
-    return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
 
 
 def _seal(first: bytes, last: int, hashed: bytes, state: bytes) -> bytes:
@@ -210,7 +194,7 @@ def refolded(head: Head, found: Iterable[Entry]) -> Head:
 
 def bare_head(row: int, kind: str, name: str | bytes, project_id: str | bytes) -> Head:
     """Return a head of which the state is not read, to be folded again."""
-    made = new_head(cast("StreamKind", kind), _name(name), _name(project_id))
+    made = new_head(cast("StreamKind", kind), text_of(name), text_of(project_id))
     made.row = row
     return made
 

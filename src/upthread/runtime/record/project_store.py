@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, Unpack, cast
 
 from upthread.core.acts import acts_in
 from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
@@ -23,14 +23,13 @@ from upthread.core.types import (
     Fence,
     Holder,
     Lease,
-    LeaseClaim,
     ProjectId,
     RunId,
     TurnId,
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Resolved, Store, Turn, Verified
+from upthread.store.base import Leases, Resolved, Store, Turn, Verified
 from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
@@ -142,14 +141,7 @@ class ProjectStore(Store):
 
     # --- writes -----------------------------------------------------------------------------------
 
-    def commit(
-        self,
-        writes: Sequence[Write],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-    ) -> None:
+    def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         self._end_moment()
         batch = writes if self._filter is None else self._filter.kept(writes)
         opened: set[str] = set()
@@ -157,7 +149,7 @@ class ProjectStore(Store):
             self._check(write, opened)
         acts = acts_in(batch, by_user=self._by_user, now_ms=self._now_ms())
         try:
-            self.behind.commit((*batch, *acts), fences=fences, take=take, give=give)
+            self.behind.commit((*batch, *acts), **leases)
         finally:
             self._end_moment()
         # Only now: what could not be opened may be another's.

@@ -13,23 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from psycopg import errors
 
-from upthread.core.codec import Json, encode_plain_json, encode_text
+from upthread.core.codec import encode_plain_json, encode_text
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
-from upthread.store._rules import conversation_leases, lost_lease, taken_lease
+from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import LogStore, StreamMovedError
+from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.stream_reads import Found, Span
-from upthread.store.streams import Head, RunState, StoredHead, encoded, head_from
+from upthread.store.stream_reads import Found, Span, found_in
+from upthread.store.streams import Head, RunState, encoded, head_of
 from upthread.store.tags import own_tag
 
 _LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
@@ -159,8 +159,6 @@ WHERE due_at_ms IS NOT NULL AND id = {_OF_RUN}
 """.encode()
 _QUEUE: Final = "upthread"
 
-_HOLDER: Final = Json(Holder, "lease")
-
 
 class PostgresStore(LogStore):
     """A store in the schema `upthread` of a database. Usable from any thread, one call at a time.
@@ -191,8 +189,7 @@ class PostgresStore(LogStore):
     # --- reads ------------------------------------------------------------------------------------
 
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
-        rows = self._read(_NEWEST if newest else _FOUND, text.encode())
-        return tuple(Found(head_of(row[2:]), row[0], row[1]) for row in rows)
+        return found_in(self._read(_NEWEST if newest else _FOUND, text.encode()))
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
         project = None if project_id is None else encode_text(project_id)
@@ -224,14 +221,9 @@ class PostgresStore(LogStore):
     # --- writes -----------------------------------------------------------------------------------
 
     def append(
-        self,
-        changes: Sequence[Change],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-        is_synced: bool = True,
+        self, changes: Sequence[Change], leases: Terms = NO_LEASES, *, is_synced: bool = True
     ) -> Sequence[int]:
+        fences, take, give = leases
         statements = [
             *((_MUST_TAKE, _columns_of(claim)) for claim in take),
             *(statement for change in changes for statement in _statements(change, fences)),
@@ -247,7 +239,7 @@ class PostgresStore(LogStore):
         try:
             answers = run("write", lambda connection: self._sent(connection, statements))
         except StreamMovedError:
-            self._must_be_free(fences, take, give)
+            self._must_be_free(leases)
             raise
         opened = iter(
             [
@@ -267,15 +259,13 @@ class PostgresStore(LogStore):
         except (errors.DivisionByZero, errors.UniqueViolation) as error:
             raise StreamMovedError from error
 
-    def _must_be_free(
-        self, fences: Sequence[Fence], take: Sequence[LeaseClaim], give: Sequence[Fence]
-    ) -> None:
+    def _must_be_free(self, leases: Terms) -> None:
         """Raise where it was a lease that stopped an append."""
-        for fence in fences:
+        for fence in leases.fences:
             held = self.lease(fence.name)
             if held is None or held.token != fence.token or held.holder is None:
                 raise lost_lease(fence.name, fence.token)
-        for claim in take:
+        for claim in leases.take:
             held = self.lease(claim.name)
             is_as_seen = (
                 held is not None
@@ -284,7 +274,7 @@ class PostgresStore(LogStore):
             )
             if held is not None and held.holder is not None and not is_as_seen:
                 raise taken_lease(claim.name)
-        for fence in give:
+        for fence in leases.give:
             held = self.lease(fence.name)
             if held is None or held.token != fence.token:
                 raise lost_lease(fence.name, fence.token)
@@ -323,13 +313,13 @@ class PostgresStore(LogStore):
 
     def lease(self, name: str) -> Lease | None:
         for row in self._read(_LEASE, _digest(name)):
-            return _lease(name, row)
+            return lease_of(name, row)
         return None
 
     def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
         bounds = map(encode_text, conversation_leases(project_id))
         rows = self._read(_HELD_LEASES, encode_text(project_id), *bounds)
-        return tuple(_lease(name.decode("utf-8", "surrogatepass"), row) for name, *row in rows)
+        return tuple(lease_of(name, row) for name, *row in rows)
 
     def close(self) -> None:
         self.server.close()
@@ -353,11 +343,6 @@ def _select(columns: str, kinds: tuple[str, ...], is_newest: bool) -> bytes:  # 
 
 def _bounds(span: Span) -> tuple[Column, ...]:
     return (span.row, span.after, _LAST if span.before is None else span.before, span.limit)
-
-
-def head_of(row: Row) -> Head:
-    """Return a head from the columns of its row."""
-    return head_from(StoredHead(*row))
 
 
 def _digest(name: str) -> bytes:
@@ -437,13 +422,3 @@ def _job(change: Change) -> list[Statement]:
 def _scrub(connection: Connection) -> None:
     with unhurried(connection):
         connection.execute(b"SELECT upthread.scrub()")
-
-
-def _lease(name: str, row: Sequence[Any]) -> Lease:
-    token, heartbeat, holder = row
-    return Lease(
-        name=name,
-        token=token,
-        heartbeat=heartbeat,
-        holder=None if holder is None else _HOLDER.decode(holder),
-    )

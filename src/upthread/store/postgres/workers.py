@@ -20,8 +20,8 @@ from upthread.core.types import Holder
 from upthread.store.base import Run
 from upthread.store.postgres.at_once import Row
 from upthread.store.postgres.server import Connection, Server
-from upthread.store.postgres.store import head_of
 from upthread.store.reads import run_of
+from upthread.store.streams import head_of
 
 # Four heartbeats: with one a second a killed worker's jobs were taken over after 3.5 to 4.1 s
 # (Procrastinate 3.10.0).

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import apsw
 
-from upthread.core.codec import Json, encode_plain_json
+from upthread.core.codec import encode_plain_json
 from upthread.core.types import (
     ConversationId,
     ConversationKey,
@@ -20,10 +20,10 @@ from upthread.core.types import (
     LeaseClaim,
     ProjectId,
 )
-from upthread.store._rules import conversation_leases, lost_lease, taken_lease
+from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import LogStore, StreamMovedError
+from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
 from upthread.store.reads import resolved_of
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
@@ -35,15 +35,14 @@ from upthread.store.sqlite.database import (
     to_column,
 )
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.stream_reads import Found, Span
+from upthread.store.stream_reads import Found, Span, found_in
 from upthread.store.streams import (
     FOLD,
     RESOLVABLE,
     Head,
-    StoredHead,
     bare_head,
     encoded,
-    head_from,
+    head_of,
     refolded,
 )
 from upthread.store.tags import key_tag
@@ -116,8 +115,6 @@ _FOLDED: Final = "UPDATE meta SET value = ? WHERE name = 'fold'"
 _BARE_HEADS: Final = "SELECT id, kind, name, project FROM head ORDER BY id"
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
-_HOLDER: Final = Json(Holder, "lease")
-
 
 class SqliteStore(LogStore):
     """A store in one file, made if there is none. Usable from any thread, one call at a time.
@@ -175,7 +172,7 @@ class SqliteStore(LogStore):
             ).fetchall()
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
-        return tuple([Found(_head(row[2:]), row[0], row[1]) for row in rows])
+        return found_in(rows)
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
         rows = (
@@ -183,7 +180,7 @@ class SqliteStore(LogStore):
             if project_id is None
             else self.database.rows(_HEADS, (to_column(project_id), kind))
         )
-        return tuple(map(_head, rows))
+        return tuple(map(head_of, rows))
 
     def read_entries(self, span: Span) -> Sequence[Entry]:
         if span.only is not None:
@@ -243,14 +240,9 @@ class SqliteStore(LogStore):
     # --- writes -----------------------------------------------------------------------------------
 
     def append(
-        self,
-        changes: Sequence[Change],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-        is_synced: bool = True,
+        self, changes: Sequence[Change], leases: Terms = NO_LEASES, *, is_synced: bool = True
     ) -> Sequence[int]:
+        fences, take, give = leases
         with self.database.transaction(is_synced=is_synced) as connection:
             # Under the write lock: from here to the commit nobody can take a lease over (S4).
             if not self.database.is_as_left:
@@ -301,11 +293,11 @@ class SqliteStore(LogStore):
 
     def lease(self, name: str) -> Lease | None:
         row = self.database.row(_LEASE, (to_column(name),))
-        return None if row is None else _lease(name, row)
+        return None if row is None else lease_of(name, row)
 
     def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
         bounds = tuple(map(to_column, conversation_leases(project_id)))
-        return tuple(_lease(name, row) for name, *row in self.database.rows(_HELD_LEASES, bounds))
+        return tuple(lease_of(name, row) for name, *row in self.database.rows(_HELD_LEASES, bounds))
 
     def close(self) -> None:
         self.database.close()
@@ -340,10 +332,6 @@ def _only(count: int) -> str:
     """Return the statement for so many entries by their numbers."""
     places = ", ".join(f"?{number}" for number in range(2, count + 2))
     return f"SELECT {_ENTRY} FROM entry AS e WHERE stream = ?1 AND seq IN ({places}) ORDER BY seq"
-
-
-def _head(row: Row) -> Head:
-    return head_from(StoredHead(*row))
 
 
 def _apply(connection: Connection, change: Change) -> int:
@@ -414,15 +402,3 @@ def _must_move(connection: Connection, statement: str, fence: Fence) -> None:
     connection.execute(statement, _of_fence(fence))
     if connection.changes() == 0:
         raise lost_lease(fence.name, fence.token)
-
-
-def _lease(name: Any, row: Sequence[Any]) -> Lease:
-    token, heartbeat, holder = row
-    if isinstance(name, bytes):
-        name = name.decode("utf-8", "surrogatepass")
-    return Lease(
-        name=name,
-        token=token,
-        heartbeat=heartbeat,
-        holder=None if holder is None else _HOLDER.decode(holder),
-    )
