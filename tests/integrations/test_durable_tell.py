@@ -241,6 +241,23 @@ def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_me
     assert turns(home) == 3
 
 
+def test_a_step_is_not_begun_again_in_a_release_that_is_another_project(
+    home, tmp_path, monkeypatch
+):
+    environment, release = ActivityEnvironment(), tmp_path / "release-2"
+    release.mkdir()
+    tell = tell_of(home, "[[rehearse: say hello]]")
+    first = asyncio.run(environment.run(upthread_tell, tell))
+    moved = dataclasses.replace(tell, directory=str(release))
+    with pytest.raises(ApplicationError, match="is another one") as caught:
+        asyncio.run(environment.run(upthread_tell, moved))
+    assert not caught.value.non_retryable
+    (project,) = re.findall("UPTHREAD_PROJECT=(prj_[0-9a-f]+)", str(caught.value))
+    monkeypatch.setenv("UPTHREAD_PROJECT", project)
+    assert asyncio.run(environment.run(upthread_tell, moved)) == first
+    assert turns(home) == 1
+
+
 def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
     text = "[[rehearse: once auth]] [[rehearse: say done]]"
 
@@ -409,7 +426,7 @@ def test_an_agent_that_acts_and_is_overloaded_each_time_goes_on_and_is_asked_ten
         assert own[2].startswith("An earlier turn of yours was interrupted")
 
 
-@pytest.mark.parametrize("end", ["crash", "fail nobody knows why", "stop cancelled"])
+@pytest.mark.parametrize("end", ["crash", "fail terminated by SIGTERM", "stop cancelled"])
 def test_an_agent_that_is_stopped_each_time_is_continued_until_ten_prompts_left(
     home, monkeypatch, end
 ):
@@ -426,6 +443,24 @@ def test_an_agent_that_is_stopped_each_time_is_continued_until_ten_prompts_left(
     sent = [each for each in map(json.loads, log) if each["event"] == "prompt"]
     assert [is_continuation(each["text"]) for each in sent] == [False] + [True] * (SENDS_MAX - 1)
     assert len({each["session_id"] for each in sent}) == turns(home) == 1
+    assert (home.repository / "acts").read_text() == "x\n"
+
+
+def test_an_agent_that_refuses_each_prompt_is_asked_for_a_new_session_and_then_a_person(
+    home, monkeypatch
+):
+    allow_all(home, monkeypatch)
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: fail nobody knows why]]")
+    tell = tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]")
+    errors = []
+    while not any(each.non_retryable for each in errors):
+        with pytest.raises(ApplicationError) as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        errors.append(error.value)
+    assert "a new session was refused, too" in str(errors[-1])
+    log = (home.directory / "agents.jsonl").read_text().splitlines()
+    sessions = [e["session_id"] for e in map(json.loads, log) if e["event"] == "prompt"]
+    assert [sessions.count(each) for each in dict.fromkeys(sessions)] == [3, 1]
     assert (home.repository / "acts").read_text() == "x\n"
 
 

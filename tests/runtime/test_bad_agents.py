@@ -16,6 +16,7 @@ from tests.support.world import World, eventually
 import upthread
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.errors import ConfigError, StoreError, UsageError
+from upthread.integrations.durable_tell import NotToldError, tell_once
 from upthread.runtime.turns.progress import Listener, Notice
 from upthread.surfaces.cli.terminal.phrases import failure_in_words
 
@@ -209,6 +210,19 @@ async def test_a_prompt_that_is_refused_again_goes_to_a_new_session_once(world, 
     assert (now.outcome, now.decision) == ("ok", RESUME_WITH_REPLAY)
     assert "KIWI-42" in now.reply
     assert now.reply.endswith("go on")
+
+
+async def test_a_step_whose_prompt_is_refused_again_goes_to_a_new_session(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text(json.dumps({"old session/prompt": "no such model"}))
+        with pytest.raises(NotToldError, match="no such model") as caught:
+            await tell_once(project, "step-1", ADDRESS, "go on", options)
+        assert caught.value.is_retried
+        told = await tell_once(project, "step-1", ADDRESS, "go on", options)
+    assert told["decision"] == RESUME_WITH_REPLAY
+    assert "KIWI-42" in told["reply"]
 
 
 async def test_each_continue_sends_a_refused_prompt_once_to_each_session(world: World) -> None:

@@ -12,6 +12,7 @@ from tests.support.world import ALLOW, World, eventually
 
 import upthread
 from upthread.core.turns.prompt import EFFECTS_DONE_HEADING
+from upthread.integrations.durable_tell import NotToldError, Told, tell_once
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
@@ -56,6 +57,26 @@ async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(worl
     assert new.upstream_session_id == second.upstream_session_id
     assert (new.opened_because, new.ended_because) == ("missing", None)
     assert (await tell(world)).upstream_session_id == second.upstream_session_id
+
+
+async def test_a_step_that_was_killed_goes_to_a_new_session_if_its_own_is_refused_again(world):
+    await tell(world, "Remember the colour is blue. " + SAY)
+
+    async def step(**environment: str) -> Told:
+        async with world.open(environment=environment) as project:
+            return await tell_once(project, "step-1", "spec-42/planner", SAY, REHEARSAL)
+
+    with pytest.raises(NotToldError, match="interrupted"):
+        await step(UPTHREAD_REHEARSAL_ALWAYS="[[rehearse: crash]]")
+    for file in world.session_files():
+        file.unlink()
+    refuses = {CAPABILITIES: "opaque_errors,no_list"}
+    with pytest.raises(NotToldError, match="interrupted") as caught:
+        await step(**refuses)
+    assert caught.value.is_retried
+    told = await step(**refuses)
+    assert (told["decision"], told["reasons"][0]) == ("resume_with_replay", "refused")
+    assert "The user said:\n> Remember the colour is blue." in last_prompt(world)
 
 
 @EXTENDED

@@ -9,17 +9,20 @@ a person settles it. Decides what a stored attempt means for a caller; the store
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 from typing import Final
 
 import anyio
 from msgspec import structs
 
+from upthread.client.encryption import key_of
 from upthread.client.parts import ProjectParts
+from upthread.client.stores import open_store
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
-from upthread.core.types import Fence, JsonValue
+from upthread.core.types import Fence, JsonValue, ProjectId
 from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases
 from upthread.store.base import Once
@@ -37,6 +40,7 @@ class DoOnce:
         self._system = parts.system
         self._leases = leases
         self._project_id = parts.project_id
+        self._settings = parts.settings
 
     async def __call__(
         self, key: str, action: Action, *, recover: Action | None = None, about: JsonValue = None
@@ -79,6 +83,23 @@ class DoOnce:
             if recover is None:
                 raise _unknown(stands)
             return await self._done(key, stands.attempt_id, await recover())
+
+    async def begun_elsewhere(self, key: str) -> ProjectId | None:
+        """Return the other project of the database in which an action was begun under a key.
+
+        Only a project without workstreams looks: a new release's directory may be a new project,
+        and a step that was begun before the release would be done twice. Projects that were worked
+        in may have equal keys.
+        """
+        return await self._system.in_thread(partial(self._begun_elsewhere, key))
+
+    def _begun_elsewhere(self, key: str) -> ProjectId | None:
+        own, settings = self._project_id, self._settings
+        if self._store.once(own, key) or self._store.workstreams(own):
+            return None
+        with closing(open_store(settings.database, key=key_of(settings))) as store:
+            others = [head.project_id for head in store.heads(None, "once") if head.name == key]
+        return next((ProjectId(each) for each in others if each != own), None)
 
     async def confirm(self, key: str, receipt: JsonValue) -> None:
         """Settle an unknown outcome: you have seen that it was done. The receipt is yours to give.

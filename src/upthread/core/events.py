@@ -248,9 +248,13 @@ class RecoveryStarted(StoredEvent, frozen=True, kw_only=True):
     """The turn is gone on with, its prompt perhaps sent.
 
     Its holder died, a person told the parked turn to go on, or the same holder tries once more.
+    With `refused_as` an attempt of a durable step ended: the agent did not open the session, with
+    the words `detail`, and the next attempt goes on.
     """
 
     holder: str
+    refused_as: Outcome | None = None
+    detail: str = ""
 
 
 class Usage(Struct, frozen=True, kw_only=True):

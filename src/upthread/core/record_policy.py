@@ -292,6 +292,7 @@ def _outline(report: types.JsonValue) -> types.JsonValue:
 FIELDS_WITH_TEXT: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
         events.AttachFailed: ("detail",),
+        events.RecoveryStarted: ("detail",),
         events.TurnEnded: ("report", "detail"),
         events.TurnParked: ("detail",),
         events.RunStarted: ("specification",),

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, TypedDict, cast
 from msgspec import structs
 
 from upthread.client.project import Project
+from upthread.client.project_identity import PROJECT_VARIABLE
 from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import key_of, shown
 from upthread.core.redaction.placeholder import has_placeholder
@@ -102,6 +103,14 @@ async def tell_once(
     under this key, or its reply forgotten.
     """
     chosen = structs.replace(options or TellOptions(), key=key)
+    if other := await up.once.begun_elsewhere(key):
+        here = up.settings.working_directory
+        raise NotToldError(
+            f"the step {shown(key)} was begun in the project {other}, and {here} is another one,"
+            f" {up.project_id}: nothing is sent",
+            hint=f"set {PROJECT_VARIABLE}={other}, or open the directory that it was begun in",
+            is_retried=True,
+        )
 
     async def tell() -> JsonValue:
         return await _told(up, address, text, await up.tell(address, text, chosen), key)

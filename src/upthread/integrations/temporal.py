@@ -64,6 +64,8 @@ async def upthread_tell(tell: Tell) -> Told:
         async with task_group() as tasks:
             tasks.start_soon(_heartbeats, info, tell.address, waited_for)
             async with open_project(tell.directory, database=tell.database) as up:
+                for notice in up.notices:
+                    activity.logger.warning("%s", notice)
                 key = await _key(up, info)
                 before = await up.read(lambda: up.store.once(up.project_id, key))
                 told = await tell_once(up, key, tell.address, tell.text, options)

@@ -216,10 +216,12 @@ _MAY_PASS: Final = regex(
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
 
 _IN_USE: Final = regex(
-    r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process",
+    r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
+    r"|\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b",
     re.IGNORECASE,
 )
-"""What a refusal may speak of that only this session meets: for it no session is given up."""
+"""What a refusal may speak of that only this session meets, or this moment: somebody else works in
+it, or stops the agent. For it no session is given up."""
 
 _NUMBER: Final = regex(r"[0-9a-f]*\d[0-9a-f]*", re.IGNORECASE)
 """Also a hexadecimal one, because a refusal may have the id of a trace."""
@@ -244,6 +246,11 @@ _ADDED: Final = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
 
+def may_open_again(words: str) -> bool:
+    """Return whether a refusal speaks of somebody who works in the session, or stops the agent."""
+    return bool(_IN_USE.search(words))
+
+
 def is_refused_for_good(
     before: Sequence[str], now: str, *, stderr: str = "", is_slow: bool = False
 ) -> bool:
@@ -256,7 +263,7 @@ def is_refused_for_good(
     that died are on its `stderr`. With `is_slow` it did not answer in time, which may pass.
     """
     told = stderr or now
-    if not before or _IN_USE.search(told):
+    if not before or may_open_again(told):
         return False
     older, newer = (_NUMBER.sub("", words) for words in (before[0], now))
     rest = older.removeprefix(newer)

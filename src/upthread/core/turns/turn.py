@@ -236,16 +236,13 @@ class TurnView(Struct, frozen=True, kw_only=True):
 class Attempt(Struct, frozen=True, kw_only=True):
     """One attempt at a turn's prompt, from a person's prompt or `--continue` until it stops.
 
-    `before` and `after` are the turn's views. An attempt under way is not over `after`.
+    `before` and `after` are the turn's views. An attempt under way is not over `after`. `sends` is
+    how often a prompt left in it.
     """
 
     before: TurnView
     after: TurnView
-
-    @property
-    def sends(self) -> int:
-        """How often a prompt left in this attempt."""
-        return self.after.sends - min(self.before.sends, 1)
+    sends: int
 
     @property
     def asked_new(self) -> bool:
@@ -266,16 +263,22 @@ class Attempt(Struct, frozen=True, kw_only=True):
 def attempts(events: Iterable[TurnEvent]) -> tuple[Attempt, ...]:
     """Return the attempts at a turn, the newest first, with the one under way."""
     found: list[Attempt] = []
-    before = view = TurnView()
+    before, sends_before, view = TurnView(), 0, TurnView()
     for event in events:
-        was_parked = view.state is TurnState.PARKED
+        stop: TurnView | None = None
+        if isinstance(event, RecoveryStarted) and event.refused_as is not None:
+            stop = apply(view, TurnParked(reason=event.refused_as, detail=event.detail))
+        was_parked, sends = view.state is TurnState.PARKED, view.sends
         view = apply(view, event)
         # A parked turn that a new prompt ends had stopped before.
         if view.is_over and not was_parked:
-            found.append(Attempt(before=before, after=view))
-            before = view
+            # A person's word lets it leave as after the first send.
+            stop, sends = view, min(view.sends, 1)
+        if stop:
+            found.append(Attempt(before=before, after=stop, sends=stop.sends - sends_before))
+            before, sends_before = view, sends
     if not view.is_over:
-        found.append(Attempt(before=before, after=view))
+        found.append(Attempt(before=before, after=view, sends=view.sends - sends_before))
     return tuple(reversed(found))
 
 
@@ -324,7 +327,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             )
         case RecoveryStarted():
             was_interrupted = view.was_interrupted or view.sends > 0
-            recoveries = view.recoveries + 1
+            recoveries = view.recoveries + (event.refused_as is None)
             return structs.replace(view, was_interrupted=was_interrupted, recoveries=recoveries)
         case _:
             kept = _KEPT.get(type(event))

@@ -23,6 +23,7 @@ from upthread.core.decision.rollover import (
     PoisonSigns,
     Recovery,
     detectors_with,
+    may_open_again,
     poison,
     recovery_of,
 )
@@ -170,6 +171,10 @@ class Driver:
         command = turns.NEXT_COMMAND[view.state]
         is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
         if is_in_doubt and outcome in PASSING and live.may_be_left_open:
+            # So that refusals in a row are counted over the attempts of a step.
+            holder = self._system.this_process(live.request.claim.doing).in_words()
+            refused = RecoveryStarted(holder=holder, refused_as=outcome, detail=error.message)
+            await live.log.commit(refused)
             live.interrupted_by = outcome, detail
             return
         is_asked = view.is_person_asked and command is TurnCommand.ATTACH
@@ -354,8 +359,7 @@ class Driver:
             return False
         # After the retry within this attempt, which needs no engine.
         if recovery not in SENDS_AGAIN and _is_interruption(live, result):
-            await live.log.commit(writes=answer.writes)
-            live.interrupted_by = result.outcome, result.detail
+            await self._interrupt(live, result, answer.writes)
             return False
         match recovery:
             case Recovery.NONE:
@@ -381,6 +385,20 @@ class Driver:
             case _:
                 assert_never(recovery)
         return recovery in SENDS_AGAIN
+
+    async def _interrupt(
+        self, live: LiveTurn, result: PromptResult, writes: Sequence[Write]
+    ) -> None:
+        """Leave the turn to the next attempt of its step; one that was only refused ends.
+
+        Left open, it would not keep the words, and a session could refuse every attempt alike.
+        """
+        await live.log.commit(writes=writes)
+        is_failed = result.outcome is Outcome.UNKNOWN and not may_open_again(result.detail)
+        if is_failed and not live.has_output(result.detail):
+            await self._end(live, TurnEnded(outcome=result.outcome, detail=result.detail))
+        else:
+            live.interrupted_by = result.outcome, result.detail
 
     def _parks_in_doubt(
         self, store: Store, live: LiveTurn, result: PromptResult, answer: Answer
@@ -471,7 +489,9 @@ def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
     also before this process knows of the deploy. A person's cancel stays an end.
     """
     is_cancelled = result.outcome is Outcome.CANCELLED and not live.gate.was_dismissed
-    has_failed = result.outcome in {Outcome.PROCESS_DIED, Outcome.UNKNOWN}
+    # What a new session refuses as the old one did is for a person.
+    is_refused = result.outcome is Outcome.UNKNOWN and live.refused_link is None
+    has_failed = is_refused or result.outcome is Outcome.PROCESS_DIED
     return (is_cancelled or has_failed) and live.may_be_left_open
 
 
