@@ -25,6 +25,10 @@ INHERITED: Final = (
 )
 """The variables that an agent inherits by name; everything else of ours stays with us."""
 
+_PLACES: Final = frozenset(
+    variable for row in AGENTS.values() if row.home for variable in row.home.variables
+)
+
 INHERITED_PREFIXES: Final = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
 """And the families that it inherits."""
 
@@ -36,14 +40,24 @@ def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in INHERITED or name.startswith(INHERITED_PREFIXES)
     }
-    return {**inherited, **given}
+    # Set to nothing, they would be taken for the working directory by some agents, and not by all.
+    return {
+        name: value
+        for name, value in {**inherited, **given}.items()
+        if value or name not in _PLACES
+    }
 
 
 def home_of(agent: str, environment: Mapping[str, str]) -> Path:
-    """Return where an agent keeps its store: OpenCode's is a directory in the data home."""
+    """Return where an agent keeps its store: OpenCode's is a directory in the data home.
+
+    Or a database, where a variable names that.
+    """
     own = AGENTS[agent].home
     assert own is not None, "nobody reads a store of an agent without one"
-    return Path(environment.get(own.variable) or agents_home(environment) / own.below)
+    home = Path(environment.get(own.variable) or agents_home(environment) / own.below)
+    file = environment.get(own.file) if own.file else None
+    return home / own.folder / file if file else home
 
 
 def store_of(word: str) -> str:

@@ -137,8 +137,15 @@ def profile_of(environment: Mapping[str, str], agent: str) -> str:
 
     Where a link leads and not the link, which may lead to another profile tomorrow.
     """
-    variable = _VARIABLES.get(agent)
+    variables = _VARIABLES.get(agent, ())
+    variable = next(filter(environment.get, variables), variables[-1] if variables else "")
     return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
+
+
+def placed(environment: Mapping[str, str], variable: str, place: str) -> dict[str, str]:
+    """Return an environment in which an agent's store is where a profile says."""
+    own = _VARIABLES.get(_AGENTS.get(variable, ""), ())
+    return {**{k: v for k, v in environment.items() if k not in own}, variable: place}
 
 
 def profile_without(
@@ -150,7 +157,7 @@ def profile_without(
     the agent itself says what is wrong.
     """
     variable, _, place = profile.partition("=")
-    agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
+    agent, there = _AGENTS.get(variable, ""), placed(environment, variable, place)
     own = profile_of(environment, agent)
     try:
         if not agent or profile == own or stamp_of(environment, agent, session):
@@ -166,12 +173,12 @@ def profile_without(
 
 
 _VARIABLES: Final = {
-    REHEARSAL: HOME_VARIABLE,
-    **{name: row.home.variable for name, row in AGENTS.items() if row.home},
+    REHEARSAL: (HOME_VARIABLE,),
+    **{name: row.home.variables for name, row in AGENTS.items() if row.home},
 }
-"""The variable that names the place of each agent's store."""
+"""The variables that name the place of each agent's store, the one that wins first."""
 
-_AGENTS: Final = {variable: agent for agent, variable in _VARIABLES.items()}
+_AGENTS: Final = {each: agent for agent, variables in _VARIABLES.items() for each in variables}
 
 
 def _home(agent: str, environment: Mapping[str, str]) -> Path:

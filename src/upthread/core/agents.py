@@ -58,10 +58,21 @@ class OtherMajor(Struct, frozen=True, kw_only=True):
 
 
 class Home(Struct, frozen=True, kw_only=True):
-    """Where an agent keeps its sessions: what `variable` says, else `below` the user's home."""
+    """Where an agent keeps its sessions: what `variable` says, else `below` the user's home.
+
+    `file` is the variable that names one database instead, in `folder` of that place, empty without
+    one.
+    """
 
     variable: str
     below: str
+    file: str = ""
+    folder: str = ""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that say where, the one that wins first."""
+        return (self.file, self.variable) if self.file else (self.variable,)
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -186,7 +197,9 @@ _OPENCODE: Final = Agent(
     ),
     how_to_install="see opencode.ai",
     folder="opencode",
-    home=Home(variable="XDG_DATA_HOME", below=".local/share"),
+    home=Home(
+        variable="XDG_DATA_HOME", below=".local/share", file="OPENCODE_DB", folder="opencode"
+    ),
     marks=("OPENCODE", "OPENCODE_CALLER"),
     passed_on=(
         *("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_CONFIG_CONTENT"),

@@ -180,6 +180,9 @@ class ClaudeCodeConnection(Connection):
             await self.close()
             # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
             if not is_missing(error.hint, session):
+                if "--resume" in words:
+                    # Its session may be why: asked for a new one, it may start.
+                    error.message = error.message.replace("initialize", f"--resume {session}")
                 raise
             # Where one that has exited looked is not seen, so that another one stays.
             unused = _new_id()

@@ -282,6 +282,9 @@ def _raw(data: object) -> bytes:
 
 def find_histories(data_home: Path) -> Iterator[Path]:
     """Yield OpenCode's databases under a data home (`~/.local/share`)."""
+    if data_home.is_file():
+        yield data_home  # OPENCODE_DB names it
+        return
     yield from sorted((data_home / "opencode").glob("opencode*.db"))
 
 

@@ -329,7 +329,8 @@ def _first(data_home: Path, read: Callable[[Database], _Found | None]) -> _Found
 
 def _of_each(data_home: Path, read: Callable[[Database], _Found]) -> Iterator[_Found]:
     for path in find_histories(data_home):
-        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
+        top = path.parent if path == data_home else data_home
+        require_own(top, path, bytes_max=DATABASE_BYTES_MAX)
         with opened(path) as database:
             found = read(database)
         yield found
