@@ -154,7 +154,7 @@ def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_bac
         with pytest.raises(StoreError, match="could not"):
             store.commit(samples.home())
         waited_s.append(time.monotonic() - began_s)
-    assert waited_s[1] < 1 < 2 < waited_s[0], "the next one does not wait as long again"
+    assert waited_s[0] > 2 > 4 * waited_s[1], "the next one does not wait as long again"
     server.start()
     store.commit([*samples.home(), samples.said(1)])
     assert store.message_count(CONVERSATION) == 1

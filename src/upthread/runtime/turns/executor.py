@@ -42,6 +42,7 @@ from upthread.runtime.turns.attach import (
     elsewhere_in_words,
     link_end,
     restore_refused,
+    tell_kept,
 )
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
@@ -166,7 +167,7 @@ class Driver:
             assert live.inputs is not None
             live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
             await live.log.commit(decided_again(live))
-            _tell_kept(live)
+            tell_kept(live)
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
         is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
@@ -379,8 +380,6 @@ class Driver:
                 )
                 parked = parked_event(live, because)
                 await live.log.commit(*again, parked, writes=(*answer.writes, *writes))
-                if again:
-                    _tell_kept(live)
             case _:
                 assert_never(recovery)
         return recovery in SENDS_AGAIN
@@ -482,12 +481,6 @@ def _with_session(live: LiveTurn, words: str) -> str:
     """Return an error's words with the session, which an agent that dies does not name."""
     session = live.current_session
     return words if session is None or session in words else f"{words}; its session is {session}"
-
-
-def _tell_kept(live: LiveTurn) -> None:
-    session = live.require_link().upstream_session_id
-    text = f"no new session took the prompt: {session} stays the current session"
-    live.notice("session_kept", text, session=session)
 
 
 def _both_refused(live: LiveTurn, words: str) -> str:
