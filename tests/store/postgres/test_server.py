@@ -143,13 +143,18 @@ def test_a_lease_that_may_have_been_taken_is_not_taken_again_unseen(own_server):
 def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_back(
     own_server, monkeypatch
 ):
-    monkeypatch.setattr("upthread.store.postgres.server.RECONNECT_S", 0.5)
+    monkeypatch.setattr("upthread.store.postgres.server.RECONNECT_S", 2)
     server, address = own_server
     migrate(address)
     store = PostgresStore(address)
     server.stop()
-    with pytest.raises(StoreError, match="could not"):
-        store.commit(samples.home())
+    waited_s = []
+    for _ in range(2):
+        began_s = time.monotonic()
+        with pytest.raises(StoreError, match="could not"):
+            store.commit(samples.home())
+        waited_s.append(time.monotonic() - began_s)
+    assert waited_s[0] > 2 > 4 * waited_s[1], "the next one does not wait as long again"
     server.start()
     store.commit([*samples.home(), samples.said(1)])
     assert store.message_count(CONVERSATION) == 1

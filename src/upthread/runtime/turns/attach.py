@@ -297,6 +297,7 @@ def restore_refused(
     live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
     session = refused.upstream_session_id
     again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
+    tell_kept(live)
     return (again,), (link_end(link, outcome, now_ms), OpenLink(link=live.link))
 
 
@@ -341,6 +342,13 @@ def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
             freshness=freshness_in(intended.inputs),
         )
     )
+
+
+def tell_kept(live: LiveTurn) -> None:
+    """Tell that the old session stays, since a new one was refused."""
+    session = live.require_link().upstream_session_id
+    text = f"no new session took the prompt: {session} stays the current session"
+    live.notice("session_kept", text, session=session)
 
 
 def tell_of_lacking(live: LiveTurn, found: Lacked) -> None:

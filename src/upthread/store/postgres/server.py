@@ -39,7 +39,10 @@ SERVER_MIN: Final = 15
 """Older servers cannot have unique keys in which NULL equals NULL."""
 
 RECONNECT_S: Final = 20.0
-"""How long a call tries to get back a connection that was lost."""
+"""How long a call tries to get back a connection that was lost.
+
+For as long again the next calls try once: whoever stops makes several, and would wait for each.
+"""
 
 RACES_MAX: Final = 50
 """How often a call is done again because another writer was there first."""
@@ -135,6 +138,7 @@ class Server:
         self.name = _shown(self._parameters)
         self.prepares = self._prepare_after is not None
         self._is_closed = False
+        self._patient_from_s = 0.0
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._project = ALL_PROJECTS
@@ -186,11 +190,16 @@ class Server:
 
     def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
         """Do work again that failed with `error`, until its race is won or its connection back."""
-        deadline_s = time.monotonic() + (RECONNECT_S if self._wait_s is None else 0.0)
+        began_s = time.monotonic()
+        is_patient = self._wait_s is None and began_s >= self._patient_from_s
+        deadline_s = began_s + (RECONNECT_S if is_patient else 0.0)
         has_lost_race = isinstance(error, _LOST_RACE)
         while True:
             if not has_lost_race:
-                if not self._is_lost(error) or time.monotonic() > deadline_s:
+                if not self._is_lost(error):
+                    raise error
+                if time.monotonic() > deadline_s:
+                    self._patient_from_s = time.monotonic() + RECONNECT_S
                     raise error
                 time.sleep(_PAUSE_S)
             try:
@@ -211,6 +220,7 @@ class Server:
         if self._connection is None or self._connection.closed:
             self._connection = None
             self._connection = self._connect()
+            self._patient_from_s = 0.0
         return self._connection
 
     def _is_lost(self, error: psycopg.Error) -> bool:
