@@ -162,19 +162,18 @@ def _own_file(settings: Settings) -> Path:
 
 def _mark(copy: Path, key: bytes | None, gap: Container[object] | None) -> None:
     """Record the restore in the copy, and put each workstream of the gap in doubt; None: all."""
-    at_ms, user = now_ms(), user_name(os.environ)
+    at_ms = now_ms()
     with closing(SqliteStore(copy, key=key)) as store:
         first = {_home_of(each): each for each in reversed(tuple(_conversations(store)))}
         for home, conversation in first.items():
             if gap is None or home in gap:
-                name = conversation.conversation_id
                 store.commit(
                     [
                         RecordAct(
                             what="restored",
-                            by_user=user,
+                            by_user=user_name(os.environ),
                             recorded_at_ms=at_ms,
-                            conversation_id=name,
+                            conversation_id=conversation.conversation_id,
                         )
                     ]
                 )

@@ -110,8 +110,9 @@ class ProjectStore(Store):
         return self.behind.resolve(key) if self._is_it(key.project_id) else None
 
     def verify(self, conversation_id: ConversationId) -> Verified:
-        is_own = self._owns("conversation", conversation_id)
-        return self.behind.verify(conversation_id) if is_own else Verified(None, None)
+        if not self._owns("conversation", conversation_id):
+            return Verified(None, None)
+        return self.behind.verify(conversation_id)
 
     # --- leases -----------------------------------------------------------------------------------
 
