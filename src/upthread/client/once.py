@@ -61,6 +61,9 @@ class DoOnce:
         loop for 10 s: do what blocks in a thread. An unknown outcome is settled by the receipt
         that `recover` returns, and stays unknown if `recover` raises. It is also what is tried
         again where an attempt has failed.
+
+        After `upthread restore` each key without a receipt is a UsageError until `confirm` or
+        `forget`, because its action may have been done after the backup was made.
         """
         _check(key)
         stands = await self._stands(key)
@@ -90,8 +93,8 @@ class DoOnce:
     async def confirm(self, key: str, receipt: JsonValue) -> None:
         """Settle an unknown outcome: you have seen that it was done. The receipt is yours to give.
 
-        Raises NotFoundError for a key that was never begun, UsageError when its outcome is known,
-        and LeaseHeldError while somebody living is at it.
+        Raises NotFoundError for a key that was never begun, but not after a restore; UsageError
+        when its outcome is known, and LeaseHeldError while somebody living is at it.
         """
         await self._settle(key, "done", _as_json(key, receipt))
 
