@@ -206,4 +206,4 @@ def _syncs_of_one_turn(disk: FaultyFileSystem, turn: Callable[[int], None]) -> i
 
 def _grown(connection: Any) -> int:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return int(connection.pragma("page_count")) * 4096
+    return int(connection.pragma("page_count")) * int(connection.pragma("page_size"))

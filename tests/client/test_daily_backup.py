@@ -80,7 +80,7 @@ def test_none_is_made_on_a_nearly_full_disk(settings, monkeypatch):
 def test_a_damaged_database_takes_no_backup_away(settings):
     made = [back_up_daily(settings, today=day) for day in DAYS[:3]]
     with Path(settings.database).open("r+b") as file:
-        file.seek(4096 * 5)
+        file.seek(2048 * 5)
         file.write(os.urandom(4096 * 10))
     with pytest.raises(StoreError):
         back_up_daily(settings, today=DAYS[3])

@@ -50,6 +50,23 @@ class Action:
         return self.returns
 
 
+async def test_after_a_restore_a_key_without_a_receipt_is_refused_until_it_is_settled(world):
+    async with world.open() as project:
+        await project.once("done", Action(1))
+        with pytest.raises(ZeroDivisionError):
+            await project.once("failed", Action(ZeroDivisionError()))
+        failed = project.store.once(project.project_id, "failed")
+        project.store.behind.mark_restored(failed.recorded_at_ms + 1)
+    async with world.open() as project:
+        assert await project.once("done", Action(2)) == 1
+        for key in ("failed", "new"):
+            with pytest.raises(UsageError, match="restored from a backup"):
+                await project.once(key, Action())
+        await project.once.confirm("failed", 3)
+        await project.once.forget("new")
+        assert [await project.once(key, Action(4)) for key in ("failed", "new")] == [3, 4]
+
+
 async def test_an_attempt_that_was_taken_over_is_given_the_receipt_on_record(world):
     async with world.open() as project:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import closing
 
 import pytest
 from tests.support.shipped_stores import POSTGRES, SQLITE
@@ -41,13 +42,10 @@ def test_a_large_part_is_stored_and_read_back_byte_for_byte(tmp_path, backend, s
     store.close()
     del text, said
 
-    store = backend.make(tmp_path / "store.db")
-    try:
+    with closing(backend.make(tmp_path / "store.db")) as store:
         (message,) = store.messages(CONVERSATION)
         small, large = message.parts
         assert store.verify(CONVERSATION).damaged_seq is None
-    finally:
-        store.close()
     assert isinstance(small, TextPart)
     assert small.text == STRANGE
     assert isinstance(large, ToolResultPart)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ RUNS = ["run_0", "run_1"]
 SESSIONS = ["ses_a", "ses_b", "\ud83d\ude00"]
 LEASES = ["one", "two"]
 ACTIONS = ["deploy", "\ud800"]
+OF_A_CONVERSATION = ("conversation", "links", "messages", "message_count", "refusals", "examined")
 TEXTS = ["", "a", "a\0b", "\ud800", "\U0001f600", "e\u0301"]
 
 projects, workstreams = st.sampled_from(PROJECTS), st.sampled_from(WORKSTREAMS)
@@ -358,17 +360,12 @@ def everything(store):
         [store.resolve(key_of(*each, slot)) for each in addresses for slot in (0, 1, 2)],
         [store.projects(types.ProjectIdentity(path=text, root_commit="a")) for text in TEXTS],
         [store.owner(project, each) for project in PROJECTS for each in SESSIONS],
-        [store.conversation(each) for each in CONVERSATIONS],
-        [store.links(each) for each in CONVERSATIONS],
-        [store.messages(each) for each in CONVERSATIONS],
-        [store.message_count(each) for each in CONVERSATIONS],
-        [store.refusals(each) for each in CONVERSATIONS],
+        [[read(each) for each in CONVERSATIONS] for read in attrgetter(*OF_A_CONVERSATION)(store)],
         [store.owner(project, turn_id=each) for project in PROJECTS for each in TURNS],
         [store.turn_events(owner, each) for owner in CONVERSATIONS for each in TURNS],
         [store.quarantined(owner, each) for owner in CONVERSATIONS for each in TURNS],
         [store.run_events(each) for each in RUNS],
         [store.lease(each) for each in LEASES],
-        [store.examined(each) for each in CONVERSATIONS],
         [store.examined(each, upstream_session_id=SESSIONS[0]) for each in CONVERSATIONS],
         [store.briefing_edit(each) for each in CONVERSATIONS],
         [store.once(project, key) for project in PROJECTS for key in ACTIONS],

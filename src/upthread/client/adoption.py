@@ -26,7 +26,6 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
 from upthread.runtime.lease import Leases, conversation_request
 from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
-from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.conversation import Claim, Conversations
 from upthread.runtime.turns.older_record import read_back
 
@@ -203,7 +202,6 @@ class AdoptSession:
             turns=0,
             messages=0,
             last=None,
-            newest=NewestTurns(self._store, conversation.conversation_id),
             is_prompted=False,
         )
         self._store.commit((OpenLink(link=link), *self._said(claim, found)), fences=(fence,))

@@ -6,9 +6,10 @@ database is copied by its server's own means.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Container, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,15 +17,17 @@ from msgspec import Struct
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.config import Settings
+from upthread.core.commands import RecordAct
 from upthread.core.names import shown
 from upthread.core.types import Conversation
 from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
 from upthread.runtime.record.store_copy import leases_held
-from upthread.runtime.system import is_dead
+from upthread.runtime.system import is_dead, now_ms, user_name
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.backup import copied, copy_to, put_in_place
+from upthread.store.sqlite.files import sync_file
 from upthread.store.sqlite.integrity import FileFaults, check_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
@@ -140,6 +143,7 @@ def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
         stamp = _stamp()
         aside = path.with_name(f"{path.name}.before-restore-{stamp}") if path.exists() else None
         if is_done:
+            _mark(copy, key, None if unread else {_home_of(each.conversation) for each in lacking})
             put_in_place(path, copy, aside or path.with_name(f"{path.name}.{stamp}"), key=key)
             # After the database: killed between the two, redactions
             # are made with the other key, and no row is lost.
@@ -154,6 +158,31 @@ def _own_file(settings: Settings) -> Path:
             hint="pg_dump --schema=upthread, see docs/operations.md; this is for a SQLite file",
         )
     return file_path(settings.database)
+
+
+def _mark(copy: Path, key: bytes | None, gap: Container[object] | None) -> None:
+    """Record the restore in the copy, and put each workstream of the gap in doubt; None: all."""
+    at_ms = now_ms()
+    with closing(SqliteStore(copy, key=key)) as store:
+        first = {_home_of(each): each for each in reversed(tuple(_conversations(store)))}
+        for home, conversation in first.items():
+            if gap is None or home in gap:
+                store.commit(
+                    [
+                        RecordAct(
+                            what="restored",
+                            by_user=user_name(os.environ),
+                            recorded_at_ms=at_ms,
+                            conversation_id=conversation.conversation_id,
+                        )
+                    ]
+                )
+        store.mark_restored(at_ms)
+    sync_file(copy)
+
+
+def _home_of(conversation: Conversation) -> tuple[str, str]:
+    return conversation.key.project_id, conversation.key.workstream
 
 
 def _compared(path: Path, copy: Path, key: bytes | None) -> tuple[tuple[Lacking, ...], str]:

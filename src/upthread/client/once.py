@@ -29,6 +29,11 @@ from upthread.store.base import Once
 
 KEY_BYTES_MAX: Final = 1_000
 
+_LOOK: Final = (
+    "look whether it was done; then `await up.once.confirm(key, receipt)` if it was, "
+    "`await up.once.forget(key)` if it was not"
+)
+
 Action = Callable[[], Awaitable[JsonValue]]
 
 
@@ -60,6 +65,9 @@ class DoOnce:
         loop for 10 s: do what blocks in a thread. An unknown outcome is settled by the receipt
         that `recover` returns, and stays unknown if `recover` raises. It is also what is tried
         again where an attempt has failed.
+
+        After `upthread restore` each key without a receipt is a UsageError until `confirm` or
+        `forget`, because its action may have been done after the backup was made.
         """
         _check(key)
         stands = await self._stands(key)
@@ -70,6 +78,8 @@ class DoOnce:
         lease = structs.replace(self._lease(key), wait_s=None if recover else 0.0)
         async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
+            if self._is_in_gap(stands):
+                raise _maybe_done(key)
             if stands is None:
                 return await self._attempt(key, action, fence, about)
             if stands.state != "done" and stands.receipt not in (None, about) and about:
@@ -104,8 +114,8 @@ class DoOnce:
     async def confirm(self, key: str, receipt: JsonValue) -> None:
         """Settle an unknown outcome: you have seen that it was done. The receipt is yours to give.
 
-        Raises NotFoundError for a key that was never begun, UsageError when its outcome is known,
-        and LeaseHeldError while somebody living is at it.
+        Raises NotFoundError for a key that was never begun, but not after a restore; UsageError
+        when its outcome is known, and LeaseHeldError while somebody living is at it.
         """
         await self._settle(key, "done", _as_json(key, receipt))
 
@@ -178,6 +188,11 @@ class DoOnce:
         _check(key)
         async with self._leases.held(self._lease(key)) as fence:
             stands = await self._stands(key)
+            if self._is_in_gap(stands) and (stands is None or stands.state == "failed"):
+                attempt_id = self._system.new_id("att")
+                await self._record(key, attempt_id, "intent", fences=(fence,))
+                await self._record(key, attempt_id, state, receipt=receipt, fences=(fence,))
+                return
             if stands is None:
                 raise NotFoundError(
                     f"the action {shown(key)} was never begun",
@@ -191,6 +206,12 @@ class DoOnce:
                     key=key,
                 )
             await self._record(key, stands.attempt_id, state, receipt=receipt, fences=(fence,))
+
+    def _is_in_gap(self, stands: Once | None) -> bool:
+        """Return whether the action may have been done after the backup of a restore."""
+        at_ms = self._store.restored_at_ms
+        is_known = stands and (stands.state == "done" or stands.recorded_at_ms >= (at_ms or 0))
+        return at_ms is not None and not is_known
 
     async def _stands(self, key: str) -> Once | None:
         return await self._system.in_thread(partial(self._store.once, self._project_id, key))
@@ -238,14 +259,20 @@ def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
     )
 
 
+def _maybe_done(key: str) -> UsageError:
+    return UsageError(
+        f"the action {shown(key)} has no receipt, and the database was restored from a backup: the"
+        " action may have been done since the backup",
+        hint=_LOOK,
+        key=key,
+    )
+
+
 def _unknown(stands: Once) -> UsageError:
     return UsageError(
         f"the outcome of the action {shown(stands.key)} is unknown: attempt {stands.attempt_id}"
         " was begun and has no end",
-        hint=(
-            "look whether it was done; then `await up.once.confirm(key, receipt)` if it was, "
-            "`await up.once.forget(key)` if it was not"
-        ),
+        hint=_LOOK,
         key=stands.key,
         attempt_id=stands.attempt_id,
     )

@@ -32,7 +32,8 @@ from upthread.core.events import (
     RunStarted,
     TurnIntended,
 )
-from upthread.core.turns.effects import Settlement
+from upthread.core.outward.actions import Action
+from upthread.core.turns.effects import Effect, EffectState, Settlement
 from upthread.core.types import ConversationId, RunId, TurnId
 
 FORKED: Final = "forked"
@@ -70,6 +71,22 @@ def settlement(
         by_user=by_user,
         detail=f"{said} {call_id}",
         recorded_at_ms=at_ms,
+    )
+
+
+def gaps_in(acts: Iterable[RecordAct]) -> tuple[Effect, ...]:
+    """Return what nobody recorded: anything that was done after the backup of a restore."""
+    return tuple(
+        Effect(
+            seq=0,
+            call_id=f"restored {act.recorded_at_ms}",
+            tool_kind="",
+            title="anything done between the backup and its restore",
+            state=EffectState.UNKNOWN,
+            actions=(Action(family="restored"),),
+        )
+        for act in acts
+        if act.what == "restored"
     )
 
 

@@ -254,6 +254,7 @@ ActKind: TypeAlias = Literal[
     "settled",
     "named",
     "freed",
+    "restored",
 ]
 """What a person can do to the record."""
 

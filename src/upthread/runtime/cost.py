@@ -9,7 +9,7 @@ Blocking reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, TypedDict
 
@@ -47,7 +47,7 @@ from upthread.core.turns.spent_tokens import (
 )
 from upthread.core.turns.turn import TurnView
 from upthread.core.turns.usage import together, unfinished, usage_of_prompt
-from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart, TurnId
+from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.events import turn_view
 from upthread.store.base import Store
@@ -82,17 +82,17 @@ def price_of(
     store: Store,
     priced: Priced,
     link: Link,
-    views: Iterable[tuple[TurnId, TurnView]],
+    newest: TurnView | None,
     worked: TurnView | None,
 ) -> Price:
     """Return what each way would cost.
 
-    `worked` is the newest turn that came to its end in the session, and `views` are the
-    conversation's turns, newest first.
+    `worked` is the newest turn that came to its end in the session, and `newest` is the
+    conversation's newest turn.
     """
     last = worked.ended if worked else None
     # A turn that parked has filled the session since the last one that ended.
-    reported = _held_when_parked(views, link) or (last.tokens_used if last else None)
+    reported = _held_when_parked(newest, link) or (last.tokens_used if last else None)
     is_same_agent = link.agent == priced.agent
     kept = None if priced.is_counted or not is_same_agent else _kept(worked)
     fixed = _fixed(store, priced, link, last, kept)
@@ -129,9 +129,8 @@ def _kept(worked: TurnView | None) -> _Kept | None:
     )
 
 
-def _held_when_parked(views: Iterable[tuple[TurnId, TurnView]], link: Link) -> int | None:
+def _held_when_parked(view: TurnView | None, link: Link) -> int | None:
     """Return what a session held when its newest turn parked, None where that told nothing."""
-    _, view = next(iter(views), (None, None))
     if view is None or view.parked is None or view.attached is None:
         return None
     is_same = view.attached.upstream_session_id == link.upstream_session_id

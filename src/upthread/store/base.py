@@ -130,6 +130,9 @@ class Store(Reads):
     time. A backend is a `LogStore` (log.py), which makes `commit` of what it appends.
     """
 
+    restored_at_ms: int | None = None
+    """When a backup took the place of the database, None for a store that was never restored."""
+
     @abstractmethod
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""

@@ -162,6 +162,7 @@ def head_of(columns: Sequence[Any]) -> Head:
 
     The seal covers the columns. Names may be bytes, and are where they are not valid Unicode.
     """
+    state: str | bytes
     row, kind, raw_name, raw_project_id, last, hashed, state, seal = columns
     try:
         name, project_id = text_of(raw_name), text_of(raw_project_id)

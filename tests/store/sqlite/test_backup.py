@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -36,12 +37,9 @@ def path(tmp_path, key):
 
 
 def count(path, key, conversation_id=CONVERSATION):
-    store = SqliteStore(path, key=key)
-    try:
+    with closing(SqliteStore(path, key=key)) as store:
         assert store.verify(conversation_id).damaged_seq is None
         return store.message_count(conversation_id)
-    finally:
-        store.close()
 
 
 def writers_own(number):

@@ -38,24 +38,16 @@ def test_a_commit_after_one_of_its_own_asks_for_nothing(pair):
     assert not [each for each in statements if each.startswith("SELECT")]
 
 
-def test_a_lease_that_another_connection_took_over_is_seen(pair):
-    one, other = pair
-    fence = leased(one)
-    one.commit([samples.said(1)], fences=[fence])
-    other.release_lease(fence)
-    assert other.acquire_lease("conversation", HOLDER) is not None
-    with pytest.raises(FencedError):
-        one.commit([samples.said(2)], fences=[fence])
-    assert one.message_count(CONVERSATION) == 1
-
-
-def test_a_lease_that_was_given_back_by_the_same_connection_is_seen(pair):
+@pytest.mark.parametrize("giving", [0, 1], ids=["itself", "another"])
+def test_a_lease_that_a_connection_gave_back_is_seen(pair, giving):
     one, _ = pair
     fence = leased(one)
     one.commit([samples.said(1)], fences=[fence])
-    one.release_lease(fence)
+    pair[giving].release_lease(fence)
+    assert not giving or leased(pair[giving])
     with pytest.raises(FencedError):
         one.commit([samples.said(2)], fences=[fence])
+    assert one.message_count(CONVERSATION) == 1
 
 
 def test_what_another_connection_has_said_is_followed(pair):

@@ -17,7 +17,6 @@ from upthread.testing.store_conformance import samples
 TURNS = 40
 STATEMENTS_MAX = 27  # 5 commits: 10; 2 for `synchronous`; 15 for writes
 LOG_BYTES_MAX = 73_000  # 35 pages of 2 kB
-"""Messages of a turn that are the user's or the assistant's."""
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import time
+from contextlib import closing
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -38,13 +39,10 @@ def fill(path: Path, *, key: bytes | None, times: int = 1) -> None:
 
 
 def said(path: Path, *, key: bytes | None) -> str:
-    store = SqliteStore(path, key=key)
-    try:
+    with closing(SqliteStore(path, key=key)) as store:
         assert store.verify(CONVERSATION).damaged_seq is None
         (message,) = store.messages(CONVERSATION)
         return message.text
-    finally:
-        store.close()
 
 
 def found_in_files(directory: Path, text: str) -> list[str]:

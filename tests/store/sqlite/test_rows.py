@@ -37,11 +37,8 @@ def act(number):
 
 
 def read_acts(path):
-    store = SqliteStore(path)
-    try:
+    with contextlib.closing(SqliteStore(path)) as store:
         return store.acts(CONVERSATION)
-    finally:
-        store.close()
 
 
 def change(path, statement, bindings=()):

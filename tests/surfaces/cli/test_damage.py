@@ -151,7 +151,7 @@ def up_store(up, number):
 
 
 def lines_of(up):
-    return up("audit", "w").out
+    return up("audit", "w").out.partition("### Turn 1")[2]
 
 
 def test_a_backup_is_restored_and_what_was_there_is_kept(up):
@@ -171,6 +171,12 @@ def test_a_backup_is_restored_and_what_was_there_is_kept(up):
     done = up("restore", made["backup"], "--yes", "--json").json
     assert lines_of(up) == before
     assert "goats" in up("audit", "w", "--db", done["kept"]).out
+    (doubt,) = up("effects", "w", "--json").json["in_doubt"]
+    assert doubt["title"] == "anything done between the backup and its restore"
+    up("effects", "w", "not-done")
+    assert up("effects", "w", "--json").json["in_doubt"] == []
+    up("restore", up("backup", "--json").json["backup"], "--yes")  # it lacks nothing
+    assert up("effects", "w", "--json").json["in_doubt"] == []
 
 
 @pytest.mark.extended
@@ -182,6 +188,7 @@ def test_a_damaged_database_is_cured_by_its_backup(up, damage):
     damage(up)
     assert "is now the backup" in up("restore", str(up.home / "mine.db"), "--yes").out
     assert lines_of(up) == before
+    up("effects", "w", "not-done")
     assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
     up("doctor", "upthread")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import takewhile
 
 from msgspec import Struct
 
-from upthread.core.acts import settlements_in
+from upthread.core.acts import gaps_in, settlements_in
 from upthread.core.outward.actions import look_of
 from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
 from upthread.core.turns.turn import TurnView
@@ -58,8 +58,9 @@ def recorded_effects(
     for conversation in conversations:
         messages = store.messages(conversation.conversation_id)
         asked = [message for message in messages if is_asked(message.turn_id)]
-        said = settlements_in(store.acts(conversation.conversation_id))
-        effects = settled(effects_of(asked, outward_patterns=outward_patterns), said)
+        acts = store.acts(conversation.conversation_id)
+        known = (*effects_of(asked, outward_patterns=outward_patterns), *gaps_in(acts))
+        effects = settled(known, settlements_in(acts))
         found += [RecordedEffect(conversation=conversation, effect=each) for each in effects]
     return tuple(found)
 
@@ -90,6 +91,7 @@ def effects_in_doubt(
         # A sub-agent's turns are read where they are, once.
         owner = _owner(store, conversation)
         if not {*totals_in(owner).failed} - {apart_from}:
+            found += _gaps_of(store, conversation)
             continue
         done = recorded_effects(
             store,
@@ -106,6 +108,14 @@ def effects_in_doubt(
             and (each.effect.actions or is_cut_off(each, owner))
         ]
     return tuple(found)
+
+
+def _gaps_of(store: Store, conversation: Conversation) -> Iterator[RecordedEffect]:
+    """Yield the gaps of restores that nobody has settled. Blocking."""
+    if store.restored_at_ms is not None:
+        acts = store.acts(conversation.conversation_id)
+        for each in in_doubt(settled(gaps_in(acts), settlements_in(acts))):
+            yield RecordedEffect(conversation=conversation, effect=each)
 
 
 def effects_held(

@@ -24,8 +24,6 @@ from upthread.core.types import (
     Holder,
     Lease,
     ProjectId,
-    RunId,
-    TurnId,
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
@@ -60,6 +58,7 @@ class ProjectStore(Store):
     ) -> None:
         super().__init__()
         self.behind = store
+        self.restored_at_ms = store.restored_at_ms
         self._project_id = project_id
         self._by_user = by_user
         self._now_ms = now_ms
@@ -111,8 +110,9 @@ class ProjectStore(Store):
         return self.behind.resolve(key) if self._is_it(key.project_id) else None
 
     def verify(self, conversation_id: ConversationId) -> Verified:
-        is_own = self._owns(conversation_id)
-        return self.behind.verify(conversation_id) if is_own else Verified(None, None)
+        if not self._owns("conversation", conversation_id):
+            return Verified(None, None)
+        return self.behind.verify(conversation_id)
 
     # --- leases -----------------------------------------------------------------------------------
 
@@ -177,21 +177,12 @@ class ProjectStore(Store):
     def _is_it(self, project_id: str) -> bool:
         return project_id == self._project_id
 
-    def _owns(self, conversation_id: ConversationId) -> bool:
-        return self._is_known(conversation_id, lambda: self.head("conversation", conversation_id))
-
-    def _owns_turn(self, turn_id: TurnId) -> bool:
-        return self._is_known(turn_id, lambda: self.found(tag("turn", turn_id)) or None)
-
-    def _owns_run(self, run_id: RunId) -> bool:
-        return self._is_known(run_id, lambda: self.head("run", run_id))
-
-    def _is_known(self, name: str, find: Callable[[], object]) -> bool:
-        if name in self._own:
-            return True
-        if find() is None:
-            return False
-        self._learn(name)
+    def _owns(self, what: str, name: str) -> bool:
+        """Return whether a conversation, turn or run is the project's."""
+        if name not in self._own:
+            if not self.found(tag(what, name)):
+                return False
+            self._learn(name)
         return True
 
     def _learn(self, *names: str) -> None:
@@ -202,9 +193,10 @@ class ProjectStore(Store):
 
     def _check(self, write: Write, opened: set[str]) -> None:
         """Raise NotFoundError for a write that names what is another's; note what it opens."""
+        named: object = write
         match write:
             case OpenConversation(conversation=new):
-                named: object = new.key
+                named = new.key
                 # Under another's conversation it would be read, and erased, with that one.
                 self._must_own("conversation", new.parent_conversation_id, opened)
                 opened.add(new.conversation_id)
@@ -212,9 +204,8 @@ class ProjectStore(Store):
                 named = link
             case OpenTurn(turn_id=minted) | OpenRun(run_id=minted):
                 opened.add(minted)
-                named = write
             case _:
-                named = write
+                pass
         project_id = getattr(named, "project_id", self._project_id)
         if not self._is_it(project_id):
             raise _never_opened("project", project_id)
@@ -224,16 +215,7 @@ class ProjectStore(Store):
         self._must_own("run", getattr(named, "run_id", None), opened)
 
     def _must_own(self, what: str, name: str | None, opened: set[str]) -> None:
-        if name is None or name in opened or name in self._own:
-            return
-        is_own = (
-            self._owns(ConversationId(name))
-            if what == "conversation"
-            else self._owns_turn(TurnId(name))
-            if what == "turn"
-            else self._owns_run(RunId(name))
-        )
-        if not is_own:
+        if name is not None and name not in opened and not self._owns(what, name):
             raise _never_opened(what, name)
 
 

@@ -10,7 +10,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import islice
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -56,26 +56,6 @@ COARSE_CLOCK_MS: Final = 50
 """How far the time of a file may lie behind the clock that its turn was begun by."""
 
 
-class NewestTurns:
-    """A conversation's turns, newest first; each is read once, by whoever comes to it first.
-
-    For one moment, or for as long as nobody else may write to the conversation. Blocking.
-    """
-
-    def __init__(self, store: Store, conversation_id: ConversationId) -> None:
-        self._rest = _read_newest_first(store, conversation_id)
-        self._read: list[tuple[TurnId, TurnView]] = []
-
-    def __iter__(self) -> Iterator[tuple[TurnId, TurnView]]:
-        for number in count():
-            if number == len(self._read):
-                following = next(self._rest, None)
-                if following is None:
-                    return
-                self._read.append(following)
-            yield self._read[number]
-
-
 def turn_count(store: Store, conversation_id: ConversationId, last: TurnView | None) -> int:
     """Return how many turns a conversation has, of which `last` is the newest. Blocking."""
     # The end of the newest turn tells the number, so that nobody reads all turns.
@@ -87,12 +67,6 @@ def views_newest_first(
     store: Store, conversation_id: ConversationId
 ) -> Iterator[tuple[TurnId, TurnView]]:
     """Read turns, newest first; nearly always only the first of them is asked for. Blocking."""
-    return iter(NewestTurns(store, conversation_id))
-
-
-def _read_newest_first(
-    store: Store, conversation_id: ConversationId
-) -> Iterator[tuple[TurnId, TurnView]]:
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
         yield turn_id, turn_view(store, conversation_id, turn_id)
 

@@ -157,8 +157,6 @@ class Beginning:
             working_directory=request.open.working_directory,
             settings=request.freshness,
             now_ms=self._system.now_ms(),
-            # One that was ended since the claim was made is to be read as it is now.
-            newest=None if live.log.view.events else live.claim.newest,
         )
         return gathered(self._store, inputs, subject, is_counted=is_counted)
 

@@ -49,10 +49,10 @@ from upthread.runtime.lease import (
     cure_of,
 )
 from upthread.runtime.record.turn_views import (
-    NewestTurns,
     is_of_sub_agent,
     last_attached,
     turn_count,
+    views_newest_first,
 )
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -109,7 +109,6 @@ class Claim(Struct, frozen=True, kw_only=True):
     turns: int
     messages: int
     last: tuple[TurnId, TurnView] | None
-    newest: NewestTurns
     is_prompted: bool
     session_host: str | None = None
     is_of_sub_agent: bool = False
@@ -318,8 +317,7 @@ class Conversations:
     ) -> Claim:
         """Return a known conversation as it stands, with its open link. Blocking."""
         conversation_id = conversation.conversation_id
-        newest = NewestTurns(self._store, conversation_id)
-        last = next(iter(newest), None)
+        last = next(views_newest_first(self._store, conversation_id), None)
         return Claim(
             conversation=conversation,
             link=link,
@@ -327,8 +325,7 @@ class Conversations:
             turns=turn_count(self._store, conversation_id, last[1] if last else None),
             messages=self._store.message_count(conversation_id),
             last=last,
-            newest=newest,
-            is_prompted=_is_prompted(link, newest),
+            is_prompted=_is_prompted(link, views_newest_first(self._store, conversation_id)),
         )
 
     def mint(

@@ -24,7 +24,7 @@ from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, Link, Outcome, ready
 from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
-from upthread.runtime.record.turn_views import NewestTurns
+from upthread.runtime.record.turn_views import views_newest_first
 from upthread.runtime.turns.examination import look_again
 from upthread.runtime.working_tree.digest import left_out
 from upthread.runtime.working_tree.repository import git_facts
@@ -63,10 +63,7 @@ def freshness_settings(settings: Settings) -> FreshnessSettings:
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """Whose session is judged, and where it would go on. `link` is None without an open one.
-
-    `newest` are the conversation's turns where they are read already, None where they are not.
-    """
+    """Whose session is judged, and where it would go on. `link` is None without an open one."""
 
     conversation: Conversation
     link: Link | None
@@ -74,7 +71,6 @@ class Subject(Struct, frozen=True, kw_only=True):
     working_directory: str
     settings: FreshnessSettings
     now_ms: int
-    newest: NewestTurns | None = None
 
 
 def subject_of(
@@ -104,8 +100,8 @@ def gathered(
         # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, _priced(subject, inputs), turns=inputs.turns)
         return structs.replace(inputs, price=price)
-    views = _newest_views(store, subject, link)
-    worked = _last_worked(views, link)
+    worked = _last_worked(store, link)
+    _, newest = next(views_newest_first(store, link.conversation_id), (None, None))
     was = _surroundings_of(worked, subject)
     here = surroundings(
         working_directory=subject.working_directory,
@@ -140,8 +136,8 @@ def gathered(
         relays=_relays(store.links(link.conversation_id)),
         freshness=found,
         surroundings=here,
-        price=structs.replace(price_of(store, priced, link, views, worked), cache=cache),
-        agent_limit=_agent_limit(views, inputs.agent, subject),
+        price=structs.replace(price_of(store, priced, link, newest, worked), cache=cache),
+        agent_limit=_agent_limit(newest, inputs.agent, subject),
     )
 
 
@@ -180,14 +176,9 @@ def _priced(subject: Subject, inputs: HandshakeInputs, found: Freshness = NOTHIN
     )
 
 
-def _newest_views(store: Store, subject: Subject, link: Link) -> NewestTurns:
-    """Return the conversation's turns, newest first, as far as they are read by whoever asks."""
-    return subject.newest or NewestTurns(store, link.conversation_id)
-
-
-def _last_worked(views: NewestTurns, link: Link) -> TurnView | None:
+def _last_worked(store: Store, link: Link) -> TurnView | None:
     """Return the newest turn that came to its end in this session, None before any."""
-    for _, view in views:
+    for _, view in views_newest_first(store, link.conversation_id):
         is_same = view.attached and view.attached.upstream_session_id == link.upstream_session_id
         # One that was cancelled or cut off kept none: the end before it is what is compared with.
         if is_same and view.ended is not None and view.ended.surroundings is not None:
@@ -195,9 +186,8 @@ def _last_worked(views: NewestTurns, link: Link) -> TurnView | None:
     return None
 
 
-def _agent_limit(views: NewestTurns, agent: str, subject: Subject) -> AgentLimit | None:
+def _agent_limit(view: TurnView | None, agent: str, subject: Subject) -> AgentLimit | None:
     """Return the limit that parked the last turn, None where it has passed, or is another's."""
-    _, view = next(iter(views), (None, None))
     if view is None or view.parked is None or view.parked.reason not in LIMITS:
         return None
     # Another agent is asked all the same: its provider's limit is another one.

@@ -261,23 +261,15 @@ class PostgresStore(LogStore):
 
     def _must_be_free(self, leases: Terms) -> None:
         """Raise where it was a lease that stopped an append."""
-        for fence in leases.fences:
+        for fence in (*leases.fences, *leases.give):
             held = self.lease(fence.name)
-            if held is None or held.token != fence.token or held.holder is None:
+            is_released = held is not None and held.holder is None and fence in leases.fences
+            if held is None or held.token != fence.token or is_released:
                 raise lost_lease(fence.name, fence.token)
         for claim in leases.take:
             held = self.lease(claim.name)
-            is_as_seen = (
-                held is not None
-                and claim.seen is not None
-                and ((held.token, held.heartbeat) == (claim.seen.token, claim.seen.heartbeat))
-            )
-            if held is not None and held.holder is not None and not is_as_seen:
+            if held is not None and held.holder is not None and held != claim.seen:
                 raise taken_lease(claim.name)
-        for fence in leases.give:
-            held = self.lease(fence.name)
-            if held is None or held.token != fence.token:
-                raise lost_lease(fence.name, fence.token)
 
     def scrub(self) -> None:
         """Write the log anew; the server's own log and its backups are its keeper's."""

@@ -54,6 +54,7 @@ CREATE TABLE lease (
 ) WITHOUT ROWID;
 
 -- `fold` is the version of what heads hold. `synced` gives a synced commit something to sync.
+-- `restored` is when a backup took the place of the database.
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL

@@ -110,7 +110,8 @@ _RELEASE: Final = "UPDATE lease SET holder = NULL WHERE name = ? AND token = ?"
 # writes nothing.
 _TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
-_FOLD_VERSION: Final = "SELECT value FROM meta WHERE name = 'fold'"
+_META: Final = "SELECT name, value FROM meta"
+_RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored', ?)"
 _FOLDED: Final = "UPDATE meta SET value = ? WHERE name = 'fold'"
 _BARE_HEADS: Final = "SELECT id, kind, name, project FROM head ORDER BY id"
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
@@ -138,20 +139,28 @@ class SqliteStore(LogStore):
         """Leases that are held, while no other connection has committed, and their tokens."""
         self._sound_at: tuple[int, int] | None = None
         try:
-            if self._fold() < FOLD:
+            meta = self._meta()
+            self.restored_at_ms = meta.get("restored")
+            if meta.get("fold", 0) < FOLD:
                 self._fold_again()
         except BaseException:
             self.close()
             raise
 
-    def _fold(self) -> int:
-        row = self.database.row(_FOLD_VERSION)
-        return int(row[0]) if row else 0
+    def _meta(self) -> dict[str, int]:
+        return dict(self.database.rows(_META))
+
+    def mark_restored(self, at_ms: int) -> None:
+        """Record that this file is a backup that takes the place of a database."""
+        with self.database.transaction(is_synced=True) as connection:
+            connection.execute(_RESTORED, (at_ms,))
 
     def _fold_again(self) -> None:
         """Make every head of its entries anew: what heads hold is another version's."""
         with self.database.transaction(is_synced=True) as connection:
-            if self._fold() >= FOLD:  # asked again: another process may have been here
+            if (
+                self._meta().get("fold", 0) >= FOLD
+            ):  # asked again: another process may have been here
                 return
             for row in connection.execute(_BARE_HEADS).fetchall():
                 head = bare_head(*row)
