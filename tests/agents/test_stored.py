@@ -22,6 +22,7 @@ from tests.agent_stores.opencode_database import OpenCodeDatabase
 from tests.agent_stores.transcripts import ClaudeTranscript, rollout, spoken
 from tests.support.by_hand import of_each
 
+from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.registry import part_of
 from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
@@ -301,3 +302,24 @@ def test_a_profile_that_cannot_be_listed_may_have_the_session(agent, tmp_path):
     for name in ("projects", "sessions"):
         (other / name).symlink_to(name)  # as a disk that is not there: listing it fails
     assert stored.profile_without(here, session, profile) == f"{own.variable}={tmp_path / 'here'}"
+
+
+def test_a_database_that_opencode_is_told_of_is_another_profile(tmp_path):
+    databases = [OpenCodeDatabase(tmp_path / "opencode" / f"{name}.db") for name in ("a", "b")]
+    data = {"XDG_DATA_HOME": str(tmp_path)}
+    here, there = ({**data, "OPENCODE_DB": str(each.path)} for each in databases)
+    session = UpstreamSessionId(databases[1].session())
+    databases[1].message(session, "user", {"type": "text", "text": "hi"})
+    profile = stored.profile_of(there, "opencode")
+    assert profile == f"OPENCODE_DB={databases[1].path}"
+    assert profile == stored.profile_of({**data, "OPENCODE_DB": "b.db"}, "opencode")
+    for each in (here, data):
+        assert stored.profile_without(each, session, profile) == stored.profile_of(each, "opencode")
+    assert stored.profile_without(there, session, stored.profile_of(data, "opencode")) == ""
+    assert stored.stamp_of(there, "opencode", session)
+
+
+def test_a_place_that_is_set_to_nothing_counts_as_not_set():
+    given = {"CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "/x", "OTHER": ""}
+    assert agent_environment(given).items() >= {"CODEX_HOME": "/x", "OTHER": ""}.items()
+    assert "CLAUDE_CONFIG_DIR" not in agent_environment(given)

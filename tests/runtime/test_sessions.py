@@ -47,7 +47,7 @@ async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(worl
         file.unlink()
     async with world.open() as project:
         hint = (await project.why("spec-42/planner")).now.hint
-    assert hint.startswith("rehearsal has no file of the session")
+    assert hint.startswith("rehearsal may have lost the session")
     second = await tell(world, can=can)
     assert (second.decision, second.reasons[0]) == ("resume_with_replay", "missing")
     assert second.outcome == "ok"

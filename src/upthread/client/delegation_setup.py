@@ -198,7 +198,7 @@ class Preparing:
         attached = last_attached(self._store, link)
         if attached.chose_profile:
             variable, _, place = attached.agent_profile.partition("=")
-            where = placed(where, variable, place)
+            where = stored.placed(where, variable, place)
         return where
 
     def _redactor_of(self, role: str) -> Redactor | None:

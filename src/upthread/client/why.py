@@ -22,12 +22,19 @@ from upthread.core.states import Standing, State
 from upthread.core.text import visible_line
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.stored_session import CutOffTurn
-from upthread.core.types import Decision, JsonValue, Outcome
+from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
-from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in, refusals_in_row
+from upthread.runtime.record.turn_views import (
+    is_of_sub_agent,
+    last_attached,
+    reading_in,
+    refusals_in_row,
+)
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
+
+_OTHER_WORDS: Final = "(other words)"
 
 A_NEW_ONE: Final = "a new one takes its place, with a replay"
 
@@ -110,25 +117,33 @@ class Whys:
         words = row[0].partition(NEW_REFUSED)[0] if row else ""
         if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
             return decision
-        hint = f"if {refused} in the same words, upthread asks the agent for a new session"
+        alike = "" if is_refused_for_good(row, _OTHER_WORDS) else " in the same words"
+        hint = f"if {refused}{alike}, upthread asks the agent for a new session"
         return structs.replace(decision, hint=hint)
 
     def _may_be_gone(self, view: RoleView) -> str:
         """Return why the agent may not find the session; empty where nothing says so. Blocking."""
-        link, own = view.link, self._preparing.own_sessions
+        link = view.link
         if link is None:
             return ""
+        agent, own = link.agent, self._preparing.own_sessions
         place = self._preparing.place_if_there(view.conversation.key.workstream)
+        last, here = last_attached(self._store, link), own.profile(agent, agent, {})
         if place != link.working_directory:
             was = visible_line(link.working_directory)
-            return f"the session was opened in {was}: if {link.agent} does not find it from here, "
+            return f"the session was opened in {was}: if {agent} does not find it from here, "
+        if last.agent_profile not in {"", here} and not last.chose_profile:
+            was = last.agent_profile
+            return f"the session was in {was}: if {agent} does not find it in {here}, "
+        if self._lacked(view).gone or (own.is_read(agent) and not self._has_file(link)):
+            return f"{agent} may have lost the session: if it does not open it, "
+        return ""
+
+    def _has_file(self, link: Link) -> bool:
         try:
-            is_there = own.stamp(link.agent, link.upstream_session_id)
+            return bool(self._preparing.own_sessions.stamp(link.agent, link.upstream_session_id))
         except StoreError:
-            return ""  # the decision itself names what cannot be read
-        if is_there or not own.is_read(link.agent):
-            return ""
-        return f"{link.agent} has no file of the session: if it does not open it, "
+            return True  # the decision itself names what cannot be read
 
     def _reading(self, view: RoleView) -> Reading | None:
         return reading_in(self._store, view.link) if view.link else None

@@ -120,6 +120,8 @@ def main():
         return
     how = "--resume" if "--resume" in words else "--session-id"
     session = words[words.index(how) + 1]
+    if how == "--resume" and os.environ.get("DIES_OF_ITS_SESSION"):
+        raise SystemExit(134)
     if how == "--resume" and not (store(session).exists() and store(session).read_text().strip()):
         sys.stderr.write(f"No conversation found with session ID: {session}\n")
         raise SystemExit(1)

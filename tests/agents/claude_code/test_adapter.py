@@ -12,6 +12,7 @@ from tests.agents.scripted_suite import CANNOT, UNKNOWN, scripted_agent, spread_
 
 from upthread.agents._probes import remember
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
+from upthread.core.decision.rollover import says_not_started
 from upthread.core.events import TextReceived
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
@@ -67,6 +68,17 @@ async def test_only_an_id_of_a_transcript_with_messages_is_ever_resumed(connecti
             await attach(name)
         assert caught.value.outcome == Outcome.MISSING
         assert connection.process is None or name == UNKNOWN
+
+
+async def test_what_dies_of_its_session_is_told_from_what_does_not_start(
+    request_for, tmp_path, home
+):
+    request = request_for(environment={"HOME": str(tmp_path), "DIES_OF_ITS_SESSION": "1"})
+    async with AGENT.adapter.open(request) as connection:
+        session = await connection.new_session()
+        with pytest.raises(UpstreamError, match="exited with code 134 during --resume") as caught:
+            await connection.load_session(session)
+        assert not says_not_started(caught.value.message)
 
 
 async def test_a_session_whose_place_another_took_is_attached_again(connection, recorded):

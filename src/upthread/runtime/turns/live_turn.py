@@ -24,7 +24,7 @@ from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.model import HandshakeInputs, freshness_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
-from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.decision.words import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.roles.role import Role
@@ -210,6 +210,9 @@ class LiveTurn:
     @property
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
+        attached = self.log.view.attached
+        if attached is not None and attached.how == turns.RESTORED:
+            return RESUME  # a new session was refused as well
         decision = self.log.intended.decision
         if self.log.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
             # What the empty session was to be told is due again, with what was said since.

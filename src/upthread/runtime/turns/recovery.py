@@ -169,13 +169,25 @@ def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Messa
     What cannot be told counts as cut off once a person said to go on: a continuation is right
     for a prompt that arrived and for one that did not.
     """
-    message = live.messages.read(_sent(live).prompt_seq)
+    message = _prompt_of_session(live)
     found = Recognised(recognition=Recognition.UNDECIDABLE)
     if attached.history is not None:
         found = _judged(store, live, message, attached.history)
     if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
         found = structs.replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
+
+
+def _prompt_of_session(live: LiveTurn) -> Message:
+    """Return the prompt that left last for the session: a new one may have refused a later one."""
+    last = live.messages.read(_sent(live).prompt_seq)
+    own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq - 1)
+    of_session = [
+        each
+        for each in own
+        if each.speaker is Speaker.USER and each.upstream_session_id == live.current_session
+    ]
+    return last if last in of_session or not of_session else of_session[-1]
 
 
 def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
@@ -204,7 +216,7 @@ def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
         )
     if found is None:
         return None
-    judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), found.events)
+    judged = _judged(store, live, _prompt_of_session(live), found.events)
     return structs.replace(judged, written_at_ns=found.written_at_ns)
 
 
