@@ -40,11 +40,7 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
-from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
-from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
-from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.repair import RULES as REPAIRS
-from upthread.core.history.rules import Rule as Demand
 from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import (
@@ -353,12 +349,6 @@ def _summary(function: object) -> str:
     return (function.__doc__ or "").strip().partition("\n")[0]
 
 
-def provider_table(rules: Sequence[Demand]) -> str:
-    """Return what a provider demands, with where that is written and what cures a breach."""
-    rows = [(f"`{rule.name}`", rule.demand, rule.cure, rule.source) for rule in rules]
-    return table(("rule", "demand", "cure", "source"), rows)
-
-
 # --- what agents' sessions go through ------------------------------------------------------------
 
 MEASURED: Final = DOCS / "agents" / "measured"
@@ -628,9 +618,6 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "turn-commands": turn_commands,
     "run-commands": run_commands,
     "repair-rules": repair_table,
-    "anthropic-messages-rules": lambda: provider_table(ANTHROPIC_MESSAGES_RULES),
-    "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
-    "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
     "continuity": continuity_matrix,
     "tested-ways": tested_ways,
     "acp-quirks": quirk_table,

@@ -69,8 +69,8 @@ from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, through_links
 from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
+from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError

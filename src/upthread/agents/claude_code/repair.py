@@ -11,7 +11,7 @@ from upthread.agent_stores.lines import Line
 from upthread.agents.claude_code.reader import read_histories
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.rules import items_of, object_of, text_of
+from upthread.core.history.json_values import items_of, object_of, text_of
 from upthread.core.types import JsonValue
 
 _Object = dict[str, JsonValue]

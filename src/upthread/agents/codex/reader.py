@@ -42,8 +42,8 @@ from upthread.agents.codex.stored_items import events_of, failure_of
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
 from upthread.core.events import UserTextReplayed
+from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.lines import Line
 from upthread.agents.codex.reader import read_histories
-from upthread.agents.codex.rollouts import OUTPUTS
+from upthread.agents.codex.rollouts import OUTPUT_OF, OUTPUTS
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.openai_responses import OUTPUT_OF
-from upthread.core.history.rules import object_of, text_of
+from upthread.core.history.json_values import object_of, text_of
 
 
 def repair(

@@ -23,12 +23,21 @@ from upthread.agent_stores.line_files import FileWalk, LineFile
 from upthread.agent_stores.lines import read_lines, read_object
 from upthread.agent_stores.outline import look
 from upthread.core import types
-from upthread.core.history.openai_responses import OUTPUT_OF
-from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.types import JsonValue
 
 SESSIONS: Final = "sessions"
 ARCHIVED: Final = "archived_sessions"
+OUTPUT_OF: Final = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+"""The calls that Codex itself answers, and what answers them; other tools run at the provider."""
+
 OUTPUTS: Final = frozenset(OUTPUT_OF.values())
 TURN_EVENTS: Final = frozenset({"task_started", "task_complete", "turn_aborted"})
 """How Codex names the start and the end of a turn."""

@@ -17,6 +17,7 @@ from upthread.agents._json_lines import as_object, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.outcomes import failure_of_turn
 from upthread.agents.codex.rollouts import (
+    OUTPUT_OF,
     OUTPUTS,
     TURN_EVENTS,
     Record,
@@ -29,7 +30,6 @@ from upthread.core.events import (
     ToolCallAnnounced,
     ToolCallUpdated,
 )
-from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
