@@ -3,16 +3,21 @@
 A session is `~/.claude/projects/*/<session>.jsonl`, its sub-agents are beside it in
 `<session>/subagents/agent-*.jsonl`, each with a small `.meta.json` that names the call.
 
-Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
-written as several entries with the same `message.id`, one for each block, and the results of tools
-used at once hang on different ones, so both are gathered beside the branch. Written for Claude
-Code 2.1 (2.1.197 to 2.1.330; seen 2026-11). A hook loads this file.
+Entries form a tree by `parentUuid`. Claude Code sends the branch of the entry that the newest
+`last-prompt` line names, or of the newest entry that hangs on it and was written after that line;
+without such a line, the branch of the last message. A branch ends where a parent is missing: the
+shapes in docs/agents/shapes/claude-code.json were measured. One answer is written as several
+entries with the same `message.id`, one for each block, and the results of tools used at once hang
+on different ones, so both are gathered beside the branch. Written for Claude Code 2.1 (2.1.197 to
+2.1.332; seen 2026-11). A hook loads this file.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
@@ -35,6 +40,10 @@ META_BYTES_MAX: Final = 1024 * 1024
 
 TAIL_BYTES: Final = 256 * 1024
 """How much of a transcript's end is searched for its newest entry."""
+
+MESSAGES: Final = frozenset({"user", "assistant"})
+LAST_PROMPT: Final = "last-prompt"
+"""Written anew at each turn's end, with the entry that the turn ended with."""
 
 _SYNTHETIC_MODEL: Final = "<synthetic>"
 _INTERRUPTED: Final = frozenset(
@@ -85,8 +94,18 @@ def find_subagent(main: Path, agent_id: str) -> Path | None:
 
 
 def _found(home: Path, name: str, pattern: str) -> Path | None:
+    if not _is_name(name):
+        return None
+    # A session only grows: of two copies the longer one is the newer.
     paths = (home / "projects").glob(pattern.format(glob.escape(name)))
-    return next(paths, None) if _is_name(name) else None
+    return max(paths, key=_size, default=None)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # a link that leads nowhere, or a directory that may not be entered
+        return 0
 
 
 def _is_name(name: str) -> bool:
@@ -158,7 +177,9 @@ class Entry(Struct, kw_only=True):
     """What of an entry decides whether and how it is sent. `parts` are already outlined.
 
     `kind` is empty where it is not sent. `is_synthetic` marks what Claude Code itself put in, the
-    words of neither person nor model. `usage` is what the model's provider counted.
+    words of neither person nor model. `is_beginning` marks an entry that a compaction wrote:
+    nothing before it is sent. `is_aside` marks a sub-agent's entry: no branch ends with it. `usage`
+    is what the model's provider counted.
     """
 
     number: int
@@ -168,6 +189,8 @@ class Entry(Struct, kw_only=True):
     message_id: str
     parts: tuple[types.Part, ...]
     is_synthetic: bool = False
+    is_beginning: bool = False
+    is_aside: bool = False
     usage: JsonObject = field(default_factory=dict[str, JsonValue])
 
     @property
@@ -177,16 +200,16 @@ class Entry(Struct, kw_only=True):
 
 
 class Transcript(Struct):
-    """The entries of a transcript, which of its lines are unreadable, and its last message."""
+    """The entries of a transcript, which of its lines are unreadable, and its last message.
+
+    `pointer` is the entry that the newest `last-prompt` line names, and `pointer_number` that line.
+    """
 
     entries: list[Entry] = field(default_factory=list[Entry])
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
     last: JsonObject = field(default_factory=dict[str, JsonValue])
-
-    @property
-    def sent(self) -> list[Entry]:
-        """The entries with messages that are sent, in file order."""
-        return branch(self.entries)
+    pointer: str = ""
+    pointer_number: int = 0
 
 
 def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript:
@@ -194,10 +217,13 @@ def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript
     read = Transcript()
     is_subagent = path.parent.name == SUBAGENTS
     for line in read_lines(path):
+        kind = text_of(line.value.get("type"))
         if line.why:
             read.unreadable.append(line.unreadable)
+        elif kind == LAST_PROMPT:
+            read.pointer, read.pointer_number = text_of(line.value.get("leafUuid")), line.number
         # Titles, snapshots, queue operations have no id: they are no part of the tree.
-        elif text_of(line.value.get("uuid")):
+        elif text_of(line.value.get("uuid")) or kind in MESSAGES:
             entry = _entry(line, characters_max, is_subagent=is_subagent)
             read.entries.append(entry)
             read.last = line.value if entry.kind else read.last
@@ -208,17 +234,19 @@ def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entr
     value = line.value
     kind = text_of(value.get("type"))
     message = object_of(value.get("message"))
-    is_said = kind in {"user", "assistant"} and not value.get("isApiErrorMessage")
-    is_other = bool(value.get("isSidechain")) and not is_subagent
+    is_said = kind in MESSAGES and not value.get("isApiErrorMessage")
     return Entry(
         number=line.number,
-        uuid=text_of(value.get("uuid")),
+        uuid=text_of(value.get("uuid")) or line.place,
         parent=text_of(value.get("parentUuid")),
         # What is not sent stays a link of the tree: what was said after it hangs on it.
-        kind=kind if is_said and not is_other else "",
+        kind=kind if is_said else "",
         message_id=text_of(message.get("id")) if kind == "assistant" else "",
         parts=outlined(parts_of(message.get("content")), characters_max) if is_said else (),
         is_synthetic=_is_synthetic(value, message),
+        is_aside=bool(value.get("isSidechain")) and not is_subagent,
+        is_beginning=value.get("subtype") == "compact_boundary"
+        or bool(value.get("isCompactSummary")),
         usage=object_of(message.get("usage")),
     )
 
@@ -232,21 +260,97 @@ def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
     return is_marked or message.get("model") == _SYNTHETIC_MODEL or is_interruption
 
 
-def branch(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with messages that belong to the branch of the last one, in file order.
+class Branch(Struct):
+    """The branch of a transcript that counts, in file order.
 
-    Where an entry's parent is missing, the branch continues with the entry stored before it.
+    `joined` has the entries that hang on nothing, each with the entry stored before it: Claude Code
+    resumes without all that was said before such an entry. `beside` are the entries that another
+    process wrote meanwhile to a branch of its own. `faults` has both as reports.
     """
+
+    sent: list[Entry]
+    joined: dict[str, str]
+    beside: dict[str, Entry]
+    faults: list[Unreadable]
+
+
+def branch_of(read: Transcript) -> Branch:
+    """Return the branch that Claude Code resumes, joined to all that was said before it."""
+    entries = read.entries
     position = {entry.uuid: index for index, entry in enumerate(entries)}
-    index = next((i for i in reversed(range(len(entries))) if entries[i].kind), -1)
     members: set[int] = set()
-    # Parents in a damaged file may go in a circle.
-    while index >= 0 and index not in members:
+    joined: dict[str, str] = {}
+    faults: list[Unreadable] = []
+    index = _newest(read, position)
+    while index >= 0:
         members.add(index)
-        parent = entries[index].parent
-        index = position.get(parent, index - 1) if parent else -1
+        entry, above = entries[index], position.get(entries[index].parent, -1)
+        if above < 0 or above in members:
+            why = _why_it_ends(entry, is_known=above >= 0)
+            above = -1 if entry.is_beginning else _message_before(index, entries, members)
+            if above >= 0 or (entry.parent and not entry.is_beginning):
+                joined[entry.uuid] = entries[above].uuid if above >= 0 else ""
+                faults.append(Unreadable(place=entry.place, why=why))
+        index = above
     _gather(entries, members)
-    return [entries[i] for i in sorted(members) if entries[i].kind]
+    beside = {entry.uuid: entry for entry in _beside(entries, members, position)}
+    why = "another process wrote it to a branch of its own, which Claude Code does not resume"
+    faults += [Unreadable(place=each.place, why=why) for each in beside.values() if each.kind]
+    if not members and any(entry.kind for entry in entries):
+        why = "every message is a sub-agent's: Claude Code does not resume the session"
+        faults.append(Unreadable(place=entries[0].place, why=why))
+    sent = [entries[i] for i in sorted(members) if entries[i].kind]
+    return Branch(sent=sent, joined=joined, beside=beside, faults=faults)
+
+
+def _why_it_ends(entry: Entry, *, is_known: bool) -> str:
+    missing = f"the entry before it, {entry.parent}, is missing"
+    ends = missing if entry.parent else "it has no parent"
+    ends = "its parents go in a circle" if is_known else ends
+    return f"{ends}: Claude Code resumes without all that was said before it"
+
+
+def _message_before(
+    index: int, entries: Sequence[Entry], but: AbstractSet[int] = frozenset()
+) -> int:
+    """Return the position of the newest message before a position, -1 for none."""
+    earlier = reversed(range(index))
+    return next(
+        (i for i in earlier if entries[i].kind and not entries[i].is_aside and i not in but), -1
+    )
+
+
+def _newest(read: Transcript, position: Mapping[str, int]) -> int:
+    """Return the position of the entry whose branch Claude Code resumes, -1 for none."""
+    pointed = position.get(read.pointer, -1)
+    if pointed < 0 or read.entries[pointed].is_aside:
+        return _message_before(len(read.entries), read.entries)
+    newest, beneath = pointed, {read.pointer}
+    for index, entry in enumerate(read.entries):
+        is_beneath = entry.parent in beneath or entry.is_beginning
+        if entry.number > read.pointer_number and is_beneath and not entry.is_aside:
+            beneath.add(entry.uuid)
+            newest = index if entry.kind else newest
+    return newest
+
+
+def _beside(
+    entries: Sequence[Entry], members: set[int], position: Mapping[str, int]
+) -> Iterator[Entry]:
+    """Yield the entries beside the branch that were written after the branch had gone on.
+
+    A person who goes back leaves entries behind as well, but these are older than the new ones.
+    """
+    fork: dict[int, int] = {}
+    ordered = sorted(members)
+    for index, entry in enumerate(entries):
+        above = position.get(entry.parent, -1)
+        if index in members or entry.is_aside or (above not in members and above not in fork):
+            continue
+        fork[index] = fork.get(above, above)
+        following = bisect_right(ordered, fork[index])
+        if following < len(ordered) and ordered[following] < index:
+            yield entry
 
 
 def _gather(entries: Sequence[Entry], members: set[int]) -> None:

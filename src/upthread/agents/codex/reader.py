@@ -19,7 +19,13 @@ from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_versi
 from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
-from upthread.agent_stores.lines import decoded, lines_backward, lines_forward, marked_objects
+from upthread.agent_stores.lines import (
+    decoded,
+    is_cut,
+    lines_backward,
+    lines_forward,
+    marked_objects,
+)
 from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
 from upthread.agent_stores.text_search import Said, Searched, said_of, texts_in
 from upthread.agents._json_lines import as_object, text_at
@@ -132,7 +138,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
         version=text_of(meta.get("cli_version")),
-        ending=tail.get("ending", "unknown"),
+        ending="interrupted" if is_cut(ends) else tail.get("ending", "unknown"),
         is_archived=file.directory.path.endswith(f"/{ARCHIVED}"),
         is_foreign=not meta,
     )

@@ -1,0 +1,46 @@
+"""Each shape of a stored session: what upthread reports agrees with what the real agent does.
+
+The table is docs/agents/shapes, measured by tests/live/test_shapes.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tools.shapes.measured import REFUSED, hold, table_of
+from tools.shapes.ours import SOUND, reports
+from tools.shapes.stages import CASES, HOMES, name_of, write_session
+
+SUMMARY = "SLOE-"
+"""How the words of a compaction's summary begin here: no person and no model said them."""
+
+
+@pytest.mark.parametrize(("agent", "shape"), CASES, ids=map(name_of, CASES))
+def test_upthread_reports_of_each_shape_what_the_table_says(agent, shape, tmp_path):
+    session, _ = write_session(agent, shape, tmp_path)
+    hold(agent, "", shape.name, reports(agent, tmp_path / HOMES[agent], session))
+
+
+@pytest.mark.parametrize("agent", HOMES)
+def test_upthread_agrees_with_the_agent(agent):
+    table = table_of(agent)
+    assert set(table) == {shape.name for name, shape in CASES if name == agent}
+    assert len(table) >= 40
+    wrong = [f"{name}: {why}" for name, row in table.items() for why in disagreements(row)]
+    assert wrong == []
+
+
+def disagreements(row):
+    """Yield each way in which a row's two halves contradict each other."""
+    shown, sent, kept = (set(marks.split()) for marks in (row.shown, row.sent, row.kept))
+    if row.outcome == REFUSED:
+        if row.doctor == SOUND and row.listed:
+            yield "it is refused, and called sound"
+        return
+    if not row.listed:
+        yield "it is resumed, and not listed"
+    if row.doctor == SOUND and shown != sent:
+        yield "it is called sound, and the model is shown other words"
+    if not {mark for mark in shown if not mark.startswith(SUMMARY)} <= kept:
+        yield "the model is shown more than is kept"
+    if row.repaired not in {"", "all"}:
+        yield "the repaired copy is not resumed whole"
