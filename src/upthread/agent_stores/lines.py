@@ -46,6 +46,11 @@ class Line(Struct, frozen=True, kw_only=True):
         return f"line {self.number}"
 
     @property
+    def text(self) -> bytes:
+        """The line without a byte order mark."""
+        return self.raw.removeprefix(BYTE_ORDER_MARK)
+
+    @property
     def unreadable(self) -> Unreadable:
         """The line as a report."""
         beginning = self.raw[:BEGINNING_CHARACTERS_MAX].decode("utf-8", "backslashreplace")

@@ -32,6 +32,7 @@ from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
     OUTPUTS,
+    PUT_IN,
     SESSIONS,
     arguments_of,
     files,
@@ -40,6 +41,7 @@ from upthread.agents.codex.rollouts import (
     output_text,
     part_of,
     read_records,
+    refusals,
     replaced_by,
     thread_of,
     version_in,
@@ -54,7 +56,7 @@ from upthread.core.turns.stored_session import CutOffCall, StoredSession, Undeci
 from upthread.core.types import UpstreamSessionId
 
 AGENT: Final = "codex"
-WRITTEN_FOR: Final = ("0.169",)
+WRITTEN_FOR: Final = ("0.169", "0.171")
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """It is held in memory whole; a larger one is reported as not compared."""
 
@@ -122,7 +124,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
     meta = object_of(line.get("payload"))
     source = object_of(object_of(meta.get("source")).get("subagent"))
     spawned = {**object_of(source.get("thread_spawn")), **meta}
-    thread = text_of(meta.get("id")) or thread_of(file.name)
+    thread = thread_of(file.name, meta)
     return SessionOutline(
         agent=AGENT,
         session_id=thread,
@@ -170,8 +172,7 @@ def _prompt(payload: JsonObject) -> str:
         said = text_of(payload.get("message"))
     elif payload.get("type") == "message" and payload.get("role") == "user":
         said = text_in(payload.get("content"))
-        # What Codex itself puts before a prompt is in angle brackets, or names its file.
-        said = "" if said.lstrip().startswith(("<", "# AGENTS.md")) else said
+        said = "" if said.lstrip().startswith(PUT_IN) else said
     else:
         return ""
     return said.rpartition(AGENTS[AGENT].request_heading)[2].lstrip()
@@ -206,11 +207,12 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
     meta: JsonObject = {}
     messages: list[HistoryMessage] = []
     unreadable: list[Unreadable] = []
-    for record in read_records(path):
+    records = list(read_records(path))
+    for record in records:
         items = [record.payload] if record.kind == "response_item" else []
         if record.unreadable is not None:
             unreadable.append(record.unreadable)
-        elif record.kind == "session_meta":  # a fork repeats its parent's after its own
+        if record.kind == "session_meta":  # a fork repeats its parent's after its own
             meta = meta or record.payload
         elif record.kind == "compacted" and (left := replaced_by(record.payload)) is not None:
             messages.clear()
@@ -224,12 +226,12 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
     version = text_of(meta.get("cli_version"))
     yield VendorHistory(
         agent=AGENT,
-        session_id=text_of(meta.get("id")) or path.stem.removeprefix("rollout-"),
+        session_id=thread_of(path.name, meta),
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
         history=History(messages=tuple(messages)),
-        unreadable=tuple(unreadable),
+        unreadable=(*unreadable, *refusals(path, records)),
         parent_session_id=text_of(meta.get("forked_from_id")) or None,
         directory=text_of(meta.get("cwd")),
     )
