@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tools.shapes import NEXT, marks_in
 from tools.shapes.measured import ALL, BROKEN, NOTHING, PART, REFUSED
 
+from upthread.core.history.rules import Violation
 from upthread.testing.rehearsal_model import RehearsalModel
 
 PATIENCE_S = 60
@@ -43,21 +44,29 @@ def resumed(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"outcome": REFUSED, "shown": "", "says": f"nothing for {PATIENCE_S} seconds"}
+        return refused(f"nothing for {PATIENCE_S} seconds", project)
     requests = [
         each
         for each in model.requests[asked:]
         if NEXT in json.dumps(each.body) and not each.is_side_request
     ]
     if not requests:
-        said = _said(done.stderr) or _said(done.stdout)
-        return {"outcome": REFUSED, "shown": "", "says": _neutral(said, project)}
-    shown = marks_in(json.dumps(requests[-1].body))
-    broken = requests[-1].violations
+        return refused(_said(done.stderr) or _said(done.stdout), project)
+    return outcome_in(json.dumps(requests[-1].body), requests[-1].violations, held)
+
+
+def refused(said: str, project: Path) -> dict[str, str]:
+    """Return the fields of a row for an agent that did not ask the model."""
+    return {"outcome": REFUSED, "shown": "", "says": _neutral(said, project)}
+
+
+def outcome_in(body: str, violations: Sequence[Violation], held: list[str]) -> dict[str, str]:
+    """Return the fields of a row for an agent that sent a request to the model."""
+    shown = marks_in(body)
     return {
-        "outcome": BROKEN if broken else outcome_of(shown, held),
+        "outcome": BROKEN if violations else outcome_of(shown, held),
         "shown": " ".join(shown),
-        "says": broken[0].rule if broken else "",
+        "says": violations[0].rule if violations else "",
     }
 
 
@@ -77,5 +86,5 @@ def _said(output: str) -> str:
 def _neutral(said: str, project: Path) -> str:
     """Return an agent's words without paths, colours, ids and times of this run."""
     said = re.sub(r"\x1b\[[0-9;]*m", "", said).replace(str(project.parent), "…")
-    said = re.sub(r"/tmp/[\w/.-]+", "…", said)
+    said = re.sub(r"(/tmp/|…/)[\w/.-]+", "…", said)
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME", said)[:SAID_CHARACTERS_MAX]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Shape:
         """Write a session of this shape into a database; returns the marks that are stored."""
         if self.change_rows:
             self.change_rows(rows)
-        with closing(sqlite3.connect(database)) as connection, connection:
+        with closing(connected(database)) as connection, connection:
             insert(connection, rows)
         if self.change_files:
             self.change_files(database)
@@ -78,15 +78,35 @@ def rows_in(database: Path) -> dict[str, list[Row]]:
             for table in ("session", "message", "part")
         }
     for row in (*tables["message"], *tables["part"]):
-        row["data"] = json.loads(row["data"])
+        with suppress(ValueError):
+            row["data"] = json.loads(row["data"])
     return tables
 
 
-def recorded(raw: str, directory: str = DIRECTORY, project: str = "global") -> Rows:
-    """Return the recorded rows as OpenCode stores them for a directory."""
-    rows = json.loads(raw.replace(DIRECTORY, directory))
+def recorded(
+    raw: str, directory: str = DIRECTORY, project: str = "global", number: int = 0
+) -> Rows:
+    """Return the recorded rows as OpenCode stores them for a directory.
+
+    With a number the ids are other ones, in the same order.
+    """
+    rows = renumbered(json.loads(raw.replace(DIRECTORY, directory)), number)
     (session,) = rows["session"]
     return Rows({**session, "project_id": project}, rows["message"], rows["part"])
+
+
+def renumbered(rows: Any, number: int) -> Any:
+    """Return rows of the three tables with ids of their own."""
+    text = json.dumps(rows)
+    for table in ("session", "message", "part"):
+        for row in rows[table]:
+            text = text.replace(row["id"], f"{row['id'][:-4]}{number:04}")
+    return json.loads(text)
+
+
+def connected(database: Path) -> sqlite3.Connection:
+    """Open a database that OpenCode may be writing to."""
+    return sqlite3.connect(database, timeout=30)
 
 
 def project_in(database: Path) -> str:

@@ -26,7 +26,7 @@ CASES: list[tuple[str, Shape | rows.Shape]] = [
     *(("codex", shape) for shape in codex.SHAPES),
     *(("opencode", shape) for shape in opencode.SHAPES),
 ]
-HOMES = {"claude-code": ".claude", "codex": ".codex", "opencode": ".local/share/opencode"}
+HOMES = {"claude-code": ".claude", "codex": ".codex", "opencode": ".local/share"}
 """Where each agent keeps its sessions, below HOME."""
 
 RESUME = {
@@ -55,9 +55,9 @@ def write_session(
         files = shape.files(_STORED[agent](raw, directory))
         write(files, top)
         return SESSION, marks_held(files)
-    database = top / "opencode.db"
+    database = top / "opencode" / "opencode.db"
     if not database.exists():
-        top.mkdir(parents=True)
+        database.parent.mkdir(parents=True)
         with closing(sqlite3.connect(database)) as connection:
             connection.executescript(SCHEMA)
     session = rows.recorded(raw, directory, rows.project_in(database))
