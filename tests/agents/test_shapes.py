@@ -6,12 +6,15 @@ The table is docs/agents/shapes, measured by tests/live/test_shapes.py.
 from __future__ import annotations
 
 import pytest
-from tools.shapes.measured import REFUSED, hold, table_of
+from tools.shapes.measured import ALL, PART, REFUSED, hold, table_of
 from tools.shapes.ours import SOUND, reports
 from tools.shapes.stages import CASES, HOMES, name_of, write_session
 
 SUMMARY = "SLOE-"
 """How the words of a compaction's summary begin here: no person and no model said them."""
+
+ARCHIVED = "is archived. Run `codex unarchive "
+"""A person archived the thread: it is listed as such, and Codex opens it after that command."""
 
 
 @pytest.mark.parametrize(("agent", "shape"), CASES, ids=map(name_of, CASES))
@@ -33,7 +36,7 @@ def disagreements(row):
     """Yield each way in which a row's two halves contradict each other."""
     shown, sent, kept = (set(marks.split()) for marks in (row.shown, row.sent, row.kept))
     if row.outcome == REFUSED:
-        if row.doctor == SOUND and row.listed:
+        if row.doctor == SOUND and row.listed and ARCHIVED not in row.says:
             yield "it is refused, and called sound"
         return
     if not row.listed:
@@ -42,5 +45,5 @@ def disagreements(row):
         yield "it is called sound, and the model is shown other words"
     if not {mark for mark in shown if not mark.startswith(SUMMARY)} <= kept:
         yield "the model is shown more than is kept"
-    if row.repaired not in {"", "all"}:
-        yield "the repaired copy is not resumed whole"
+    if row.repaired not in {"", ALL, PART}:
+        yield "the repaired copy is not resumed"

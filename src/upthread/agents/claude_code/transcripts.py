@@ -25,6 +25,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from upthread.agent_stores.base import Unreadable, outlined
+from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.line_files import FileWalk, LineFile
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
 from upthread.agent_stores.outline import look
@@ -98,14 +99,7 @@ def _found(home: Path, name: str, pattern: str) -> Path | None:
         return None
     # A session only grows: of two copies the longer one is the newer.
     paths = (home / "projects").glob(pattern.format(glob.escape(name)))
-    return max(paths, key=_size, default=None)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # a link that leads nowhere, or a directory that may not be entered
-        return 0
+    return max(paths, key=size_of, default=None)
 
 
 def _is_name(name: str) -> bool:

@@ -43,6 +43,7 @@ from upthread.agents.codex.rollouts import (
     read_records,
     refusals,
     replaced_by,
+    summary_of,
     thread_of,
     version_in,
 )
@@ -53,7 +54,7 @@ from upthread.core.events import UserTextReplayed
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Speaker, UpstreamSessionId
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169", "0.171")
@@ -214,9 +215,11 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
             unreadable.append(record.unreadable)
         if record.kind == "session_meta":  # a fork repeats its parent's after its own
             meta = meta or record.payload
-        elif record.kind == "compacted" and (left := replaced_by(record.payload)) is not None:
-            messages.clear()
-            items = left
+        elif record.kind == "compacted":
+            left = replaced_by(record.payload)
+            prompts = [each for each in messages if each.speaker is Speaker.USER]
+            messages = prompts if left is None else []
+            items = [summary_of(record.payload)] if left is None else left
         for item in items:
             speaker, part = part_of(item)
             if part is not None:
@@ -231,7 +234,7 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
         history=History(messages=tuple(messages)),
-        unreadable=(*unreadable, *refusals(path, records)),
+        unreadable=(*unreadable, *refusals(records)),
         parent_session_id=text_of(meta.get("forked_from_id")) or None,
         directory=text_of(meta.get("cwd")),
     )
@@ -242,7 +245,7 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
 
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
     """Return a thread as its rollout holds it, None without one. Raises StoreError."""
-    path = find_rollout(home, session)
+    path = find_rollout(home, session) or _renamed(home, session)
     if path is None:
         require_listed(home / SESSIONS)
         return None
@@ -256,6 +259,12 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
         written_at_ns=written_at_ns,
         failure=failure_of(records),
     )
+
+
+def _renamed(home: Path, session: str) -> Path | None:
+    """Return the rollout whose header names a thread, whatever the file is called."""
+    heads = ((path, next(read_records(path), None)) for path in find_histories(home))
+    return next((path for path, head in heads if head and head.payload.get("id") == session), None)
 
 
 def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:

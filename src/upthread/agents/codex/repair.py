@@ -71,8 +71,8 @@ def _readable(line: Line, ordinals: Iterator[int] | None, name: str) -> _Object:
     if ordinals is not None:
         value["ordinal"] = next(ordinals)
     meta = object_of(value.get("payload"))
-    if name and (thread := thread_of(name, meta)) != meta.get("id"):
-        value["payload"] = {**meta, "id": thread, "session_id": thread}
+    if name and not meta.get("id"):
+        value["payload"] = {**meta, "id": thread_of(name, meta)}
     return value
 
 
