@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tools.machine_speed import SlownessSampler
 from tools.size_cap import excess_of_minutes
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
@@ -73,6 +74,7 @@ def parts_of(target: str) -> dict[str, tuple[str, ...]]:
 def main(target: str) -> int:
     """Run the parts of a target in order; returns the first exit code that is not 0."""
     started_s, cpu_before_s = time.monotonic(), _children_cpu_s()
+    sampler = SlownessSampler().start()
     environment = {**os.environ, **VARIABLES.get(target, {})}
     # Without compiled files each process would read every source and every test anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -82,12 +84,16 @@ def main(target: str) -> int:
         print(f"--- {part.name}: {part.wall_s:.0f} s")
     cpu_minutes = (_children_cpu_s() - cpu_before_s) / 60
     wall_s = time.monotonic() - started_s
-    print(f"--- {target}: {wall_s:.0f} s, {cpu_minutes:.1f} processor minutes")
+    slowness = sampler.slowness()
+    print(
+        f"--- {target}: {wall_s:.0f} s, {cpu_minutes:.1f} processor minutes"
+        f" on a machine {slowness:.2f} times as slow as the limits' own"
+    )
     failed = [part for part in parts if part.exit_code != 0]
     for part in failed:
         print(f"--- failed: {part.name} (exit code {part.exit_code})")
         print(*part.failures[-LINES_REPEATED_MAX:], sep="\n", flush=True)
-    excess = excess_of_minutes(target, cpu_minutes) if target in LIMITED else ""
+    excess = excess_of_minutes(target, cpu_minutes, slowness) if target in LIMITED else ""
     if excess:
         print(f"--- {excess}")
     return failed[0].exit_code if failed else int(bool(excess))

@@ -1,6 +1,7 @@
 """Hold the repository to its caps on size: `python -m tools.size_cap [--root DIRECTORY]`.
 
-With `--ci-times FILE`, holds CI to its processor minutes instead; bash's `times` wrote the file.
+With `--ci-times FILE --slowness FILE`, holds CI to its processor minutes instead; bash's `times`
+wrote the first file and `tools/machine_speed.py` the second.
 `--ci-wall-s SECONDS` is how long CI took, which is only printed.
 
 `tools/size_cap.toml` holds the caps and every raise of a cap. Prints one line for each cap, for
@@ -73,13 +74,16 @@ def processor_minutes_max(name: str, root: Path = ROOT) -> float:
     return measured[name] * SPARE
 
 
-def excess_of_minutes(name: str, minutes: float, root: Path = ROOT) -> str:
-    """Return what to print when `minutes` are more than `name` may take, else ""."""
-    minutes_max = processor_minutes_max(name, root)
+def excess_of_minutes(name: str, minutes: float, slowness: float, root: Path = ROOT) -> str:
+    """Return what to print when `minutes` are more than `name` may take, else "".
+
+    `slowness` is that of this machine: see `tools/machine_speed.py`.
+    """
+    minutes_max = processor_minutes_max(name, root) * slowness
     if minutes <= minutes_max:
         return ""
     return (
-        f"FAILED: {name} took {minutes:.1f} processor minutes and may take {minutes_max:.1f}."
+        f"FAILED: {name} took {minutes:.1f} processor minutes and may take {minutes_max:.1f} here."
         f" Mark tests as extended or soak, or make them quicker; the number is in {FILE}."
     )
 
@@ -223,11 +227,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--ci-times", type=Path)
     parser.add_argument("--ci-wall-s", type=int, default=0)
+    parser.add_argument("--slowness", type=Path)
     given = parser.parse_args(arguments)
     root = given.root
     if given.ci_times:
         minutes = minutes_in(given.ci_times.read_text(encoding="utf-8"))
-        excess = excess_of_minutes("ci", minutes, root)
+        slowness = float(given.slowness.read_text(encoding="utf-8"))
+        excess = excess_of_minutes("ci", minutes, slowness, root)
         print(f"--- CI: {given.ci_wall_s} s, {minutes:.1f} processor minutes")
         if excess:
             print(excess)

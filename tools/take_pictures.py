@@ -1,6 +1,6 @@
 """Take the pictures of the docs: `python -m tools.take_pictures`, a part of `make docs`.
 
-`upthread demo --full` is played in an empty home, and what it kept is opened as a reader would: in
+The example goes through the pipeline in an empty home. The record is opened as a reader would: in
 `upthread web` by a real browser, wide and as narrow as a telephone, and by `show --tree` in a
 terminal. Ids and times differ from one run to the next, so pictures are taken when something that
 they show has changed, and not compared.
@@ -24,6 +24,7 @@ from tests.support.decisions_told import decisions_told
 from tools.record_demo import drawn
 
 from upthread.core.decision.words import RESUME
+from upthread.surfaces.cli.verbs.demo import Stage
 
 PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORKSTREAM: Final = "spec-42"
@@ -34,7 +35,7 @@ WAITING: Final = 4
 
 
 class Place(NamedTuple):
-    """Where the demo has kept its work: a project, and a home of ours."""
+    """Where the example was worked on: a project, and a home of ours."""
 
     project: Path
     environment: Mapping[str, str]
@@ -52,21 +53,22 @@ class Place(NamedTuple):
 
 @contextmanager
 def played() -> Iterator[Place]:
-    """Play the demo, and return where it kept what it did."""
+    """Take the example through the pipeline, and return where."""
     with tempfile.TemporaryDirectory() as directory:
-        home = Path(directory) / "home"
-        home.mkdir(mode=0o700)
-        environment = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-        kept = Path(directory) / "kept"
-        words = (sys.executable, "-m", "upthread", "demo", "--full", "--keep", str(kept))
-        subprocess.run(words, cwd=home, env=environment, capture_output=True, check=True)
-        with_us = kept / "with"
-        place = Place(with_us / "greeter", {**environment, "UPTHREAD_HOME": str(with_us / "home")})
+        stage = Stage(directory=Path(directory) / "kept")
+        stage.set_up()
+        home = {"HOME": directory, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        ours = {name: text for name, text in stage.environment.items() if "UPTHREAD" in name}
+        place = Place(stage.project, {**home, **ours})
+        agent = ("--agent", "rehearsal")
+        place.upthread("run", WORKSTREAM, "--spec", "spec.md", *agent, code=WAITING)
+        place.upthread("answer", WORKSTREAM, "opening", "Good day", code=WAITING)
+        place.upthread("answer", WORKSTREAM, "stranger", "whoever you are")
+        place.upthread("run", WORKSTREAM)
         # Two more, so that a list is one: a run that waits for a person, and a turn that was told.
-        ours = ("--agent", "rehearsal")
-        place.upthread("run", "spec-43", "--spec", "spec.md", *ours, code=WAITING)
+        place.upthread("run", "spec-43", "--spec", "spec.md", *agent, code=WAITING)
         place.upthread(
-            "tell", "docs/planner", "[[rehearse: say First the page of the greeter.]]", *ours
+            "tell", "docs/planner", "[[rehearse: say First the page of the greeter.]]", *agent
         )
         yield place
 

@@ -269,7 +269,9 @@ def test_a_step_of_another_address_or_text_is_an_error_before_there_is_a_reply(h
                 await tell_once(up, "key", "spec/planner", SECRET_TEXT, options)
 
     asyncio.run(cut_off())
-    with pytest.raises(UsageError, match=r"begun about something else: 'a prompt to spec/planner'"):
+    with pytest.raises(
+        UsageError, match=r"begun about something else: 'another prompt to spec/planner'"
+    ):
         told_in(home, "key", text, address)
     assert turns(home) == 1
     assert "reply" in told_in(home, "key", SECRET_TEXT)
@@ -285,7 +287,9 @@ def test_a_key_of_once_is_none_of_a_step_and_a_step_s_is_none_of_once(home):
     assert is_final(caught.value)
 
     async def once_as_told(up):
-        with pytest.raises(UsageError, match="about something else: 'a prompt to spec/planner'"):
+        with pytest.raises(
+            UsageError, match="about something else: 'another prompt to spec/planner'"
+        ):
             await up.once("told", anyio.lowlevel.checkpoint)
 
     told_in(home, "told", "hello")

@@ -207,10 +207,9 @@ def _as_json(key: str, returned: JsonValue) -> JsonValue:
 def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
     told = str(about)
     if isinstance(about, dict):
-        is_prompt = is_told(about)
-        told = (
-            f"a prompt to {about['address']}" if is_prompt else ", ".join(map(str, about.values()))
-        )
+        told = ", ".join(map(str, about.values()))
+        if is_told(about):
+            told = f"another prompt to {about['address']}"
     return UsageError(
         f"the action {shown(key)} was begun about something else: {shown(told)}",
         hint="give each action a key of its own",

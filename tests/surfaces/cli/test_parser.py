@@ -72,7 +72,7 @@ def test_what_stands_after_two_dashes_is_taken_as_it_is(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["-", "", "- an item of a list", "two words", "-5 degrees", "--- a/x\n+++ b/x"]
+    "text", ["-", "", "- an item of a list", "two words", "-5 degrees", "--- a/x\n+++ b/x", "-\nx"]
 )
 def test_a_text_that_can_be_no_option_needs_no_dashes_before_it(text):
     assert typed("a/b", text, "-y") == {"address": "a/b", "text": text, "is_yes": True}

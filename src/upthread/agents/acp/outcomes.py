@@ -25,6 +25,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
+from upthread.agents.acp.wire import INTERNAL_ERROR
 from upthread.agents.base import PromptResult
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import RESET_S_MAX
@@ -97,10 +98,11 @@ class Refusal(Struct, frozen=True, kw_only=True):
 def refusal_in(code: int, message: str, data: object, *, quirk: Quirk) -> Refusal:
     """Say what an error answer means."""
     said = f"{message} {_as_text(data)}".strip()
+    detail = said if said and code == INTERNAL_ERROR else f"{said} (code {code})"
     outcome, is_certain = _judge(code, data, said, quirk=quirk)
     return Refusal(
         outcome=outcome,
-        detail=f"{said} (code {code})"[:DETAIL_CHARACTERS_MAX],
+        detail=detail[:DETAIL_CHARACTERS_MAX],
         is_certain=is_certain,
         reset_after_s=_reset_after_s(data, said) if outcome is Outcome.RATE_LIMITED else None,
     )

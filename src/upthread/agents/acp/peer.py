@@ -29,7 +29,6 @@ from upthread.core.types import Outcome, UpstreamSessionId
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
 OnRequest: TypeAlias = Callable[[str, Any], Awaitable[dict[str, Any]]]
 
-CODE_INTERNAL_ERROR: Final = -32603
 _HAS_ENDED: Final = "the agent's output has ended"
 
 
@@ -182,6 +181,5 @@ def _result_of(answer: dict[str, Any] | None) -> object:
         raise ConnectionError(_HAS_ENDED)
     if "error" in answer and "result" not in answer:
         error = as_object(answer["error"])
-        code = error.get("code", CODE_INTERNAL_ERROR)
-        raise RpcError(code, str(error.get("message", "")), error.get("data"))
+        raise RpcError(error["code"], str(error.get("message", "")), error.get("data"))
     return answer.get("result")

@@ -19,6 +19,9 @@ from upthread.core import events
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.types import UpstreamSessionId, ready
 
+INTERNAL_ERROR: Final = -32603
+"""JSON-RPC's code that says nothing certain, and stands for an error without a code."""
+
 SILENT_UPDATES: Final = frozenset(
     {
         *("current_mode_update", "compaction_summary_chunk"),
@@ -74,9 +77,8 @@ def _error(error: Any) -> dict[str, Any]:
     given = as_object(error) or {"data": error}
     code = given.get("code")
     return {
-        # JSON-RPC's "internal error": it says nothing certain, so the words are left to be judged.
-        "code": code if isinstance(code, int) else -32603,
-        "message": str(given.get("message", "")),
+        "code": code if isinstance(code, int) else INTERNAL_ERROR,
+        "message": str(given.get("message") or ""),
         "data": given.get("data"),
     }
 

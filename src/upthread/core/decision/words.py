@@ -93,7 +93,7 @@ OTHER_REASONS = {
     "adopted": "a person handed it over",
     "adopted_another": "a person handed over another session",
     "forked": "a person forked it off another conversation",
-    "unknown": "nobody kept why",
+    "unknown": "the reason was not kept",
     NAMED: "the main session goes on with it by itself",
     "recorded_only": "it is only recorded",
     UNKNOWN_SESSION: "the call named a session that the agent does not have",

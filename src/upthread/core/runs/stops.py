@@ -89,7 +89,10 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     Outcome.CORRUPTED: ("the agent cannot read the session", "tell it again"),
     Outcome.PROCESS_DIED: ("the agent died", f"tell it again; {_ELSE}"),
     Outcome.POISONED: ("the session repeats itself", "start fresh with --fresh"),
-    Outcome.TIMED_OUT: ("the agent did not answer in time", "raise prompt_timeout_s, or go on"),
+    Outcome.TIMED_OUT: (
+        "the agent did not answer in time",
+        f"raise prompt_timeout_s, or go on; {_ELSE}",
+    ),
     Outcome.CANCELLED: ("the turn was cancelled", "tell it again when you are ready"),
     Outcome.WORKSPACE_CHANGED: ("the working directory has changed", "go back to it"),
     Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
@@ -120,7 +123,7 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
         'allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml',
     ),
     HELD_BACK: (
-        "it was about to do again what was done already, or may have been",
+        "it could do again what was done already, or may have been",
         "look whether it was done, and say so; then go on",
     ),
     TOKENS_MAX: (
@@ -133,7 +136,7 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",
-        "look at the session with upthread open; going on sends one continuation",
+        "look at what it did with upthread show; going on sends one continuation",
     ),
 }
 """Why, and what helps: each outcome of a turn, and each reason why one or a run is parked."""

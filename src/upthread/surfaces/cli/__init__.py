@@ -1,5 +1,5 @@
 """The command line: what is typed, what is shown, and with which exit code it ends.
 
 It asks the client and shows what comes back; it decides nothing about sessions and writes nothing.
-Each verb imports what it needs when it is called, so that the light ones stay light.
+Each verb is one file in `verbs/`, and only the verb that is called is imported.
 """

@@ -102,14 +102,14 @@ def _words(editor: str) -> list[str]:
 
 def _run(command: list[str], editor: str, folder: str) -> None:
     try:
-        # Never from the repository: an `editor` that lies in a clone is nobody's choice.
+        # Never from the repository: a clone must not choose the editor.
         found = programs.absolute_command(command, os.environ, outside=(os.curdir,))
         if found is None:
             raise UsageError(
                 f"the editor {editor!r} is not on PATH outside of this repository",
                 hint="set EDITOR to one that is installed, or to its whole path",
             )
-        # A person's own program, in a person's own environment, and nobody's settings about it.
+        # A person's own program, so it gets the person's whole environment.
         environment = {**os.environ, "PATH": programs.search_path(os.environ)}
         # In the folder of the text: started in the clone, an editor may load the clone's settings.
         done = subprocess.run(found, cwd=folder, env=environment, check=False)

@@ -90,7 +90,7 @@ class Call(Struct, kw_only=True):
             opening = open_project(
                 ".",
                 database=self.database,
-                project=self.project if may_ask else None,  # said once, it is kept
+                project=self.project if may_ask else None,  # the first opening writes it down
                 ask_person=ask_person,
                 actor=by,
             )
@@ -126,18 +126,18 @@ class Call(Struct, kw_only=True):
 
 
 class ConsentNeeds(Protocol):
-    """What a verb would use of what the repository says: `consent.py`."""
+    """The repository's settings that a verb would use: `consent.py` implements this."""
 
     async def is_to_ask(self, project: Project, output: Output) -> bool:
-        """Return whether a person is there who was not asked about it yet."""
+        """Return whether to ask a person who was not asked yet."""
         ...
 
     async def tell(self, project: Project, output: Output) -> None:
-        """Say what is ignored."""
+        """Print which settings are ignored."""
         ...
 
     def ask(self, output: Output, settings: Settings) -> None:
-        """Ask about all that is pending; what is said is written down."""
+        """Ask about all pending settings, and write the answer down."""
         ...
 
 
@@ -190,7 +190,7 @@ def is_person(environment: Mapping[str, str]) -> bool:
 def is_at_terminal(descriptor: int = 0) -> bool:
     """Return whether standard input is the terminal this process is in the foreground of."""
     try:
-        # A terminal alone does not do: what runs in the background of one has nobody who types.
+        # A process in the background of a terminal has no person who types.
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:  # no terminal, another's, or closed
         return False
@@ -203,7 +203,7 @@ EXIT_OF_SIGNALS: Final = 128
 
 
 class EndedBySignalError(Exception):
-    """The verb was ended by a signal; `ids` name the turn it had in its hands, if it had one.
+    """A signal ended the verb; `ids` name the turn that was running, if any.
 
     `has_ended` is whether that turn was done already, and only its agent's end was waited for.
     """

@@ -83,7 +83,7 @@ def _texts_last(ctx: click.Context, typed: Sequence[str], literal: Sequence[str]
     for word in typed:
         if owner and word in names:
             raise click.BadOptionUsage(owner, f"Option {owner!r} requires an argument.", ctx)
-        is_text = word.startswith("-") and " " in word and not owner
+        is_text = word.startswith("-") and len(word.split()) > 1 and not owner
         is_option = word.partition("=")[0] in names or word[:2] in names
         (texts if is_text and not is_option else kept).append(word)
         owner = word if word in with_value and not owner else ""

@@ -121,7 +121,7 @@ def _configured(
         is_installed=path is not None,
         version=None,
         path=path,
-        # The one protocol that a command of a person's own is spoken to in.
+        # A configured command always speaks ACP.
         driven_by="acp",
         command=command,
         how_to_install="its command is in the configuration, and not on PATH",

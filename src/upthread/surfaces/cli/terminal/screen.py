@@ -24,11 +24,11 @@ from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, s
 from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
 
 LIVE_CHARACTERS_MAX: Final = 1_000
-"""How much of what is being written is kept to show its last line."""
+"""How much of the text is kept, so that its last line can be shown."""
 
 
 def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> Notice:
-    """Return until when a turn or a run waits for a limit, and what goes on if nobody waits."""
+    """Return a notice: until when a turn or a run waits, and the command that continues it."""
     until_ms = parked.reset_at_ms
     said, _ = stopped_in_words(parked.reason, detail="", until_ms=until_ms)
     text = f"{name}: waiting: {said}; nothing is lost by Ctrl-C, go on with: {going_on}"
@@ -52,14 +52,14 @@ class Screen:
         self._shows_reply = shows_reply
         self._session: UpstreamSessionId | None = None
         self._has_replied = False
-        # A person reads the report in words; whoever reads a pipe gets each byte of it.
+        # A person reads the report as text; a pipe gets each byte of the reply.
         self._veil = ReportVeil() if output.is_terminal or not shows_reply else None
         self._live = ""
         self._ids: Mapping[str, str] = {}
         self._was_done = False
         self._status = StatusLine(output)
         self.ask_person = (
-            # None parks the turn: a question that nobody sees would hold it for ever.
+            # None parks the turn, because an unseen question would block it for ever.
             PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
         )
 
@@ -83,7 +83,7 @@ class Screen:
         )
 
     def ids(self) -> Mapping[str, str]:
-        """Return what names the turn that was cancelled, empty where none was."""
+        """Return the ids of the cancelled turn, or nothing."""
         return self._ids
 
     def has_ended(self) -> bool:
@@ -111,11 +111,11 @@ class Screen:
 
     def _keep_ids(self, result: TurnResult) -> None:
         self._ids = shapes.ids(result)
-        # One that was cancelled has that outcome, whatever it had come to.
+        # A cancelled turn has the outcome `cancelled`.
         self._was_done = result.outcome is Outcome.OK and result.parked is None
 
     def end(self, result: TurnResult) -> None:
-        """Show what the stream did not: a reply taken over, an ending that is none."""
+        """Show what was not streamed: a reply from before a crash, and a bad ending."""
         self._make_room()
         # A reply that was taken over after a crash has never been streamed.
         if not self._has_replied:
@@ -129,7 +129,7 @@ class Screen:
         self._tell_trouble(result)
 
     def _tell_trouble(self, result: TurnResult) -> None:
-        """Say why a turn failed or waits, and what to do."""
+        """Print why a turn failed or waits, and the next command."""
         address = result.conversation.key.address
         if result.parked is not None:
             parked = result.parked
@@ -142,7 +142,7 @@ class Screen:
         elif shapes.told_status(result) == "failed":
             said, hint = failure_in_words(result)
             self._output.note(f"error: {address}: {said} ({hint})", "red")
-        elif result.detail:  # it went well, and not as one would think: cut off, or without a word
+        elif result.detail:  # the turn ended well, but its reply is cut off or empty
             self._output.note(f"{address}: {one_line(result.detail)}", "yellow")
 
     def hide(self) -> None:
@@ -165,7 +165,7 @@ class Screen:
 
     def _event(self, event: AgentEvent) -> None:
         if event.upstream_session_id != self._session:
-            return  # a child's, or nobody's: neither is this turn's reply
+            return  # a child's event is not this turn's reply
         match event:
             case TextReceived(text=text) if self._shows_reply:
                 self._has_replied = True
@@ -199,12 +199,12 @@ class Screen:
         self._output.note(one_line(notice.text), "yellow")
 
     def _limited(self, result: TurnResult) -> None:
-        """The turn is parked meanwhile: whoever gives up loses nothing."""
+        """Show a limit. The turn is parked, so that Ctrl-C loses nothing."""
         self._keep_ids(result)
         self.tell_limit(_limit_of(result))
 
     def tell_limit(self, limit: Notice) -> None:
-        """Say until when it waits, and that it does."""
+        """Show until when the turn waits."""
         if self._output.is_json:
             self._output.json(shapes.notice(limit))
             return

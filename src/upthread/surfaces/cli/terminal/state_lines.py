@@ -33,7 +33,7 @@ DOUBTS_SHOWN_MAX: Final = 10
 
 
 def standing_lines(standing: Standing) -> list[tuple[str, str]]:
-    """Why it stands so, since when, by whom, and what a person can do."""
+    """Return the lines of a state: its reason, since when, by which agent, and the cure."""
     lines = [("because", standing_in_words(standing))]
     if standing.since_ms is not None:
         by = f", by {one_line(standing.agent)}" if standing.agent else ""
@@ -44,13 +44,13 @@ def standing_lines(standing: Standing) -> list[tuple[str, str]]:
 
 
 def write_going_on(output: Output, standing: Standing) -> None:
-    """Write the command that a person goes on with, where there is one."""
+    """Write the command that continues, if there is one."""
     if standing.command:
         output.command(f"  {'go on with':<13}", standing.command)
 
 
 def write_cut_off(output: Output, view: RoleView, *, indent: str) -> None:
-    """Write what is known of a last turn that stopped before its end."""
+    """Write the facts about a last turn that stopped before its end."""
     if view.cut_off is None:
         return
     happened, asked = view.cut_off.lines
@@ -67,7 +67,7 @@ def opening_command(opened: OwnInterface) -> str:
 
 
 def doubt_notice(doubt: RecordedEffect) -> Notice:
-    """Return what is told of an action as soon as it is in doubt."""
+    """Return the notice about an action in doubt."""
     workstream = doubt.conversation.key.workstream
     address, title = doubt.conversation.key.address, one_line(doubt.effect.title)
     settle = effects_command(workstream)
@@ -83,7 +83,7 @@ def doubt_notice(doubt: RecordedEffect) -> Notice:
 
 
 def write_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect]) -> None:
-    """Write what may have been done to the outside, and where a person says so."""
+    """Write the actions in doubt, and the command that settles them."""
     for text, words in _doubt_lines(workstream, doubts):
         if words:
             output.command(text, words)
@@ -99,13 +99,13 @@ def write_doubt_line(output: Output, workstream: str, doubts: Sequence[RecordedE
 
 
 def note_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect]) -> None:
-    """Tell it beside what was asked for, which is an agent's reply."""
+    """Write the actions in doubt to standard error, beside an agent's reply."""
     for text, words in _doubt_lines(workstream, doubts):
         output.note(f"{text}{words}", "" if words else "yellow")
 
 
 def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[tuple[str, str]]:
-    """Yield lines, each with the command that it ends in, empty for none."""
+    """Yield lines, each with the command at its end, or an empty text."""
     if not doubts:
         return
     yield f"  {doubts_in_words(len(doubts))}:", ""

@@ -1,1 +1,1 @@
-"""What each verb does and shows, a file for each."""
+"""The verbs, one file for each."""

@@ -73,7 +73,7 @@ def main(
 
 def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
-        # Looked at first: afterwards nobody could say what it took the place of.
+        # Read first, because afterwards the replaced session is not known any more.
         before = await _role_or_none(project, address)
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
@@ -148,7 +148,7 @@ def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
 
 
 def _is_offered(outline: SessionOutline) -> bool:
-    """Return whether it is one to go on in: no sub-agent of a kind that begins anew each time."""
+    """Return whether a session can continue here: not a sub-agent that always starts fresh."""
     return can_be_adopted(outline) and (outline.is_of_a_role or not outline.is_sub_agent)
 
 

@@ -30,11 +30,11 @@ from upthread.surfaces.page.document import page
 AuditFormat: TypeAlias = Literal["md", "html", "json", "atif", "otel"]
 
 CHARACTERS_AT_ONCE: Final = 65_536
-"""How much of a document is put together before it is written."""
+"""The size of the pieces in which a document is written."""
 
 
 class Asked(NamedTuple):
-    """What was read, and what writing it down takes beside it."""
+    """The record, and the settings that writing it needs."""
 
     record: Audit
     redactor: Redactor
@@ -70,7 +70,7 @@ def main(
     output = call.output
 
     def write(asked: Asked) -> None:
-        # As it is read, so that what is long is never held whole.
+        # Written while it is read, so that a long record is never held whole.
         if form == "json" or output.is_json:
             pieces = _json(asked, output.beside() if into is None else {})
         else:

@@ -30,7 +30,7 @@ ROLE: Final = "planner"
 ADDRESS: Final = f"spec-42/{ROLE}"
 CALLS_BEFORE_KILL: Final = 2
 STEP_TIMEOUT_S: Final = 120.0
-PACE_MS: Final = 60
+PACE_MS: Final = 150
 """How long the rehearsal agent waits before each tool call, so that the kill finds it at work."""
 
 # A repository cannot agree to this for you: your own configuration does, and upthread asks you.

@@ -53,7 +53,7 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, s
 OURS: Final = "upthread"
 OPENCODE: Final = "opencode"
 FAULTS_SHOWN_MAX: Final = 5
-"""How many of the faults of our own file are said."""
+"""How many faults of our own file are shown."""
 
 
 class _Diagnosis(Struct):
@@ -65,11 +65,11 @@ class _Diagnosis(Struct):
     holdings: Holdings | None = None
     hooks: tuple[HookState, ...] = ()
     other_versions: Counter[str] = field(default_factory=Counter[str])
-    """How many sound histories each agent has of versions that nobody has looked at."""
+    """The number of sound histories of untested agent versions, by agent."""
 
     is_open: bool = True
     is_whole: bool = True
-    """Whether our own record is what was recorded: no page and no message of it is damaged."""
+    """Whether our own record has no damaged page and no damaged message."""
 
 
 @options.verb
@@ -129,7 +129,7 @@ def _diagnose(call: Call, store: str | None) -> int:
     diagnosis = _Diagnosis(0, [])
     if agent in {None, OURS}:
         _diagnose_own(call, diagnosis)
-    # What hooks saw is asked of the open project, which there is none of where the file is damaged.
+    # Hooks are checked with an open project, and a damaged file cannot be opened.
     if agent is None and diagnosis.is_open:
         diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
         diagnosis.findings += of_hooks
@@ -150,7 +150,7 @@ def _diagnose(call: Call, store: str | None) -> int:
 
 
 def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
-    """The file first: what cannot be opened has no histories to look at."""
+    """Check the file first, because a file that cannot be opened has no histories to check."""
     of_file = _file_finding(diagnose(call.settings()))
     if of_file is not None:
         diagnosis.findings.append(of_file)
@@ -159,7 +159,7 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
         diagnosis.holdings, found = call.with_project(_own)
     except StoreError as error:
         diagnosis.is_open = diagnosis.is_whole = False
-        # The file's own finding says it already, and better.
+        # The file's own finding explains this better.
         if of_file is None:
             diagnosis.findings.append(
                 Finding(store=OURS, history="", what=error.message, cure=error.hint)
@@ -217,7 +217,7 @@ def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
 
 
 def _file_finding(found: FileFaults | None) -> Finding | None:
-    """Return what is wrong with the file of our record, None when nothing is."""
+    """Return the finding about the file of our record, or None for a sound file."""
     if found is None or found.is_sound:
         return None
     most = FAULTS_SHOWN_MAX

@@ -24,7 +24,7 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
     settings = call.settings()
     path = _path_of(settings)
-    # A database that has a key already needs that one: a new one in its place would hide the loss.
+    # An encrypted database needs its own key: a new key would hide that the old key is lost.
     is_keyed = path.is_file() and not has_key(path, None)
     # Made before anything is asked: a key that cannot be kept must be known of first.
     key = key_of(settings) if is_removed or is_keyed else made_key(settings)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 1.0
 LOOK_TIMES: Final = 10
-"""How long after a look the next one is: in seconds, and in times of what it took, if more."""
+"""The pause between two reads: LOOK_S, or LOOK_TIMES the duration of the last read if longer."""
 
 
 @options.verb
@@ -46,7 +46,7 @@ def main(
     """Send ended turns to an OpenTelemetry collector, as spans; with --follow live."""
     with extra("the export", "otel"):
         from upthread.surfaces.exports.collector import Collector
-    # Its own words would stand beside ours, one for each time that it tries again.
+    # The exporter would log a line for each of its own attempts.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     collector = Collector(endpoint)
 
@@ -73,7 +73,7 @@ def _say(output: Output, spans: int, endpoint: str) -> None:
 
 
 async def _follow(output: Output, exported: Exported) -> NoReturn:
-    """Look, and look again. What was not taken is kept, said once, and sent when it is taken."""
+    """Send again and again. Rejected spans are kept, reported once, and sent later."""
     failed = ""
     while True:
         began_s = anyio.current_time()
@@ -92,7 +92,7 @@ async def _follow(output: Output, exported: Exported) -> NoReturn:
 
 
 class Exported:
-    """What of a project was sent: of all its workstreams, or of one. One that rests is not read."""
+    """The spans that were sent, of all workstreams or one. Unchanged workstreams are not read."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Exported:
             view, spans, sent = await self._new(name)
             if spans:
                 await self._project.read(partial(self._collector.send, spans))
-            # Only now: what was not taken is sent again.
+            # Only now, so that rejected spans are sent again.
             self._seen[name], self._sent[name] = view, sent
             count += len(spans)
         return count

@@ -43,7 +43,7 @@ class _Elsewhere(Struct, frozen=True, kw_only=True):
 
 
 class _Found(Struct, frozen=True, kw_only=True):
-    """What would be forgotten: `selections` say what, the rest what that is."""
+    """The content that would be erased: how it was selected, and what was found."""
 
     selections: tuple[Selection, ...]
     workstreams: tuple[HeldWorkstream, ...]
@@ -88,17 +88,17 @@ def main(
     async def look(project: Project) -> _Found:
         await project.workstreams()  # a call whose agent died is read back first
         if workstream is not None:
-            await project.show(workstream)  # NotFoundError for one there never was
+            await project.show(workstream)  # raises NotFoundError for an unknown workstream
             if role is not None:
                 await anyio.to_thread.run_sync(_require_role, project, workstream, role)
         held = await project.forgetting.held(selection)
         kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
-        if before is not None:  # of one that has nothing so old there is nothing to forget
+        if before is not None:  # a workstream without such old content has nothing to forget
             held = tuple(filter(_has_content, held))
         found = _Found(
             selections=(selection,),
             workstreams=held,
-            # They do not say whose they are: of a workstream all of them may tell.
+            # A log does not name its workstream, so each log may belong to this workstream.
             logs=kept if before is None else tuple(log for log in kept if log.day < before),
         )
         return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
@@ -134,7 +134,7 @@ def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
 
 
 async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
-    """Return what is older, and the workstreams that stay as they are: in doubt."""
+    """Return the older content, and the workstreams that stay because they are in doubt."""
     rule, now_ms = project.settings.keep, project.now_ms()
     held: list[HeldWorkstream] = []
     in_doubt: tuple[str, ...] = ()
@@ -252,7 +252,7 @@ def _with_elsewhere(found: _Found) -> _Found:
     paths: dict[tuple[str, str], str] = {}
     for agent in {agent for agent, _ in sessions} & set(WITH_A_STORE):
         for stored in stored_histories(os.environ, agent=agent):
-            # A store that cannot be read may hold it all the same: it is named, without a path.
+            # An unreadable store may hold the session too, so it is named without a path.
             if not isinstance(stored, StoreError):
                 paths[agent, stored.session_id] = str(stored.path)
     elsewhere = tuple(

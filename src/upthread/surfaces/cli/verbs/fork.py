@@ -42,7 +42,7 @@ def main(
     is_dry_run: bool,
 ) -> int:
     """Branch a conversation off after a message. The first conversation stays as it is."""
-    # Looked up and closed before the question: the plan is made again when it is carried out.
+    # The project is closed before the question; the plan is made again when it is carried out.
     plan = call.with_project(
         lambda project: project.fork.plan(address, into, at_message=at_message)
     )

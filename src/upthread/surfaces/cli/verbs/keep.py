@@ -98,7 +98,7 @@ def _keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_
             await project.keep(each.address, each.outline.session_id, agent=each.outline.agent)
 
         is_named = address is not None
-        # What was said since: its agent may delete it before anybody goes on in it here.
+        # Newer messages too, because the agent may delete them before the conversation continues.
         grown = [done async for done in _caught_up(project, held)]
         kept = [await done_to(each, keep, is_named=is_named) for each in chosen]
         return len(held) - len(grown), [*grown, *kept]
@@ -111,7 +111,7 @@ def _keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_
 
 
 async def _caught_up(project: Project, held: list[SessionOutline]) -> AsyncIterator[Done]:
-    """Take in what sessions on record have by now; yields those that had more, or could not."""
+    """Record new messages of recorded sessions; yields those that had some, or that failed."""
     added: list[int] = []
 
     async def catch_up(each: Candidate) -> None:

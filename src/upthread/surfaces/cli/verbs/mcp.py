@@ -37,7 +37,7 @@ def main(call: Call, *, is_http: bool, port: int) -> None:
 
     def listening(address: str) -> None:
         call.output.note(f"listening on {address}")
-        # Said only where nobody could know it: one that was given is not for the log.
+        # Only a generated token is printed: a given token must not be in a log.
         if TOKEN_VARIABLE not in os.environ:
             call.output.note(f"Authorization: Bearer {token}")
 
@@ -46,7 +46,7 @@ def main(call: Call, *, is_http: bool, port: int) -> None:
 
     async def serve(project: Project) -> None:
         if ignored := ignored_notice(project.settings.pending):
-            call.output.note(ignored, "yellow")  # nobody is asked: a model would be who answers
+            call.output.note(ignored, "yellow")  # no question, because a model would answer
         if is_http:
             await transports.serve_http(
                 project, opening, port=port, token=token, listening=listening
@@ -54,5 +54,5 @@ def main(call: Call, *, is_http: bool, port: int) -> None:
         else:
             await transports.serve_stdio(project, opening)
 
-    # Whoever started the server: what it is asked for comes from a model.
+    # The requests come from a model, even if a person started the server.
     call.with_project(serve, actor=actor)

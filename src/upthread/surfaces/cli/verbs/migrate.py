@@ -24,7 +24,7 @@ from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
 TOLD_EVERY_S: Final = 5.0
-"""How often a move tells how far it is, where no status line can be shown."""
+"""The pause between two lines of progress, where no status line can be shown."""
 
 _SHOWN: Final[tuple[tuple[Section, str], ...]] = (
     ("workstream", "workstream"),
@@ -79,7 +79,7 @@ def main(
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
         done = make_move(settings, request, on_rows=progress.add)
-    # Also where it was stopped: the status line would stay on the screen.
+    # Also after an interruption, otherwise the status line stays on the screen.
     finally:
         progress.end()
     return _tell(call.output, done, is_done=True)
@@ -98,7 +98,7 @@ def _migrate(call: Call) -> int:
 
 
 class _Progress:
-    """Tells how many rows were written: on the status line, else now and then on a line."""
+    """Shows how many rows were written: on the status line, or on a line from time to time."""
 
     def __init__(self, output: Output, total: int) -> None:
         self._output = output

@@ -87,7 +87,7 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
             f"the session's working directory is gone: {link.working_directory}",
             hint="bring it back, or go on with upthread tell",
         )
-    # A program of that name in the clone is nobody's choice.
+    # Never a program of that name in the clone.
     outside = (link.working_directory, os.curdir)
     found = programs.absolute_command(command, os.environ, outside=outside)
     if found is None:
@@ -95,7 +95,7 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
             f"{command[0]} is not on PATH outside of {link.working_directory}", hint=install
         )
     os.chdir(link.working_directory)
-    # What is still in a buffer goes with the process that is replaced.
+    # The process is replaced, and unwritten buffers would be lost.
     sys.stdout.flush()
     sys.stderr.flush()
     environment = {**os.environ, "PATH": programs.search_path(os.environ)}

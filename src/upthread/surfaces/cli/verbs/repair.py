@@ -167,7 +167,7 @@ def _tell(call: Call, agent: str, copies: Sequence[RepairedCopy]) -> int:
 
 
 def _refused(agent: str, copy: RepairedCopy) -> list[str]:
-    """Read the copy again, and return what a provider would refuse of it."""
+    """Read the copy again, and return the parts that a provider would refuse."""
     return [
         f"{each.session_id}: {provider}: {violation.in_words()}"
         for each in outlines(agent, copy.after)

@@ -25,7 +25,7 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 def main(call: Call, *, source: str, is_yes: bool, is_dry_run: bool) -> int:
     """Replace the database by a backup. The present file is kept aside."""
     settings, file = call.settings(), Path(source)
-    # Compared before the question, so that a person sees what the copy lacks while they can say no.
+    # Compared before the question, so that a person can refuse when the backup lacks turns.
     if not is_dry_run:
         require_person("nobody puts a backup in the place of the record", "restore", source)
     if is_dry_run or not is_yes:

@@ -50,7 +50,7 @@ _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "ye
 
 
 class Ran(NamedTuple):
-    """A run as it is left, what it has taken, and how its workstream stands."""
+    """A run, the tokens it used, and the status of its workstream."""
 
     view: RunView
     total: Tokens
@@ -114,7 +114,7 @@ def main(
     tell_result = _result_printer(output, screen)
 
     async def use(project: Project, agent: str | None) -> Ran:
-        # Before the run is begun: without workers nobody would ever take it on.
+        # Checked before the run starts, because without workers no process would continue it.
         if is_detached and not is_postgres(project.settings.database):
             raise UsageError(
                 "there are no workers to leave a run to: they share a PostgreSQL database",
@@ -170,7 +170,7 @@ def _agents_by_role(given: Sequence[str]) -> tuple[str | None, dict[str, str]]:
 
 
 def _specification(text: str | None, path: str | None) -> str | None:
-    """Return what is to be done, as typed or from its file; None goes on. Raises UsageError."""
+    """Return the specification, typed or from a file, or None to continue. Raises UsageError."""
     if text is not None and path is not None:
         raise UsageError("a specification twice: as text and as --spec", hint="give one of them")
     if path is not None:
@@ -207,13 +207,13 @@ def _result_printer(output: Output, screen: Screen) -> TellResult:
 
 
 def _doubt_teller(project: Project, tell_result: TellResult, listener: Listener) -> TellResult:
-    """Return what tells a step's result, and then each action that is in doubt by now, once."""
+    """Return a callback that shows a step's result, and each action in doubt once."""
     told: set[str] = set()
 
     async def tell(role: str, result: TurnResult) -> None:
         await tell_result(role, result)
         for doubt in await project.effects_in_doubt(result.conversation.key.workstream):
-            # After each step, and once: a person can look while the rest goes on.
+            # After each step, so that a person can check while the run continues.
             if doubt.effect_id not in told:
                 told.add(doubt.effect_id)
                 listener.notice(doubt_notice(doubt))
@@ -222,7 +222,7 @@ def _doubt_teller(project: Project, tell_result: TellResult, listener: Listener)
 
 
 def step_in_words(result: TurnResult) -> tuple[str, str]:
-    """Return the style and the line that tells what a step came to."""
+    """Return the style and the line for the result of a step."""
     if result.parked is not None:
         parked = result.parked
         said, _ = stopped_in_words(parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms)

@@ -88,12 +88,12 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
 
 
 def _delegations(record: Audit) -> list[Delegation]:
-    # Read one turn after the other: a long record is never held whole.
+    # Read turn by turn, so that a long record is never held whole.
     return list(delegations_of(Timeline(record)))
 
 
 def read_prices(text: str) -> Prices:
-    """Return what a person says they pay. Raises UsageError."""
+    """Return the prices that a person typed. Raises UsageError."""
     given: dict[str, Decimal] = {}
     for each in text.split(","):
         kind, _, price = each.partition("=")
@@ -117,7 +117,7 @@ def ways_in_words(total: Savings) -> str:
 
 
 def sum_lines(total: Savings) -> Iterator[tuple[str, str]]:
-    """Yield each figure with what it is; one that nobody told is said to be that."""
+    """Yield each figure with its label. A figure that no agent reported is *not told*."""
     yield "spent", _sum(total.spent)
     yield "read", _sum(total.read)
     yield "from cache", _sum(total.cached)
@@ -198,7 +198,7 @@ def _spent(one: Delegation, prices: Prices | None) -> str:
 
 
 def tokens_told(figure: int | None) -> str:
-    """Return a figure as an agent told it; "not told" where it did not."""
+    """Return a figure that an agent reported, or "not told"."""
     return NOT_TOLD if figure is None else _tokens(figure)
 
 
@@ -238,7 +238,7 @@ def _shape(
 
 
 def total_shape(total: Savings) -> Shape:
-    """Sums, each with how many delegations told it, of how many."""
+    """Return the sums, each with the number of delegations that reported it."""
     sums = {
         "tokens_spent": total.spent,
         "tokens_read": total.read,

@@ -29,10 +29,10 @@ from upthread.surfaces.cli.terminal.times import since as when
 
 HITS_MAX: Final = 20
 HITS_OF_SESSION_MAX: Final = 3
-"""How many hits are told, in all and of one session, unless all are asked for."""
+"""How many hits are shown, in all and of one session, without --all."""
 
 SECONDS_MAX: Final = 3_600.0
-"""A search goes on until all was gone through; Ctrl-C ends it, and what was found was told."""
+"""A search reads everything; hits are shown as they come, so Ctrl-C loses none."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     is_all: bool
 
     def takes(self, outline: SessionOutline) -> bool:
-        """Return whether a session is one of those asked for."""
+        """Return whether the filters take a session."""
         top = str(self.place.resolve()) if self.place else ""
         is_there = not top or Path(outline.directory).is_relative_to(top)
         return is_there and (self.role is None or outline.role == self.role)
@@ -104,7 +104,7 @@ def main(
 
 
 class _Telling:
-    """Tells hits as they come, until there are as many as may be told.
+    """Shows hits as they come, up to a maximum.
 
     `settled` are the agents' sessions that are not searched in their store as well: what is ours
     was told with its address, and what was forgotten here is not found again.
@@ -119,7 +119,7 @@ class _Telling:
         self.is_full = False
 
     def tell(self, hit: Hit) -> None:
-        """Tell a hit that is new enough; one for which there is no room makes this full."""
+        """Show a hit that is new enough. A hit above the maximum sets `is_full`."""
         if hit.at_ms < self._since_ms:
             return
         self.is_full = self.told == self._most
@@ -131,7 +131,7 @@ class _Telling:
 def _tell_own(
     call: Call, around: Surroundings, words: Words, asked: Asked, telling: _Telling
 ) -> None:
-    """Tell the hits of our record."""
+    """Show the hits in our record."""
     if not around.has_record:
         return
 
@@ -144,7 +144,6 @@ def _tell_own(
             if telling.is_full:
                 return
 
-    # What is begun twice is what waits for something, and this waits for nothing once it tells.
     call.with_project(use)
 
 
@@ -155,7 +154,7 @@ def _tell_theirs(
     asked: Asked,
     telling: _Telling,
 ) -> None:
-    """Tell the hits of the agents' stores."""
+    """Show the hits in the agents' stores."""
     for session in sessions:
         for hit in _hits_of(session, words, around, asked):
             if hit.session_id in telling.settled:

@@ -106,14 +106,14 @@ def main(
         _make(agent, home, installed, kept, needed)
     code = _tell(call, agent, needed, is_done=True)
     if not is_removing:
-        # Opened once by a person: in a project that nobody has used hooks leave all alone.
+        # Opened once by a person, because hooks do nothing in an unused project.
         found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
         _show_what_happens(call, agent, found)
     return code
 
 
 def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
-    """Say which roles continue here, in which workstream, and what to type next."""
+    """Print which roles continue here, in which workstream, and the next command."""
     output = call.output
     if TARGETS[agent].then:
         output.note(TARGETS[agent].then, "yellow")
@@ -135,7 +135,7 @@ def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
 
 
 def _look_at_version(call: Call, known: Agent) -> None:
-    """Say that an agent is of another version, and what is known of that one."""
+    """Print a warning for an untested version of the agent."""
     version = anyio.run(version_here, known.name)
     tested = seen_way(known.name, NATIVE)
     notice = tested.warning(version) if tested else ""
@@ -175,9 +175,9 @@ def _make(
 def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
     for change in needed:
         change.make()
-    # After the files: killed in between, it is taken back once more, to the same end.
+    # After the files, so that a killed undo can be repeated.
     installed.forget(agent)
-    # Another agent that is set up calls it, too.
+    # Other agents may still call the launcher.
     if not installed.agents():
         launcher.remove(home)
 
@@ -201,7 +201,7 @@ def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
 def _show(
     call: Call, agent: str, changes: tuple[Change, ...], *, is_removing: bool, has_diff: bool
 ) -> None:
-    """Show what would be done, in ten lines at most: a file each, and how to see or undo all."""
+    """Show each file that would change, in at most ten lines, and how to see or undo all."""
     output = call.output
     if not changes:
         output.line("nothing is to be changed")

@@ -41,7 +41,7 @@ from upthread.surfaces.cli.terminal.table import write_table
 
 
 class Shown(NamedTuple):
-    """What was found, and how the session of each of its roles is opened, in their order.
+    """A view, and how the session of each of its roles is opened, in the order of the roles.
 
     `limits` are those of the role's file, in words, and `lacking` what the record lacks of its
     session, where one address was asked for.
@@ -138,7 +138,7 @@ def _show_tree(call: Call, what: str) -> int:
 
 
 def _show_effects(call: Call, what: str) -> int:
-    """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
+    """Show the actions of agents, with their state, in the order in which they happened."""
 
     async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
         view = await find_view(project, what)
@@ -172,7 +172,7 @@ def _show_effects(call: Call, what: str) -> int:
 
 
 async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
-    """Return what was named. A name with a slash may be a workstream or an address.
+    """Return the named workstream or conversation. A name with a slash may be either.
 
     The workstream wins: it may be a branch's name.
     """
@@ -181,7 +181,7 @@ async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
     except NotFoundError as error:
         try:
             address = await project.parse(what)
-        # The first error is the one about what was typed.
+        # The first error is about the typed name.
         except UsageError:
             raise error from None
         return await project.role(f"{address.workstream}/{address.role}{_slot(address.slot)}")
@@ -231,7 +231,7 @@ def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None
 
 
 def _show_commands(output: Output, view: WorkstreamView, shown: Shown) -> None:
-    """Write what opens each role's session, and where what it took is told.
+    """Write the command that opens each role's session, and the command that shows the cost.
 
     That is not added up here: it reads all that was said, and this is asked for all the time.
     """
@@ -248,7 +248,7 @@ def _show_commands(output: Output, view: WorkstreamView, shown: Shown) -> None:
 
 
 def _name_within(conversation: Conversation) -> str:
-    """Return what tells a conversation from the others of its workstream: `planner~2`."""
+    """Return the name of a conversation within its workstream, for example `planner~2`."""
     return conversation.key.address.rpartition("/")[2]
 
 
@@ -282,7 +282,7 @@ def _show_conversation(output: Output, view: RoleView, shown: Shown) -> None:
 
 
 def _write_own_interface(output: Output, opened: OwnInterface) -> None:
-    """Write with what a session is opened in its agent's own interface, or why with nothing."""
+    """Write the command that opens a session in its agent's own interface, or why none does."""
     command = opening_command(opened)
     if opened.command is not None and command:
         output.command(f"  {'open it with':<13}", command)

@@ -23,7 +23,7 @@ from upthread.surfaces.cli.terminal.state_lines import note_doubts
 
 
 class Told(NamedTuple):
-    """What a turn came to, what its conversation took, and what of its workstream is in doubt."""
+    """The result of a turn, the tokens of its conversation, and the actions in doubt."""
 
     result: TurnResult
     total: Tokens
@@ -76,7 +76,7 @@ def main(
         raise UsageError("--sibling and --wait exclude each other", hint="choose one")
     output = call.output
     screen = Screen(output)
-    # Before the project is opened: standard input may take its time, or be none at all.
+    # Before the project is opened, because standard input may be slow or missing.
     prompt = None if text is None else read_prompt(text)
     listener = screen.listener()
 
@@ -103,7 +103,7 @@ def main(
             lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
         )
 
-    # The screen inside: its status line is gone before a signal is told of.
+    # The screen is inside, so that its status line is gone before a signal is reported.
     with ended_by_signals(screen.ids, screen.has_ended), screen:
         result, total, doubts = with_agent(output, attempt, agent)
     if output.is_json:

@@ -46,7 +46,7 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
         return _list(call, settings, decided_of(settings))
     if is_removing:
         return _remove(call, is_yes=is_yes, is_dry_run=is_dry_run)
-    # Before anything is read or shown: a model that says --yes is told no.
+    # First, so that a model with --yes is refused before anything is read or shown.
     if is_yes and not is_dry_run:
         refuse_models(who_acts(os.environ))
     settings = call.trusted_settings()
@@ -68,7 +68,7 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
         _tell(call, settings, is_given=is_given)
     if is_given or is_dry_run or not pending:
         return 0
-    # Where nobody was asked it waits, so that CI fails and does not go on without it.
+    # Without a person the decision waits, so that CI fails and does not continue without it.
     return DECLINED if can_ask(output) else EXIT_WAITING
 
 

@@ -86,7 +86,7 @@ def _print_snippet(call: Call) -> int:
 
 
 def _is_told(view: WorkstreamView, used: str | None) -> bool:
-    """Of the one in use it is told how it stands, of others only where a person is needed."""
+    """Return whether to show a workstream: the one in use, and those that need a person."""
     is_used = view.workstream.workstream == used
     return is_used or bool(view.standing.cure or view.in_doubt or view.open_questions)
 

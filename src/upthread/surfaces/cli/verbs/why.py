@@ -67,20 +67,20 @@ def main(call: Call, *, address: str, agent: str | None) -> None:
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
-    # Told only where it differs: nearly always both ways come to the same.
+    # Shown only where the reason differs, which is rare.
     if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
         _write_inside(output, found.inside_agent, found.inside, session)
 
 
 def _write_inside(output: Output, agent: str, inside: Decision, session: str | None) -> None:
-    """Write what becomes of a call that the agent makes itself, which may be something else."""
+    """Write the decision for a call by the agent's own tool, which may differ."""
     would = intention_in_words(inside.decision, one_line(session or ""))
     output.line(f"  in    {agent}, called by its own tool, it would {would}:")
     output.line(f"        {reasons_in_words(inside.reasons)}", "dim")
 
 
 def _write_grounds(output: Output, decision: Decision) -> None:
-    """Write what a decision rests on: the changed files, and what each way would cost."""
+    """Write the grounds of a decision: the changed files, and the cost of each way."""
     for line in change_lines(freshness_in(decision.inputs)):
         output.line(f"        {one_line(line)}", "dim")
     limit = limit_in(decision.inputs)
