@@ -104,7 +104,7 @@ def test_a_missing_entry_is_reported_and_what_was_before_it_is_read(tmp_path):
     assert texts(read) == ["first", "second"]
     (gap,) = read.unreadable
     assert gap.place == "line 2"
-    assert gap.why.startswith("the entry before it, u2, is missing: Claude Code resumes without")
+    assert gap.why.startswith("the entry before it is missing: Claude Code resumes without")
 
 
 def test_entries_that_are_not_sent_are_not_read_and_a_circle_of_parents_ends(tmp_path):

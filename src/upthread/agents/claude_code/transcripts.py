@@ -15,11 +15,11 @@ on different ones, so both are gathered beside the branch. Written for Claude Co
 from __future__ import annotations
 
 import glob
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path, PurePath
+from sys import maxsize
 from typing import Final
 
 from msgspec import Struct, field
@@ -46,6 +46,12 @@ MESSAGES: Final = frozenset({"user", "assistant"})
 LAST_PROMPT: Final = "last-prompt"
 """Written anew at each turn's end, with the entry that the turn ended with."""
 
+_OF_A_COMPACTION: Final = frozenset({"compactMetadata", "isCompactSummary"})
+_HANGS_ON_NOTHING: Final = (
+    "the entry before it is missing: Claude Code resumes without all that was said before it"
+)
+_BESIDE: Final = "another process wrote it to a branch of its own, which Claude Code leaves out"
+_ASIDE: Final = "every message is a sub-agent's: Claude Code does not resume the session"
 _SYNTHETIC_MODEL: Final = "<synthetic>"
 _INTERRUPTED: Final = frozenset(
     {"[Request interrupted by user]", "[Request interrupted by user for tool use]"}
@@ -172,8 +178,8 @@ class Entry(Struct, kw_only=True):
 
     `kind` is empty where it is not sent. `is_synthetic` marks what Claude Code itself put in, the
     words of neither person nor model. `is_beginning` marks an entry that a compaction wrote:
-    nothing before it is sent. `is_aside` marks a sub-agent's entry: no branch ends with it. `usage`
-    is what the model's provider counted.
+    nothing before it is sent. A branch may end with an entry that `ends`: no sub-agent's message.
+    `usage` is what the model's provider counted.
     """
 
     number: int
@@ -184,7 +190,7 @@ class Entry(Struct, kw_only=True):
     parts: tuple[types.Part, ...]
     is_synthetic: bool = False
     is_beginning: bool = False
-    is_aside: bool = False
+    ends: bool = False
     usage: JsonObject = field(default_factory=dict[str, JsonValue])
 
     @property
@@ -238,9 +244,8 @@ def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entr
         message_id=text_of(message.get("id")) if kind == "assistant" else "",
         parts=outlined(parts_of(message.get("content")), characters_max) if is_said else (),
         is_synthetic=_is_synthetic(value, message),
-        is_aside=bool(value.get("isSidechain")) and not is_subagent,
-        is_beginning=value.get("subtype") == "compact_boundary"
-        or bool(value.get("isCompactSummary")),
+        ends=is_said and (is_subagent or not value.get("isSidechain")),
+        is_beginning=not value.keys().isdisjoint(_OF_A_COMPACTION),
         usage=object_of(message.get("usage")),
     )
 
@@ -257,94 +262,81 @@ def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
 class Branch(Struct):
     """The branch of a transcript that counts, in file order.
 
-    `joined` has the entries that hang on nothing, each with the entry stored before it: Claude Code
-    resumes without all that was said before such an entry. `beside` are the entries that another
-    process wrote meanwhile to a branch of its own. `faults` has both as reports.
+    `joined` has the entries that hang on nothing, each with the message stored before it: Claude
+    Code resumes without all that was said before such an entry. `beside` are the messages that
+    another process wrote meanwhile to a branch of its own. `faults` has both as reports.
     """
 
-    sent: list[Entry]
-    joined: dict[str, str]
-    beside: dict[str, Entry]
-    faults: list[Unreadable]
+    sent: list[Entry] = field(default_factory=list[Entry])
+    joined: dict[str, str] = field(default_factory=dict[str, str])
+    beside: set[str] = field(default_factory=set[str])
+    faults: list[Unreadable] = field(default_factory=list[Unreadable])
 
 
 def branch_of(read: Transcript) -> Branch:
     """Return the branch that Claude Code resumes, joined to all that was said before it."""
-    entries = read.entries
+    entries, branch = read.entries, Branch()
     position = {entry.uuid: index for index, entry in enumerate(entries)}
     members: set[int] = set()
-    joined: dict[str, str] = {}
-    faults: list[Unreadable] = []
     index = _newest(read, position)
-    while index >= 0:
+    while index >= 0 and index not in members:
         members.add(index)
-        entry, above = entries[index], position.get(entries[index].parent, -1)
-        if above < 0 or above in members:
-            why = _why_it_ends(entry, is_known=above >= 0)
-            above = -1 if entry.is_beginning else _message_before(index, entries, members)
-            if above >= 0 or (entry.parent and not entry.is_beginning):
-                joined[entry.uuid] = entries[above].uuid if above >= 0 else ""
-                faults.append(Unreadable(place=entry.place, why=why))
-        index = above
+        entry = entries[index]
+        index = position.get(entry.parent, -1)
+        # Parents in a damaged file may be missing, or go in a circle.
+        if not entry.is_beginning and (index < 0 or index in members):
+            index = _message_before(entry.number, entries, members)
+            if index >= 0 or entry.parent:
+                branch.joined[entry.uuid] = entries[index].uuid if index >= 0 else ""
+                branch.faults.append(Unreadable(place=entry.place, why=_HANGS_ON_NOTHING))
     _gather(entries, members)
-    beside = {entry.uuid: entry for entry in _beside(entries, members, position)}
-    why = "another process wrote it to a branch of its own, which Claude Code does not resume"
-    faults += [Unreadable(place=each.place, why=why) for each in beside.values() if each.kind]
+    for entry in _beside(entries, members, position):
+        branch.beside.add(entry.uuid)
+        branch.faults.append(Unreadable(place=entry.place, why=_BESIDE))
     if not members and any(entry.kind for entry in entries):
-        why = "every message is a sub-agent's: Claude Code does not resume the session"
-        faults.append(Unreadable(place=entries[0].place, why=why))
-    sent = [entries[i] for i in sorted(members) if entries[i].kind]
-    return Branch(sent=sent, joined=joined, beside=beside, faults=faults)
+        branch.faults.append(Unreadable(place=entries[0].place, why=_ASIDE))
+    branch.sent = [entries[i] for i in sorted(members) if entries[i].kind]
+    return branch
 
 
-def _why_it_ends(entry: Entry, *, is_known: bool) -> str:
-    missing = f"the entry before it, {entry.parent}, is missing"
-    ends = missing if entry.parent else "it has no parent"
-    ends = "its parents go in a circle" if is_known else ends
-    return f"{ends}: Claude Code resumes without all that was said before it"
-
-
-def _message_before(
-    index: int, entries: Sequence[Entry], but: AbstractSet[int] = frozenset()
-) -> int:
-    """Return the position of the newest message before a position, -1 for none."""
-    earlier = reversed(range(index))
+def _message_before(number: int, entries: Sequence[Entry], but: AbstractSet[int]) -> int:
+    """Return the position of the newest message above a line, -1 for none."""
+    places = reversed(range(len(entries)))
     return next(
-        (i for i in earlier if entries[i].kind and not entries[i].is_aside and i not in but), -1
+        (i for i in places if entries[i].ends and entries[i].number < number and i not in but), -1
     )
 
 
 def _newest(read: Transcript, position: Mapping[str, int]) -> int:
     """Return the position of the entry whose branch Claude Code resumes, -1 for none."""
-    pointed = position.get(read.pointer, -1)
-    if pointed < 0 or read.entries[pointed].is_aside:
-        return _message_before(len(read.entries), read.entries)
-    newest, beneath = pointed, {read.pointer}
+    newest, beneath = position.get(read.pointer, -1), {read.pointer}
+    if newest < 0 or not read.entries[newest].ends:
+        return _message_before(maxsize, read.entries, set())
     for index, entry in enumerate(read.entries):
         is_beneath = entry.parent in beneath or entry.is_beginning
-        if entry.number > read.pointer_number and is_beneath and not entry.is_aside:
+        if entry.number > read.pointer_number and is_beneath:
             beneath.add(entry.uuid)
-            newest = index if entry.kind else newest
+            newest = index if entry.ends else newest
     return newest
 
 
 def _beside(
     entries: Sequence[Entry], members: set[int], position: Mapping[str, int]
 ) -> Iterator[Entry]:
-    """Yield the entries beside the branch that were written after the branch had gone on.
+    """Yield the messages beside the branch that were written after the branch had gone on.
 
-    A person who goes back leaves entries behind as well, but these are older than the new ones.
+    A person who goes back leaves messages behind as well, but before the new ones are written.
     """
     fork: dict[int, int] = {}
-    ordered = sorted(members)
+    newest = -1
     for index, entry in enumerate(entries):
         above = position.get(entry.parent, -1)
-        if index in members or entry.is_aside or (above not in members and above not in fork):
-            continue
-        fork[index] = fork.get(above, above)
-        following = bisect_right(ordered, fork[index])
-        if following < len(ordered) and ordered[following] < index:
-            yield entry
+        if index in members:
+            newest = index
+        elif above in members or above in fork:
+            fork[index] = fork.get(above, above)
+            if entry.ends and fork[index] != newest:
+                yield entry
 
 
 def _gather(entries: Sequence[Entry], members: set[int]) -> None:

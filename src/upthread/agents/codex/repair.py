@@ -12,7 +12,7 @@ from typing import Final
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.lines import Line
 from upthread.agents.codex.reader import read_histories
-from upthread.agents.codex.rollouts import OUTPUTS, is_unnumbered, read_records, thread_of
+from upthread.agents.codex.rollouts import OUTPUTS, is_unnumbered, read_records
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.openai_responses import OUTPUT_OF
@@ -34,22 +34,17 @@ def repair(
     del session_id, sessions
     records = [each for each in read_records(path) if each.value]
     ordinals = count() if is_unnumbered(records) else None
-    first = next(iter(records), None)
-    header = first.place if first and first.kind == "session_meta" else ""
-    lines = partial(_lines, ordinals=ordinals, header=header, name=path.name)
-    return repaired_lines(path, into, read_histories, lines)
+    return repaired_lines(path, into, read_histories, partial(_lines, ordinals=ordinals))
 
 
-def _lines(
-    line: Line, plan: Plan, *, ordinals: Iterator[int] | None, header: str, name: str
-) -> Iterator[bytes]:
+def _lines(line: Line, plan: Plan, *, ordinals: Iterator[int] | None) -> Iterator[bytes]:
     item = object_of(line.value.get("payload"))
     kind, call_id = text_of(item.get("type")), text_of(item.get("call_id"))
     is_item = line.value.get("type") == "response_item"
     if is_item and kind in OUTPUTS and not plan.takes(call_id):
         plan.edit(line, f"an output that no call {call_id} waits for")
         return
-    whole = _readable(line, ordinals, name if line.place == header else "")
+    whole = _readable(line, ordinals)
     raw = line.text if whole == line.value else encode_json(whole)
     if raw != line.raw:
         plan.edit(line, "Codex does not read the line as it was", raw.decode())
@@ -58,21 +53,18 @@ def _lines(
         plan.made.add(call_id)
         if call_id in plan.open_calls:
             output: _Object = {"type": OUTPUT_OF[kind], "call_id": call_id, "output": INTERRUPTED}
-            raw = encode_json({**_readable(line, ordinals, ""), "payload": output})
+            raw = encode_json({**_readable(line, ordinals), "payload": output})
             plan.edit(line, f"call {call_id} has no output", raw.decode(), is_new=True)
             yield raw
 
 
-def _readable(line: Line, ordinals: Iterator[int] | None, name: str) -> _Object:
-    """Return a line with a time that is text, its number, and the thread that the file names."""
+def _readable(line: Line, ordinals: Iterator[int] | None) -> _Object:
+    """Return a line with a time that is text, and its number if the lines are to be numbered."""
     value: _Object = dict(line.value)
     if not text_of(value.get("timestamp")):
         value["timestamp"] = _time(value.get("timestamp"))
     if ordinals is not None:
         value["ordinal"] = next(ordinals)
-    meta = object_of(value.get("payload"))
-    if name and not meta.get("id"):
-        value["payload"] = {**meta, "id": thread_of(name, meta)}
     return value
 
 
