@@ -17,7 +17,7 @@ import upthread
 from upthread.core.commands import OpenConversation, OpenLink
 from upthread.core.types import ConversationId, UpstreamSessionId
 from upthread.runtime.record.project_store import ProjectStore
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 
 WORKSTREAMS = 50
 ROLES = 20
@@ -27,7 +27,7 @@ ROLES = 20
 async def fill(workstreams: int, roles: int) -> None:
     """Open the project that the process is in, and write them."""
     async with upthread.open_project() as project:
-        store = cast("WholeStore", cast("ProjectStore", project.store).behind)
+        store = cast("LogStore", cast("ProjectStore", project.store).behind)
         for number in range(workstreams):
             first = open_place(store, f"many-{number}", project=project.project_id)
             for role in range(roles):
@@ -36,7 +36,7 @@ async def fill(workstreams: int, roles: int) -> None:
                     store.commit(writes)
 
 
-def _beside(store: WholeStore, first: Place, role: str) -> Place:
+def _beside(store: LogStore, first: Place, role: str) -> Place:
     known = first.conversation
     conversation = replace(
         known,

@@ -2,9 +2,7 @@
 
 The server is the tests' own, on a socket, with fsync. Raw is psycopg with prepared statements and
 one table; it writes a message in a commit, six to a turn, where ours makes five, all of them
-synced. The writers have a second measure, a trend: psycopg alone, which sends the statements that
-ours sends for the same turns, all made beforehand. Raw to sent is what leases, chains and the life
-of a turn cost the server, whoever asks for it; sent to ours is what making them costs us.
+synced.
 
 Resolving is measured on one processor, both sides. With two, each exchange wakes an idle one, which
 on a virtual machine takes longer than either side's work, and which of the sides is spared that is
@@ -15,7 +13,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ import psycopg
 import raw
 import w6_writers
 from measure import Row, Side, compared, interleaved
-from tests.support.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
+from tests.support.default_turn import open_place
 from tests.support.postgres_server import (
     OWNER,
     PostgresServer,
@@ -32,16 +30,11 @@ from tests.support.postgres_server import (
     make_owner,
     with_database,
 )
-from w1_resolve import LOOKUPS, PROJECT
+from w1_resolve import LOOKUPS, PROJECT, many_heads
 
 from upthread.core.codec import encode_text
 from upthread.core.types import ConversationKey
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.postgres.batch import Known
-from upthread.store.postgres.queries import to_columns
-from upthread.store.postgres.remembered import Memory
-from upthread.store.sql.batch import NO_PART
-from upthread.store.sql.writes import prepared
 
 SIZE = 1_000_000
 SIZE_QUICK = 10_000
@@ -50,8 +43,6 @@ BUFFERS_MIB = 1_024
 """As much as its keeper would give a server of this size: a million of either side fit in."""
 WRITERS_AT_LEAST = 0.6
 ROUNDS = 4
-SENT_TURNS = 1_500
-"""More than a writer comes to in a round."""
 
 _RAW_SCHEMA = """
 CREATE SCHEMA raw;
@@ -62,19 +53,12 @@ CREATE TABLE raw.address (workstream TEXT, role TEXT, upstream TEXT,
     PRIMARY KEY (workstream, role));
 """
 _RAW_ROWS = """
-INSERT INTO raw.address SELECT 'big-' || i, 'planner', 'ses_' || i FROM generate_series(1, {n}) i
+INSERT INTO raw.address SELECT 'spec-' || i, 'planner', 'ses_' || i
+FROM generate_series(0, {n} - 1) i
 """
-_ROWS = (
-    """INSERT INTO upthread.conversation (conversation_id, project_id, workstream, role, slot,
-    generation, base_name, opened_at_ms) SELECT ('con_big_' || i)::bytea, 'prj_measured',
-    ('big-' || i)::bytea, 'planner', 1, 1, ('Kael-' || i)::bytea, 1790000000000
-    FROM generate_series(1, {n}) i""",
-    """INSERT INTO upthread.link (conversation_id, seq, upstream_session_id, agent, agent_version,
-    working_directory, opened_because, opened_at_ms) SELECT ('con_big_' || i)::bytea, 1,
-    ('ses_' || i)::bytea, 'opencode', '1.0.217', '/home/kim', 'none_yet', 1790000000000
-    FROM generate_series(1, {n}) i""",
-    "ANALYZE upthread.conversation, upthread.link, raw.address",
-)
+_COLUMNS = "(id, kind, name, project, last, hash, state, seal)"
+_HEAD = f"COPY upthread.head {_COLUMNS} FROM STDIN (FORMAT BINARY)"
+_TAG = "COPY upthread.tag (tag, nth, project, stream, seq) FROM STDIN (FORMAT BINARY)"
 _ACT_FOR = f"SET upthread.project = 'x{encode_text(PROJECT).hex()}'"
 _RESOLVE = "SELECT upstream FROM raw.address WHERE workstream = %s AND role = %s"
 _BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
@@ -100,10 +84,26 @@ def measure(*, is_quick: bool) -> list[Row]:
 
 def _resolving(address: str, size: int) -> Row:
     with psycopg.connect(address, autocommit=True) as connection:
-        for statement in (_RAW_ROWS, _ACT_FOR, *_ROWS):
-            connection.execute(statement.format(n=size).encode())
+        connection.execute(_RAW_ROWS.format(n=size).encode())
+        _fill(connection, size)
+        connection.execute("ANALYZE upthread.head, upthread.tag, raw.address")
     with _on_one_processor():
         return _resolved(address, size)
+
+
+def _fill(connection: psycopg.Connection[Any], size: int) -> None:
+    project = encode_text(PROJECT)
+    connection.execute(_ACT_FOR.encode())
+    with connection.cursor() as cursor, cursor.copy(_HEAD) as copy:
+        copy.set_types(["int8", "text", "bytea", "bytea", "int4", "bytea", "bytea", "bytea"])
+        for each in many_heads(size):
+            name, state = each.name.encode(), each.state.encode()
+            row = (each.row, "conversation", name, project, each.last, each.hash, state, each.seal)
+            copy.write_row(row)
+    with connection.cursor() as cursor, cursor.copy(_TAG) as copy:
+        copy.set_types(["bytea", "int8", "bytea", "int8", "int4"])
+        for each in many_heads(size):
+            copy.write_row((each.tag.encode(), 1, project, each.row, 1))
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _resolved(address: str, size: int) -> Row:
     def ours(repetition: int) -> None:
         for number in _numbers(repetition, size):
             key = ConversationKey(
-                project_id=PROJECT, workstream=f"big-{number}", role="planner", slot=1
+                project_id=PROJECT, workstream=f"spec-{number}", role="planner", slot=1
             )
             found = store.resolve(key)
             assert found is not None
@@ -136,7 +136,7 @@ def _resolved(address: str, size: int) -> Row:
 
     def theirs(repetition: int) -> None:
         for number in _numbers(repetition, size):
-            row = bare.execute(_RESOLVE, (f"big-{number}", "planner"), binary=True).fetchone()
+            row = bare.execute(_RESOLVE, (f"spec-{number}", "planner"), binary=True).fetchone()
             assert row is not None
 
     sides: dict[str, Side] = {"raw": theirs, "ours": ours}
@@ -149,20 +149,19 @@ def _resolved(address: str, size: int) -> Row:
 
 def _numbers(repetition: int, size: int) -> list[int]:
     chance = random.Random(repetition)
-    return [chance.randint(1, size) for _ in range(LOOKUPS)]
+    return [chance.randrange(size) for _ in range(LOOKUPS)]
 
 
 def _writers(address: str, *, rounds: int) -> list[Row]:
     place: Any = address  # a side is given where its store is
-    found: dict[str, list[w6_writers.Written]] = {"raw": [], "sent": [], "ours": []}
+    found: dict[str, list[w6_writers.Written]] = {"raw": [], "ours": []}
     for _ in range(rounds):
         for side, written in found.items():
             written.append(w6_writers.round_of(place, _SIDES[side], writers=w6_writers.WRITERS))
     many = w6_writers.round_of(place, _ours, writers=w6_writers.WRITERS_MANY)
     best = {side: max(written) for side, written in found.items()}
     return [
-        _of_writers("", best["raw"], best["ours"], at_least=WRITERS_AT_LEAST),
-        _of_writers(", raw sends the same", best["sent"], best["ours"]),
+        _of_writers(best["raw"], best["ours"]),
         Row(
             workload="W10",
             what=f"PostgreSQL: errors of {w6_writers.WRITERS_MANY} writers",
@@ -175,16 +174,14 @@ def _writers(address: str, *, rounds: int) -> list[Row]:
     ]
 
 
-def _of_writers(
-    how: str, raw: w6_writers.Written, ours: w6_writers.Written, *, at_least: float | None = None
-) -> Row:
+def _of_writers(raw: w6_writers.Written, ours: w6_writers.Written) -> Row:
     return Row(
         workload="W10",
-        what=f"PostgreSQL: {w6_writers.WRITERS} writers{how}",
+        what=f"PostgreSQL: {w6_writers.WRITERS} writers",
         raw=raw.turns_per_s,
         ours=ours.turns_per_s,
         unit="turns/s",
-        at_least=at_least,
+        at_least=WRITERS_AT_LEAST,
         note=f"p99 {raw.p99_ms:.0f} and {ours.p99_ms:.0f} ms",
     )
 
@@ -206,50 +203,4 @@ def _ours(address: Path, writer: int) -> w6_writers.Turn:
     return w6_writers.recording(store, place)
 
 
-class _Noted:
-    """Notes the statements of commits instead of sending them."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[bytes, Sequence[Any]]] = []
-
-    def send(self, statement: bytes, values: Sequence[Any]) -> None:
-        self.sent.append((statement, values))
-
-
-def _sent(address: Path, writer: int) -> w6_writers.Turn:
-    store = PostgresStore(as_owner(str(address)))
-    place = open_place(store, f"sent-{os.getpid()}-{writer}")
-    store.close()
-    turns = list(_statements(place))
-    connection = psycopg.connect(
-        as_owner(str(address)),
-        autocommit=True,
-        prepare_threshold=0,
-        cursor_factory=psycopg.RawCursor,
-    )
-
-    connection.execute(_ACT_FOR.encode())
-
-    def write(number: int) -> None:
-        for statement, values in turns[number]:
-            connection.execute(statement, values, binary=True).fetchall()
-
-    return write
-
-
-def _statements(place: Place) -> Iterator[list[tuple[bytes, Sequence[Any]]]]:
-    """Yield what ours sends for turn after turn of a place that is new."""
-    conversation = encode_text(place.conversation.conversation_id)
-    memory, fences = Memory(), (place.fence,)
-    memory.put(Known(tails={conversation: NO_PART}))
-    for number in range(SENT_TURNS):
-        noted: Any = _Noted()
-        for writes in commits_of(place, prepare_turn(place, number)):
-            steps = [prepared(write, to_columns) for write in writes]
-            assert memory.commit(noted, steps, fences)
-        place.next_seq += MESSAGES
-        place.turns += 1
-        yield noted.sent
-
-
-_SIDES = {"raw": _raw, "sent": _sent, "ours": _ours}
+_SIDES = {"raw": _raw, "ours": _ours}

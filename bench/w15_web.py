@@ -26,7 +26,7 @@ from tests.support.default_turn import open_place, prepare_turn, record_turn
 
 import upthread
 from upthread.runtime.record.project_store import ProjectStore
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 
 WORKSTREAMS = 1_000
 TURNS_EACH, TURNS_OF_LARGEST = 8, 8_340
@@ -62,7 +62,7 @@ def measure(*, is_quick: bool) -> list[Row]:
 
 async def _fill(environment: Mapping[str, str], workstreams: int, turns: int) -> None:
     async with upthread.open_project(environment=environment) as project:
-        store = cast("WholeStore", cast("ProjectStore", project.store).behind)
+        store = cast("LogStore", cast("ProjectStore", project.store).behind)
         for name, count in (
             *((f"ws-{n}", TURNS_EACH) for n in range(workstreams)),
             ("largest", turns),

@@ -1,24 +1,35 @@
 """W1: resolve an address among a hundred, ten thousand and a million conversations.
 
 Raw: one lookup of the upstream id in one table, by workstream and role. Ours:
-`SqliteStore.resolve`, which looks in three tables (the newest generation, its newest link, not
-ended) and returns values.
+`SqliteStore.resolve`, which looks in two tables (the tag of the key, the head of the conversation)
+and returns values.
 The million rows are written with SQL, on both sides: through `commit` they would take minutes.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 from measure import Row, Side, compared, interleaved
 from raw import RawStore
 from scratch import scratch
 
-from upthread.core.types import ConversationKey, ProjectId
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Link,
+    ProjectId,
+    UpstreamSessionId,
+)
 from upthread.store.sqlite import SqliteStore
+from upthread.store.streams import ConversationState, encoded, new_head
+from upthread.store.tags import key_tag
 
 PROJECT = ProjectId("prj_measured")
 SIZES = (100, 10_000, 1_000_000)
@@ -28,25 +39,13 @@ BATCHES = 40
 LIMIT = 1.5
 GROWTH_LIMIT = 2.0
 
-_NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {last})"
-_OURS = """
-INSERT INTO workstream (project_id, workstream, base_name, opened_at_ms)
-SELECT 'prj_measured', 'spec-' || i, 'Kael-' || i, 1790000000000 FROM n;
-INSERT INTO conversation (
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms
-) SELECT
-    printf('con_%026d', i), 'prj_measured', 'spec-' || i, 'planner', 1, 1, 'Kael-' || i,
-    1790000000000
-FROM n;
-INSERT INTO link (
-    conversation, seq, upstream_session_id, agent, agent_version, working_directory,
-    opened_because, opened_at_ms
-) SELECT
-    i + 1, 1, printf('ses_%026d', i), 'opencode', '1.0.217', '/home/kim/projects/checkout',
-    'none_yet', 1790000000000
-FROM n;
+_HEAD = """
+INSERT INTO head (id, kind, name, project, last, hash, state, seal)
+VALUES (?, 'conversation', ?, ?, ?, ?, ?, ?)
 """
+_TAG = "INSERT INTO tag (tag, nth, stream, seq) VALUES (?, 1, ?, 1)"
 _RAW = """
+WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {last})
 INSERT INTO address (workstream, role, upstream)
 SELECT 'spec-' || i, 'planner', printf('ses_%026d', i) FROM n;
 """
@@ -79,11 +78,56 @@ def measure(*, is_quick: bool) -> list[Row]:
     return [*rows, growth]
 
 
-def _fill(connection: Any, statements: str, size: int) -> None:
+class Opened(NamedTuple):
+    """The head of a conversation that has a link, and the tag of its key."""
+
+    row: int
+    name: str
+    last: int
+    hash: bytes
+    state: str
+    seal: bytes
+    tag: str
+
+
+def many_heads(size: int) -> Iterator[Opened]:
+    """Yield the heads of so many conversations; resolving reads none of their entries."""
+    for number in range(size):
+        key = ConversationKey(project_id=PROJECT, workstream=f"spec-{number}", role="planner")
+        conversation = Conversation(
+            conversation_id=ConversationId(f"con_{number:026d}"),
+            key=key,
+            generation=1,
+            base_name=f"Kael-{number}",
+            opened_at_ms=1_790_000_000_000,
+        )
+        link = Link(
+            conversation_id=conversation.conversation_id,
+            seq=1,
+            upstream_session_id=UpstreamSessionId(f"ses_{number:026d}"),
+            agent="opencode",
+            agent_version="1.0.217",
+            working_directory="/home/kim/projects/checkout",
+            opened_because="none_yet",
+            opened_at_ms=1_790_000_000_000,
+        )
+        head = new_head("conversation", conversation.conversation_id, PROJECT)
+        head.last = 2
+        head.state = ConversationState(
+            conversation, links=1, session=link.upstream_session_id, open_links=(link,)
+        )
+        state, seal = encoded(head)
+        yield Opened(
+            number + 1, head.name, head.last, head.hash, state.decode(), seal, key_tag(key)
+        )
+
+
+@contextmanager
+def _filling(connection: Any) -> Iterator[None]:
+    """Write all that the block writes in one transaction, and leave no log."""
     connection.execute("PRAGMA synchronous=OFF")
     with connection:
-        for statement in statements.strip().split(";")[:-1]:
-            connection.execute(_NUMBERS.format(last=size - 1) + statement)
+        yield
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
@@ -95,7 +139,8 @@ def _numbers(size: int) -> list[list[int]]:
 
 def _raw(path: Path, size: int) -> Side:
     store = RawStore(path)
-    _fill(store.connection, _RAW, size)
+    with _filling(store.connection):
+        store.connection.execute(_RAW.format(last=size - 1))
     batches = [[f"spec-{number}" for number in batch] for batch in _numbers(size)]
 
     def lookups(repetition: int) -> None:
@@ -108,7 +153,11 @@ def _raw(path: Path, size: int) -> Side:
 def _ours(path: Path, size: int) -> Side:
     SqliteStore(path).close()
     connection: Any = apsw.Connection(str(path))
-    _fill(connection, _OURS, size)
+    with _filling(connection):
+        for each in many_heads(size):
+            head = (each.row, each.name, PROJECT, each.last, each.hash, each.state, each.seal)
+            connection.execute(_HEAD, head)
+            connection.execute(_TAG, (each.tag, each.row))
     connection.close()
     store = SqliteStore(path)
     batches = [

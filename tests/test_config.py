@@ -41,6 +41,13 @@ def test_each_limit_is_taken_from_the_last_layer_that_says_it(tmp_path: Path) ->
     assert (found.critical, found.window_tokens) == (("spec.md",), 8000)
 
 
+def test_a_home_in_an_agents_environment_is_the_persons(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    said = '[agents.codex]\nenvironment = { CODEX_HOME = "~/work", MODE = "a~/b" }\n'
+    found = settings(tmp_path, user=said).agents["codex"].environment
+    assert found == {"CODEX_HOME": "/home/ada/work", "MODE": "a~/b"}
+
+
 @pytest.mark.parametrize(
     "line",
     [

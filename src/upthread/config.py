@@ -294,10 +294,19 @@ def _agents(files: Sequence[tuple[str, ConfigFile]]) -> Mapping[str, AgentSettin
     """Return the agents; a table without a command leaves the one that stands its command."""
     agents: dict[str, AgentSettings] = {}
     for _, config in files:
-        for name, said in config.agents.items():
+        for name, table in config.agents.items():
+            said = structs.replace(table, environment=_with_home(table.environment))
             stands = agents.get(name)
             agents[name] = said if stands is None or said.command else _added(stands, said)
     return agents
+
+
+def _with_home(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with the person's home for a `~/` at their beginning, as a shell has it."""
+    return {
+        name: str(Path(value).expanduser()) if value.startswith("~/") else value
+        for name, value in environment.items()
+    }
 
 
 def _added(stands: AgentSettings, said: AgentSettings) -> AgentSettings:

@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import Consents, as_known
+from upthread.boundary.own_home import agents_home
 from upthread.core.agents import AGENTS
 from upthread.core.config_file import ConfigFile
 from upthread.core.names import shown
@@ -271,7 +272,7 @@ def _role_files(
 
 
 def _personal_folders(agent: str, environment: Mapping[str, str]) -> list[Path]:
-    home = Path(environment.get("HOME") or Path.home())
+    home = agents_home(environment)
     if agent == OPENCODE:
         folder = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
         return [folder / "agent", folder / "agents"]

@@ -286,3 +286,18 @@ def test_a_session_is_read_as_it_is_replayed_and_known_by_its_file(tmp_path: Pat
     )
     assert before
     assert stored.stamp_of(environment, "rehearsal", session) not in {"", before}
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_a_profile_that_cannot_be_listed_may_have_the_session(agent, tmp_path):
+    own = AGENTS[agent].home
+    assert own is not None
+    other, here = tmp_path / "other", {own.variable: str(tmp_path / "here")}
+    profile = f"{own.variable}={other}"
+    session = UpstreamSessionId("01990000-0000-7000-8000-000000000001")
+    assert stored.profile_without(here, session, profile) == "", "nothing is there"
+    other.mkdir()
+    assert stored.profile_without(here, session, profile) == "", "it has no session"
+    for name in ("projects", "sessions"):
+        (other / name).symlink_to(name)  # as a disk that is not there: listing it fails
+    assert stored.profile_without(here, session, profile) == f"{own.variable}={tmp_path / 'here'}"

@@ -164,6 +164,33 @@ def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_
         find_repository(root)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@pytest.mark.parametrize("way", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "COUNT", "a link"])
+def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, monkeypatch, way):
+    root = make_repository(tmp_path / "theirs")
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 12345, 12345)
+    (tmp_path / "link").symlink_to(root)
+    for name, value in {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "0"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("SUDO_UID", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.delenv(name, raising=False)
+    if way.startswith("GIT_"):
+        (tmp_path / "ci.config").write_text(f"[safe]\ndirectory = {root}\n")
+        monkeypatch.setenv(way, str(tmp_path / "ci.config"))
+    else:
+        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+        monkeypatch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
+        trusted = tmp_path / "link" if way == "a link" else root
+        monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(trusted))
+    if way == "a link":
+        with pytest.raises(UsageError, match="dubious ownership"):
+            find_repository(root)
+    else:
+        assert git(root, "rev-parse", "--show-toplevel") == str(root), "the oracle"
+        assert find_repository(root).root == root
+
+
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 

@@ -25,7 +25,7 @@ from upthread.boundary.git.process import UNCONFIGURED, find_git, run_git
 from upthread.boundary.git.worktree_changes import add_tree, remove_tree
 from upthread.boundary.git.worktrees import list_trees
 from upthread.errors import RefusedError, UsageError
-from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.digest import left_out, tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import find_repository, git_facts
 
@@ -330,3 +330,14 @@ def test_a_repository_of_our_own_has_nobodys_hooks(tmp_path, monkeypatch):
     start_repository(tmp_path / "made")
     assert git(tmp_path / "made", "log", "--format=%an %s") == "demo Start"
     assert git_facts(tmp_path / "made").branch == "main"
+
+
+@pytest.mark.parametrize("kind", [(), ("--sparse-index",)])
+def test_what_a_sparse_checkout_leaves_out_is_told_from_what_was_deleted(root, kind):
+    (root / "c" / "c.txt").unlink()
+    paths = ("inner/deep/b.txt", "c/c.txt", str(root / "inner/deep/b.txt"), "../b.txt")
+    assert left_out(str(root), paths) == frozenset()
+    git(root, "sparse-checkout", "set", "--cone", *kind, "c")
+    assert not (root / "inner").exists()
+    assert left_out(str(root), paths) == {paths[0], paths[2]}
+    assert left_out(str(root / "c"), ("../inner/deep/b.txt", "c.txt")) == {"../inner/deep/b.txt"}

@@ -9,7 +9,14 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from upthread.boundary.own_home import configuration_path, home_directory, home_path
+from upthread.agent_stores.homes import home_of
+from upthread.boundary.own_home import (
+    agents_home,
+    configuration_path,
+    home_directory,
+    home_path,
+)
+from upthread.core.agents import WITH_A_STORE
 from upthread.errors import ConfigError
 
 
@@ -60,3 +67,11 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch):
     with pytest.raises(ConfigError, match="HOME is not set") as told:
         home_path({})
     assert "UPTHREAD_HOME" in (told.value.hint or "")
+
+
+def test_who_has_no_home_has_no_agents_stores(monkeypatch):
+    monkeypatch.delenv("HOME", raising=False)
+    assert agents_home({"HOME": "/home/ada"}) == Path("/home/ada")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    assert not agents_home({}).exists()
+    assert [home_of(agent, {}).exists() for agent in WITH_A_STORE] == [False] * len(WITH_A_STORE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import psycopg
 import pytest
+from msgspec import structs
 from tests.support.postgres_server import as_owner
 from tests.support.world import git
 
@@ -14,6 +15,10 @@ import upthread
 from upthread.core.types import ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import HOST_VARIABLE, USER_VARIABLE, path_owner
+from upthread.store.drafting import changed
+from upthread.store.entries import Identified, ProjectOpened, written
+from upthread.store.postgres import PostgresStore
+from upthread.store.streams import new_head
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -55,8 +60,17 @@ def opened(workspace, address, tmp_path, monkeypatch):
 
 def forget_owners(address):
     """Leave the paths as they were recorded before they had owners."""
-    with psycopg.connect(address) as connection:
-        connection.execute("UPDATE upthread.project_identity SET owner = NULL, seal = NULL")
+    with closing(PostgresStore(as_owner(address))) as store, psycopg.connect(address) as connection:
+        connection.execute("SET upthread.project = '*'")
+        for head in store.heads(None, "project"):
+            change = changed(new_head("project", head.name, head.project_id))
+            change.add(written(ProjectOpened(), 0))
+            for identity in store.identities(head.name):
+                change.add(written(Identified(structs.replace(identity, owner=None)), 0))
+            for table, column in (("entry", "stream"), ("tag", "stream"), ("head", "id")):
+                connection.execute(f"DELETE FROM upthread.{table} WHERE {column} = {head.row}")
+            connection.commit()
+            store.append([change])
 
 
 @pytest.mark.extended

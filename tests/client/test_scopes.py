@@ -27,6 +27,8 @@ from upthread.errors import UpthreadError
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
+from upthread.store.streams import STREAMS
+from upthread.store.tags import own_tag
 from upthread.testing.store_conformance.copies import everything, recorded_in
 
 CALLS = (500, pytest.param(10_000, marks=SOAK))
@@ -49,6 +51,8 @@ READS = sorted(
     if not name.startswith("_")
     and name
     not in {"commit", "scrub", "close", "acquire_lease", "heartbeat", "release_lease", "lease"}
+    # These take a head or its row, which the reads of heads give of one's own streams alone.
+    and name not in {"entries", "all_entries", "spoken", "place_of_message"}
 )
 
 
@@ -136,6 +140,8 @@ class Calls:
         for parameter in list(inspect.signature(getattr(Store, name)).parameters.values())[1:]:
             is_of_key = parameter.annotation == "ConversationKey"
             value = self._argument("conversation key" if is_of_key else parameter.name)
+            if value is None and parameter.annotation == "int":
+                value = 20
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 named[parameter.name] = value
             else:
@@ -157,6 +163,9 @@ class Calls:
             "identity": lambda: ProjectIdentity(path="/srv", root_commit=one(["a", "b"])),
             "upstream_session_ids": lambda: self._ids["upstream_session_id"],
             "after_seq": lambda: 0,
+            "kind": lambda: one(STREAMS),
+            "name": lambda: one([*self._ids["conversation_id"], *self._ids["run_id"]]),
+            "text": lambda: own_tag("run", one(self._ids["run_id"]), ""),
             "newest": lambda: one([1, 20]),
             "first": lambda: one([None, 1, 20]),
             "owner": lambda: one([*self._ids["conversation_id"], *self._ids["run_id"]]),
@@ -248,7 +257,7 @@ async def test_calls_show_and_change_nothing_of_another_users(users, database, t
     calls, refused, returned = Calls(chance, users), 0, 0
     for row in range(total // CALLS_IN_A_ROW):
         user, other = users[row % 2], users[(row + 1) % 2]
-        before = list(map(repr, recorded_in(whole, other.project.project_id, limit=1_000)))
+        before = list(map(repr, recorded_in(whole, other.project.project_id)))
         for number in range(CALLS_IN_A_ROW):
             kind = "call" if number < AGENTS_ASKED else chance.choice(["read", "write", "call"])
             if kind == "read":
@@ -266,12 +275,12 @@ async def test_calls_show_and_change_nothing_of_another_users(users, database, t
                     assert leaks(told, other) == [], told
                     returned += 1
                 assert said_by(other.name) not in str(told)
-        after = list(map(repr, recorded_in(whole, other.project.project_id, limit=1_000)))
+        after = list(map(repr, recorded_in(whole, other.project.project_id)))
         assert after == before
         user.ids.update(ids_of(user.project, user.name))
     assert min(refused, returned) > total // 10
     for user, other in (users, users[::-1]):
-        assert leaks(recorded_in(whole, user.project.project_id, limit=1_000), other) == []
+        assert leaks(recorded_in(whole, user.project.project_id), other) == []
     whole.close()
 
 
@@ -339,12 +348,12 @@ def test_every_table_with_rows_of_projects_has_its_policy(tmp_path):
     drop_database_at(tmp_path)
     ours = [(name, is_guarded) for name, is_guarded in rows if "procrastinate_" not in name]
     without = {name for name, is_guarded in ours if not is_guarded}
-    assert without == {"schema_migration", "job_queue_migration", "worker"}
+    assert without == {"meta", "job_queue_migration", "worker"}
 
 
 def recorded_of(user, address):
     whole = open_store(address)
-    found = list(map(repr, recorded_in(whole, user.project.project_id, limit=1_000)))
+    found = list(map(repr, recorded_in(whole, user.project.project_id)))
     whole.close()
     return found
 
@@ -355,7 +364,7 @@ async def test_without_the_scope_these_calls_would_show_it(users, database):
     calls, whole = Calls(random.Random(42), users), open_store(database)
     store, found = users[0].project.store, set()
     assert all(hasattr(store, name) for name in READS), "every read of the port is in the scope"
-    assert not any(hasattr(store, name) for name in ("recorded", "known_projects"))
+    assert not any(hasattr(store, name) for name in ("append", "act_for"))
     for name, positional, named in islice(iter(calls.read, None), 2_000):
         if leaks(getattr(whole, name)(*positional, **named), users[1]):
             found.add(name)

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from upthread.core import commands, record_policy
 from upthread.core.actors import Actor
-from upthread.core.codec import encode_part
+from upthread.core.codec import encode_json
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import (
     AnswerSuggested,
@@ -290,11 +290,12 @@ def test_index_keeps_kind_size_and_digest_and_no_text():
     stored = kept(recorded(*PARTS), "index", REDACTOR)
     assert SECRET not in repr(stored)
     for part, outline in zip(PARTS[:-1], stored.parts[:-1], strict=True):
-        content = encode_part(part)
+        content = encode_json(part)
         assert isinstance(outline, ErasedPart)
-        assert (outline.kind, outline.call_id) == content[:2]
-        assert outline.size_bytes == len(content.content or b"")
-        assert outline.digest == REDACTOR.digest(content.content or b"")
+        assert f'{{"type":"{outline.kind}"'.encode() in content
+        assert outline.call_id == getattr(part, "call_id", None)
+        assert outline.size_bytes == len(content)
+        assert outline.digest == REDACTOR.digest(content)
     assert stored.parts[-1] is PARTS[-1]
 
 
@@ -501,7 +502,7 @@ def test_the_strictest_mode_records_least():
 
 
 def test_a_receipt_of_a_prompt_to_the_conversation_loses_its_words_and_keeps_its_ids():
-    stored = b'{"conversation_id":"con_a","reply":"hello"}'
-    assert record_policy.forgotten_receipt(stored, "con_a") == b'{"conversation_id":"con_a"}'
-    assert record_policy.forgotten_receipt(stored, "con_b") == stored
-    assert record_policy.forgotten_receipt(b"[1]", "con_a") == b"[1]"
+    receipt = {"conversation_id": "con_a", "reply": "hello"}
+    assert record_policy.left_of_receipt(receipt) == {"conversation_id": "con_a"}
+    assert record_policy.left_of_receipt([1]) is None
+    assert record_policy.left_of_receipt({"conversation_id": 7}) is None

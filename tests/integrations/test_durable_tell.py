@@ -298,7 +298,10 @@ def test_a_key_of_once_is_none_of_a_step_and_a_step_s_is_none_of_once(home):
 
 @pytest.mark.parametrize(
     ("directive", "said"),
-    [("stop refusal", "declined to go on"), ("empty", "the agent answered nothing")],
+    [
+        ("say not I]] [[rehearse: stop refusal", "declined to go on: .*; it said: .*not I"),
+        ("empty", "the agent answered nothing"),
+    ],
 )
 def test_a_step_that_was_declined_or_answered_with_nothing_has_no_reply(home, directive, said):
     for _ in range(2):

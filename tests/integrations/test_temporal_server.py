@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from temporalio.client import WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
 
 from upthread.core.turns.prompt import is_continuation
@@ -228,3 +229,12 @@ async def test_a_limit_that_ends_is_waited_for_in_the_same_turn(server, workers,
     workers()
     handle = await server.start_workflow("TellOne", **tell(home, "[[rehearse: rate_limit 1]]"))
     assert_continued(home, await asyncio.wait_for(handle.result(), PATIENCE_S))
+
+
+async def test_a_reply_that_is_too_large_for_temporal_fails_with_its_cure(server, workers, home):
+    workers()
+    handle = await server.start_workflow("TellOne", **tell(home, "[[rehearse: big 3000000]]"))
+    with pytest.raises(WorkflowFailureError) as failed:
+        await asyncio.wait_for(handle.result(), PATIENCE_S)
+    assert "larger than the 2,097,152 bytes" in str(failed.value.cause.cause)
+    assert len(logged(home)) == 1

@@ -241,8 +241,13 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: Wo
     async with world.open() as project:
         first = await project.tell(ADDRESS, "hello", options)
         refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
-        results = [await project.tell(ADDRESS, "go on", options) for _ in range(4)]
+        kept: list[Notice] = []
+        hears = structs.replace(options, listener=Listener(notice=kept.append))
+        results = [await project.tell(ADDRESS, "go on", hears) for _ in range(4)]
         assert [each.parked is not None for each in results] == [False, True, False, True]
+        assert {each.about["session"] for each in kept if each.kind == "session_kept"} == {
+            first.upstream_session_id
+        }
         said = results[-1].detail
         assert "row 7" in said
         assert "a new session was refused, too: scripted refused session/new: no model" in said
@@ -253,6 +258,24 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: Wo
         now = await project.go_on(ADDRESS, options)
         assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
         assert now.upstream_session_id == first.upstream_session_id
+
+
+async def test_an_agent_that_says_nothing_to_a_prompt_is_told_of(world, monkeypatch):
+    monkeypatch.setattr("upthread.runtime.turns.live_turn.SILENCE_TOLD_AT_S", (0.1,))
+    notices: list[Notice] = []
+    options = configure(world, "hangs_in_session/prompt", timeout_s=30)
+    given_up = anyio.CancelScope()
+
+    def hear(notice: Notice) -> None:
+        notices.append(notice)
+        if notice.about.get("setting") == "prompt_timeout_s":
+            given_up.cancel()
+
+    options = structs.replace(options, listener=Listener(notice=hear))
+    async with world.open() as project:
+        with given_up:
+            await project.tell(ADDRESS, "hello", options)
+    assert notices[-1].text == "waiting for scripted to answer, for 0.1 s of at most 3600 s"
 
 
 async def test_an_agent_that_opens_no_session_again_may_give_each_process_the_same_id(world):
@@ -422,6 +445,16 @@ async def test_why_foresees_a_new_session_only_where_the_session_is_refused(worl
         now = (await project.why(ADDRESS)).now
     assert now.decision == "resume"
     assert (hint in now.hint) if hint else not now.hint
+
+
+async def test_an_agent_that_did_not_start_has_not_refused_the_session(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "hello", options)
+        for words in ({"initialize": "a"}, {"initialize": "a"}, {"session/resume": "b"}, {}):
+            refusing.write_text(json.dumps(words))
+            last = await project.tell(ADDRESS, "go on", options)
+    assert (last.outcome, last.upstream_session_id) == ("ok", first.upstream_session_id)
 
 
 KILLED = """

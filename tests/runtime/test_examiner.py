@@ -24,7 +24,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.runtime.turns.examination import Examiner, first_file_after, look_again
-from upthread.testing.memory_store import MemoryStore
+from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 
 OWN, CHILD = samples.CONVERSATION, ConversationId("con_child")
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.store = MemoryStore()
+        self.store = SqliteStore(root.parent / "examined.db")
         self.store.commit(samples.home())
         self.calls = self.sends = 0
         self.examiner = self.take_up(TurnId("trn_one"))

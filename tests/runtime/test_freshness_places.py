@@ -79,6 +79,9 @@ async def test_a_project_that_was_moved_is_known_and_its_session_is_told_where_i
     first = await read(world, "mine.txt")
     moved = world.directory / "moved"
     world.project.rename(moved)
+    async with world.open(moved) as project:
+        foreseen = (await project.why("spec-42/planner")).now
+    assert f"opened in {world.project}: if rehearsal does not find it from here" in foreseen.hint
     second = await tell(world, where=moved)
     assert why(second) == ("resume_with_update", "directory_changed")
     assert second.upstream_session_id == first.upstream_session_id

@@ -16,13 +16,13 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.runtime.turns.turn_history import recorded_children
-from upthread.testing.memory_store import MemoryStore
+from upthread.store.sqlite import SqliteStore
 
 CHILD = UpstreamSessionId("ses_child")
 KEY = ROOT.key
 
 
-def record(store: MemoryStore, turn: str, at_ms: int) -> None:
+def record(store: SqliteStore, turn: str, at_ms: int) -> None:
     """One turn in which a child and a child of it speak."""
     turn_id = TurnId(turn)
     recorder = Recorder(conversation=ROOT, turn_id=turn_id, link=LINK, next_seq=1)
@@ -49,8 +49,8 @@ def record(store: MemoryStore, turn: str, at_ms: int) -> None:
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    opened = MemoryStore()
+def store(tmp_path) -> SqliteStore:
+    opened = SqliteStore(tmp_path / "store.db")
     opened.commit(
         [
             OpenWorkstream(
@@ -66,7 +66,7 @@ def store() -> MemoryStore:
     return opened
 
 
-def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store: MemoryStore):
+def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store: SqliteStore):
     record(store, "trn_1", 10)
     record(store, "trn_2", 20)
     children = recorded_children(store, ROOT)
@@ -77,7 +77,7 @@ def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store:
     assert len(store.conversations(KEY.project_id, KEY.workstream)) == 3
 
 
-def test_children_of_other_conversations_are_not_ours(store: MemoryStore):
+def test_children_of_other_conversations_are_not_ours(store: SqliteStore):
     record(store, "trn_1", 10)
     other = ConversationKey(project_id=KEY.project_id, workstream="spec-42", role="auditor")
     stranger = Conversation(

@@ -153,6 +153,18 @@ async def test_a_session_that_was_put_back_is_told_what_it_no_longer_holds(world
     assert (await tell(world, say("five"), agent=agent)).reasons == ("unchanged",)
 
 
+async def test_a_turn_that_the_agent_answered_and_did_not_store_is_told_to_it_again(world):
+    await tell(world, say("one"))
+    world.configure(
+        '[agents.rehearsal]\nenvironment = { UPTHREAD_REHEARSAL_CAPABILITIES = "read_only" }'
+    )
+    assert (await tell(world, say("two"))).reply == "two"
+    world.configure("")
+    assert (await why(world)).now.reasons[0] == "older_session"
+    assert (await tell(world, say("three"))).reasons[0] == "older_session"
+    assert "> Say it. [[rehearse: say two]]" in world.messages(ADDRESS)[-2].sent_text
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "disturbance", spread(["twice", "fork", "hang", "fail", "none", "fresh"], first=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, e
 import upthread
 from upthread.core.turns import turn
 from upthread.errors import RefusedError
-from upthread.runtime.turns.progress import Listener, TurnStarted
+from upthread.runtime.turns.progress import Listener, Notice, TurnStarted
 
 pytestmark = pytest.mark.anyio
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
@@ -100,6 +101,14 @@ async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_r
     assert recognised == ["absent"]
     assert (result.outcome, result.parked, len(world.prompts())) == ("ok", None, 2)
     assert world.prompts()[1] == SAY_REPORT
+
+
+async def test_a_prompt_that_was_sent_again_does_not_make_a_later_one_undecidable(world: World):
+    world.configure('[agents.rehearsal]\ninject = "never"\n')
+    for times in (1, 2):
+        killed(world, SAY_REPORT, SENT)
+        result, recognised = await go_on(world)
+        assert (recognised, result.outcome, len(world.prompts())) == (["absent"], "ok", times)
 
 
 @pytest.mark.soak
@@ -293,3 +302,18 @@ async def test_a_turn_continues_elsewhere_only_where_it_does_not_need_its_sessio
     async with world.open() as project:
         assert (await project.run("spec-42", None, options)).status == "done"
         assert (await project.role(ADDRESS)).link.upstream_session_id == session
+
+
+async def test_a_profile_that_is_gone_is_named_when_its_session_is_replaced(world: World) -> None:
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        await project.tell(ADDRESS, "[[rehearse: say one]]", options)
+    shutil.rmtree(world.sessions)
+    notices: list[Notice] = []
+    listener = Listener(notice=notices.append)
+    options = upthread.TellOptions(agent="rehearsal", listener=listener)
+    async with elsewhere(world) as project:
+        done = await project.tell(ADDRESS, "[[rehearse: say two]]", options)
+    assert done.reasons[0] == "missing"
+    (told,) = (each.text for each in notices if each.kind == "profile_lost")
+    assert f"UPTHREAD_REHEARSAL_HOME={world.sessions}" in told

@@ -44,6 +44,9 @@ async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(worl
     first = await tell(world, "Remember the colour is blue. " + SAY)
     for file in world.session_files():
         file.unlink()
+    async with world.open() as project:
+        hint = (await project.why("spec-42/planner")).now.hint
+    assert hint.startswith("rehearsal has no file of the session")
     second = await tell(world, can=can)
     assert (second.decision, second.reasons[0]) == ("resume_with_replay", "missing")
     assert second.outcome == "ok"

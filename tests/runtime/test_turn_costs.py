@@ -22,7 +22,7 @@ OPTIONS = upthread.TellOptions(agent="rehearsal")
 Result = TypeVar("Result")
 
 HOPS_MAX = 6
-STATEMENTS_MAX = 80
+STATEMENTS_MAX = 120
 SLOW = LeaseTimes(heartbeat_s=3_600)
 """A heartbeat is a hop of its own, every two seconds, however many turns there are."""
 

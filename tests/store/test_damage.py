@@ -21,9 +21,9 @@ PRIOR = {"upstream_session_ids": ("ses_a",), "newest": 20}
 
 
 class Record:
-    """A conversation of twelve messages with two parts each, and raw access to its rows.
+    """A conversation of twelve messages with two parts each, and raw access to its entries.
 
-    Statements are written for SQLite: `part` is a table, `?` a value.
+    Statements are written for SQLite: `entry` is a table, `?` a value.
     """
 
     def __init__(self, backend, place) -> None:
@@ -32,21 +32,28 @@ class Record:
         with closing(backend.make(place)) as store:
             store.commit(samples.home())
             store.commit([_message(seq) for seq in range(1, MESSAGES + 1)])
+            self.stream = store.head("conversation", CONVERSATION).row
+            self.after = store.head("conversation", CONVERSATION).last - MESSAGES
 
     def rows(self, statement, *values: object):
         if self.is_sqlite:
             connection = apsw.Connection(str(self.place))
-            connection.execute("PRAGMA foreign_keys=OFF")
             rows = connection.execute(statement, values).fetchall()
             connection.close()
             return rows
-        statement = statement.replace("?", "%s").replace("part ", "upthread.part ", 1)
+        statement = statement.replace("?", "%s").replace("entry ", "upthread.entry ", 1)
         with psycopg.connect(database_at(self.place)) as connection:
-            cursor = connection.execute(statement.replace(" turn ", " turn_id "), values)
+            cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
-    def change(self, assignment, *values: object, where="message_seq = 5 AND ordinal = 0"):
-        rows = self.rows(f"UPDATE part SET {assignment} WHERE {where} RETURNING 1", *values)
+    def where(self, message):
+        """Return the condition for the entry of a message."""
+        return f"stream = {self.stream} AND seq = {self.after + message}"
+
+    def change(self, assignment, *values: object, message=5):
+        rows = self.rows(
+            f"UPDATE entry SET {assignment} WHERE {self.where(message)} RETURNING 1", *values
+        )
         assert rows, "nothing was changed"
 
     def ask(self, question):
@@ -58,6 +65,10 @@ class Record:
 
     def messages(self, **limits):
         return self.ask(lambda store: store.messages(CONVERSATION, **limits))
+
+    def column(self, value):
+        """Return JSON as the backend has it."""
+        return value.decode() if self.is_sqlite and isinstance(value, bytes) else value
 
 
 def _message(seq):
@@ -74,62 +85,58 @@ def record(request, tmp_path):
         drop_database_at(tmp_path / "store.db")
 
 
-def flipped(content):
-    """Return some bytes with one bit in their middle changed."""
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+def flipped(document):
+    """Return JSON with one bit in its middle changed."""
+    raw = document.encode() if isinstance(document, str) else document
+    middle = len(raw) // 2
+    return raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :]
 
 
-PARTS = [(seq, ordinal) for seq in range(1, MESSAGES + 1) for ordinal in (0, 1)]
+COLUMNS = [(seq, column) for seq in range(1, MESSAGES + 1) for column in ("said", "kept")]
+CHOSEN = spread(COLUMNS, first=[(1, "said"), (6, "said"), (12, "kept")], extended=12)
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("part", spread(PARTS, first=[(1, 0), (6, 0), (12, 1)], extended=12))
-def test_one_flipped_bit_in_a_part_is_found(record, part):
-    seq, ordinal = part
-    where = f"message_seq = {seq} AND ordinal = {ordinal}"
-    ((content,),) = record.rows(f"SELECT content FROM part WHERE {where}")
-    record.change("content = ?", flipped(content), where=where)
-    assert record.verify() == seq
+@pytest.mark.parametrize("part", CHOSEN)
+def test_one_flipped_bit_of_a_message_is_found(record, part):
+    message, column = part
+    ((document,),) = record.rows(f"SELECT {column} FROM entry WHERE {record.where(message)}")
+    record.change(f"{column} = ?", record.column(flipped(document)), message=message)
+    assert record.verify() == message
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("speaker", "user"),
-        ("turn", "99"),
-        ("upstream", None),
-        ("recorded_at_ms", 1),
-        ("kind", "reasoning"),
-        ("call_id", "other"),
-        ("chain", b"\0" * 32),
-        ("content", None),
-        ("content", "text where bytes should be"),
-        ("conversation", "99"),
+        ("kind", "done"),
+        ("at_ms", 1),
+        ("hash", b"\0" * 32),
+        ("digest", b"\0" * 32),
+        ("said", None),
+        ("said", b"[]"),
+        ("stream", 99),
+        ("seq", 99),
     ],
 )
 def test_a_change_of_any_column_is_found(record, column, value):
-    if not record.is_sqlite:
-        names = {"turn": "turn_id", "upstream": "upstream_session_id"}
-        column = names.get(column, column).replace("conversation", "conversation_id")
-        value = value.encode() if isinstance(value, str) else value
-    record.change(f"{column} = ?", value)
+    is_json = column in {"said", "kept"}
+    record.change(f"{column} = ?", record.column(value) if is_json else value)
     assert record.verify() == 5
 
 
 @pytest.mark.extended
 def test_a_message_that_was_moved_or_swapped_is_found(record):
-    record.change("message_seq = 99", where="message_seq = 5")
+    record.change("seq = 99")
     assert record.verify() == 5
-    record.change("message_seq = 5", where="message_seq = 6")
-    record.change("message_seq = 6", where="message_seq = 99")
+    record.change(f"seq = {record.after + 5}", message=6)
+    record.rows(f"UPDATE entry SET seq = {record.after + 6} WHERE seq = 99")
     assert record.verify() == 5
 
 
 @pytest.mark.extended
 def test_a_missing_message_is_found_and_not_skipped(record):
-    record.rows("DELETE FROM part WHERE message_seq = 5")
+    record.rows(f"DELETE FROM entry WHERE {record.where(5)}")
     assert record.verify() == 5
     for limits in ({}, {"after_seq": 4}, {"newest": 10}):
         with pytest.raises(StoreError, match=f"of {CONVERSATION} is damaged"):
@@ -137,26 +144,24 @@ def test_a_missing_message_is_found_and_not_skipped(record):
     assert len(record.messages(newest=MESSAGES - 5)) == MESSAGES - 5
 
 
-def test_a_missing_part_is_found_and_not_skipped(record):
-    record.rows("DELETE FROM part WHERE message_seq = 5 AND ordinal = 0")
-    assert record.verify() == 5
-    with pytest.raises(StoreError, match="damaged"):
+def test_an_end_that_is_missing_is_found(record):
+    record.rows(f"DELETE FROM entry WHERE {record.where(MESSAGES)}")
+    assert record.verify() == MESSAGES
+    with pytest.raises(StoreError, match=f"message {MESSAGES} of {CONVERSATION} is damaged"):
         record.messages()
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("content", b"\xff{"), ("turn", 99), ("speaker", b"nobody")]
+    ("column", "value"),
+    [("said", b"\xff{"), ("said", b"[{}]"), ("kept", b"{}"), ("kept", b'{"seq":5}')],
 )
-def test_a_row_that_cannot_be_read_is_an_error_that_names_the_message(record, column, value):
-    if record.is_sqlite:
-        value = value.decode() if column == "speaker" else value
-    elif column == "turn":
-        column, value = "turn_id", b"\xff"
-    record.change(f"{column} = ?", value, where="message_seq = 5")
-    damaged = f"message .* of {CONVERSATION} is damaged"
+def test_an_entry_that_cannot_be_read_is_an_error_that_names_the_message(record, column, value):
+    if record.is_sqlite and value == b"\xff{":
+        value = b"{"
+    record.change(f"{column} = ?", record.column(value))
+    damaged = f"message 5 of {CONVERSATION} is damaged"
     with pytest.raises(StoreError, match=damaged) as caught:
         record.messages()
     assert "doctor" in caught.value.hint
-    if column != "speaker":  # prior context holds what users and assistants said
-        with pytest.raises(StoreError, match=damaged):
-            record.ask(lambda store: store.prior_messages(CONVERSATION, **PRIOR))
+    with pytest.raises(StoreError, match=r"damaged|is not what it should be"):
+        record.ask(lambda store: store.prior_messages(CONVERSATION, **PRIOR))

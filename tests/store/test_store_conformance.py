@@ -6,16 +6,16 @@ import re
 
 import pytest
 from tests.support.sets import EXTENDED
-from tests.support.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES
+from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES
 
 from upthread.store import base
 from upthread.testing.store_conformance import PROMISES, Verdict, matrix
 
-ABSENT_IN_MEMORY = {"is_durable", "is_shared", "mark_newer", "failing", "damage", "tamper"}
-"""What the store in memory cannot have. SQLite has everything."""
+CAPABILITIES = {"is_durable", "is_shared", "mark_newer", "failing", "damage", "tamper"}
+"""What both stores have."""
 
 BETWEEN_PEOPLE = "is_between_people"
-"""What PostgreSQL alone is: the others are one person's."""
+"""What PostgreSQL alone is: SQLite is one person's."""
 
 SLOW = {
     "S5_what_was_committed_outlives_its_process",
@@ -24,7 +24,7 @@ SLOW = {
     "S13_asked_at_the_same_moment_a_lease_has_one_holder",
     "S23_asked_at_the_same_moment_an_action_is_begun_once",
     "S16_a_new_store_opens_in_many_processes_at_once",
-    "S22_it_looks_back_so_far_and_no_further",
+    "S22_however_much_tools_did_between_it_is_found",
     "S7_more_than_a_page_comes_back",
 }
 """Promises that are tried with several processes, or with thousands of messages."""
@@ -33,7 +33,7 @@ ONCE_IN_THE_FIRST_SET = {
     "sqlite": {
         "S6_writers_of_one_conversation_leave_no_gap",
         "S16_a_new_store_opens_in_many_processes_at_once",
-        "S22_it_looks_back_so_far_and_no_further",
+        "S22_however_much_tools_did_between_it_is_found",
         "S7_more_than_a_page_comes_back",
     },
     "postgres": {"S5_what_was_committed_outlives_its_process"},
@@ -54,9 +54,7 @@ def test_store_keeps_promise(promise, backend, tmp_path, record_property):
     record_property("store promise", (promise.name, backend.name, "BROKEN"))
     verdict = promise.run(backend, tmp_path / "store.db")
     record_property("store promise", (promise.name, backend.name, verdict.value))
-    is_absent = (backend is MEMORY and promise.needs in ABSENT_IN_MEMORY) or (
-        backend is not POSTGRES and promise.needs == BETWEEN_PEOPLE
-    )
+    is_absent = backend is not POSTGRES and promise.needs == BETWEEN_PEOPLE
     assert verdict is (Verdict.ABSENT if is_absent else Verdict.KEPT)
 
 
@@ -64,7 +62,7 @@ def test_every_numbered_promise_of_the_port_has_a_check():
     numbers = set(re.findall(r"^(S\d+) ", base.__doc__ or "", re.MULTILINE))
     assert {promise.number for promise in PROMISES} == numbers
     assert {promise.name for promise in PROMISES} >= SLOW
-    assert {promise.needs for promise in PROMISES} - {""} == ABSENT_IN_MEMORY | {BETWEEN_PEOPLE}
+    assert {promise.needs for promise in PROMISES} - {""} == CAPABILITIES | {BETWEEN_PEOPLE}
 
 
 def test_the_matrix_shows_each_promise_under_each_backend():

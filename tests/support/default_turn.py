@@ -40,7 +40,8 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.turns.recorder import Recorder
-from upthread.store.base import Store, WholeStore
+from upthread.store.base import Store
+from upthread.store.log import LogStore
 
 MESSAGES: Final = 6
 TOKENS: Final = 18_204
@@ -105,7 +106,7 @@ class PreparedTurn:
     events: tuple[AgentEvent, ...]
 
 
-def open_place(store: WholeStore, name: str, *, project: str = "prj_measured") -> Place:
+def open_place(store: LogStore, name: str, *, project: str = "prj_measured") -> Place:
     """Open a conversation with one upstream session and hold its lease, for its project."""
     store.act_for(types.ProjectId(project))
     conversation = _conversation(name, types.ProjectId(project))

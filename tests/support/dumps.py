@@ -1,4 +1,4 @@
-"""What is in a SQLite file, table by table, in words that do not depend on its own row numbers."""
+"""What is in a SQLite file, in words that do not depend on its own row numbers."""
 
 from __future__ import annotations
 
@@ -7,60 +7,39 @@ from typing import Any
 
 import apsw
 
-NOT_MOVED = {
-    "lease": "who holds what is true of one store only",
-    "schema_migration": "the schema's own",
-    "sync_mark": "the schema's own",
-    "upstream": "names of sessions, written down with what names them",
-}
-"""Tables that a move leaves behind, and why."""
-
-IN_ORDER = {
-    "workstream",
-    "conversation",
-    "link",
-    "run",
-    "turn",
-    "transition",
-    "refusal",
-    "examined",
-}
-"""Tables whose order something is read by. Of the others each row says its place."""
-
-NAMES = {
-    "conversation": "SELECT id, conversation_id FROM conversation",
-    "turn": "SELECT id, turn_id FROM turn",
-    "run": "SELECT id, run_id FROM run",
-    "upstream": "SELECT id, upstream_session_id FROM upstream",
-    "link": "SELECT link.id, conversation_id || '#' || seq FROM link"
-    " JOIN conversation ON conversation.id = conversation",
-}
+HEADS = """
+SELECT kind, name, project, last, hash, state FROM head WHERE kind <> 'project' ORDER BY kind, id
+"""
+ENTRIES = """
+SELECT e.kind, h.kind, h.name, e.seq, e.at_ms, e.kept, e.said, e.digest, e.hash
+FROM entry AS e JOIN head AS h ON h.id = e.stream WHERE e.kind <> 'identity'
+ORDER BY h.kind, h.id, seq
+"""
+# A project may be known by other paths, too, in the place that it is moved to.
+IDENTITIES = """
+SELECT e.kept FROM entry AS e WHERE kind = 'identity' AND kept ->> '$.identity.owner' IS NULL
+ORDER BY kept
+"""
+TAGS = """
+SELECT t.tag, iif(t.nth = t.stream, NULL, t.nth), h.name, t.seq
+FROM tag AS t JOIN head AS h ON h.id = t.stream WHERE h.kind <> 'project' ORDER BY tag, nth
+"""
 
 Dump = dict[str, list[tuple[Any, ...]]]
 
 
 def dump(path: Path) -> Dump:
-    """All rows of all tables but those that are not moved."""
+    """Return what there is by the kind of entry, with heads, tags, and the paths of this machine.
+
+    Leases are left out: who holds something is true of one store only.
+    """
     connection = apsw.Connection(str(path))
-    names = {column: dict(connection.execute(query)) for column, query in NAMES.items()}
-    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    found = {name: rows_of(connection, name, names) for (name,) in tables if name not in NOT_MOVED}
+    found: Dump = {
+        "head": connection.execute(HEADS).fetchall(),
+        "tag": sorted(connection.execute(TAGS).fetchall(), key=repr),
+        "identity": connection.execute(IDENTITIES).fetchall(),
+    }
+    for kind, *row in connection.execute(ENTRIES):
+        found.setdefault(kind, []).append(tuple(row))
     connection.close()
     return found
-
-
-def rows_of(connection: Any, table: str, names: dict[str, dict[int, Any]]) -> list[tuple[Any, ...]]:
-    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-    rows = [
-        tuple(
-            value if name not in names or value is None else names[name][value]
-            for name, value in zip(columns, row, strict=True)
-            if name not in {"id", "seal"}  # of this file alone: a seal covers the row before
-        )
-        for row in connection.execute(f"SELECT * FROM {table} ORDER BY {columns[0]}")
-    ]
-    if table == "turn_event":
-        places = [row[0] for row in connection.execute("SELECT id FROM turn_event ORDER BY id")]
-        named = [(names["turn"][place >> 20], place & 0xFFFFF) for place in places]
-        rows = [(*place, *row) for place, row in zip(named, rows, strict=True)]
-    return rows if table in IN_ORDER else sorted(rows, key=repr)

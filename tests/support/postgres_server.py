@@ -25,7 +25,7 @@ import psycopg
 from psycopg import errors
 
 from upthread.store.postgres import migrate
-from upthread.store.sql.statements import read_migrations
+from upthread.store.postgres.schema import SCHEMA
 
 ADDRESS_VARIABLE: Final = "UPTHREAD_TEST_POSTGRES"
 """Names a server to use in place of one's own, as a URL with the right to make databases."""
@@ -208,7 +208,7 @@ def _template(address: str) -> str:
     To copy it takes half the time of making the schema. It is named by the schema's steps, since a
     server that is not ours may still have that of another version.
     """
-    steps = "".join(step.checksum for step in read_migrations("postgres"))
+    steps = SCHEMA.read_text("utf-8")
     name = f"upthread_template_{sha256(steps.encode()).hexdigest()[:16]}"
     with _administering(address) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", (_TEMPLATE_LOCK,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,6 @@ from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
-from upthread.testing.memory_store import MemoryStore
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,
@@ -26,43 +26,49 @@ from upthread.testing.store_conformance.backend import (
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
 
-_DAMAGED: Final = f"WHERE message_seq = {DAMAGED_MESSAGE}"
+_DAMAGED: Final = f'WHERE {{json}} LIKE \'{{{{"seq":{DAMAGED_MESSAGE},"speaker"%\''
 _DAMAGES: Final[Mapping[Damage, str]] = {
-    "missing": f"DELETE FROM {{}}part {_DAMAGED}",
-    "unreadable": f"UPDATE {{}}part SET speaker = 'nobody' {_DAMAGED}",
-    "changed": f"UPDATE {{}}part SET recorded_at_ms = recorded_at_ms + 1 {_DAMAGED}",
+    "missing": f"DELETE FROM {{}}entry {_DAMAGED}",
+    "unreadable": f"UPDATE {{}}entry SET kept = {{user to nobody}} {_DAMAGED}",
+    "changed": f"UPDATE {{}}entry SET at_ms = at_ms + 1 {_DAMAGED}",
 }
-"""Statements that both databases take, with `upthread.` before a table on PostgreSQL."""
+"""Statements for both databases, once their words for JSON are put in."""
 
+_RUN_EVENT: Final = "WHERE kind = 'run_event' AND {json} LIKE '{{\"seq\":2,%'"
+_LINK: Final = "WHERE kind = 'link' AND {json} LIKE '%\"seq\":2,%'"
 _TAMPERINGS: Final[Mapping[Tampering, tuple[str, ...]]] = {
-    "event changed": ("UPDATE {}run_event SET recorded_at_ms = 7 WHERE seq = 2",),
-    "event dropped": ("DELETE FROM {}run_event WHERE seq = 2",),
+    "event changed": (f"UPDATE {{}}entry SET at_ms = 7 {_RUN_EVENT}",),
+    "event dropped": (f"DELETE FROM {{}}entry {_RUN_EVENT}",),
     "events swapped": (
-        "UPDATE {}run_event SET seq = 0 WHERE seq = 2",
-        "UPDATE {}run_event SET seq = 2 WHERE seq = 3",
-        "UPDATE {}run_event SET seq = 3 WHERE seq = 0",
+        "UPDATE {}entry SET seq = 0 WHERE kind = 'run_event' AND seq = 3",
+        "UPDATE {}entry SET seq = 3 WHERE kind = 'run_event' AND seq = 4",
+        "UPDATE {}entry SET seq = 4 WHERE kind = 'run_event' AND seq = 0",
     ),
-    "link changed": ("UPDATE {}link SET upstream_session_id = 'ses_other' WHERE seq = 2",),
-    "link dropped": ("DELETE FROM {}link WHERE seq = 2",),
-    "conversation moved": ("UPDATE {}conversation SET role = 'auditor'",),
-    "turn changed": ("UPDATE {}turn SET opened_at_ms = opened_at_ms + 1",),
-    "receipt changed": ("UPDATE {}once_event SET state = 'failed'",),
-    "act changed": ("UPDATE {}act SET by_user = 'eve'",),
+    "link changed": (f"UPDATE {{}}entry SET kept = {{ses_2 to ses_x}} {_LINK}",),
+    "link dropped": (f"DELETE FROM {{}}entry {_LINK}",),
+    "head changed": ("UPDATE {}head SET last = last + 1 WHERE kind = 'conversation'",),
+    "turn changed": ("UPDATE {}entry SET at_ms = at_ms + 1 WHERE kind = 'turn'",),
+    "receipt changed": ("UPDATE {}entry SET kept = {intent to failed} WHERE kind = 'attempt'",),
+    "act changed": ("UPDATE {}entry SET kept = {ada to eve} WHERE kind = 'act'",),
 }
-"""Statements that both databases take."""
+_CHANGE: Final = re.compile(r"\{(\w+) to (\w+)\}")
 
 
 def _in_sqlite(place: Path, *statements: str) -> None:
     connection = cast("Connection", apsw.Connection(str(place)))
     for statement in statements:
-        connection.execute(statement.replace("{}", ""))
+        statement = _CHANGE.sub(r"replace(kept, '\1', '\2')", statement)  # noqa: PLW2901
+        connection.execute(statement.format("", json="kept"))
     connection.close()
 
 
 def _in_postgres(place: Path, *statements: str) -> None:
     with psycopg.connect(database_at(place)) as connection:
         for statement in statements:
-            connection.execute(statement.replace("{}", "upthread.").encode())
+            changed = r"convert_to(replace(convert_from(kept, 'UTF8'), '\1', '\2'), 'UTF8')"
+            statement = _CHANGE.sub(changed, statement)  # noqa: PLW2901
+            json = "convert_from(kept, 'UTF8')"
+            connection.execute(statement.format("upthread.", json=json).encode())
 
 
 @contextmanager
@@ -116,9 +122,6 @@ def _change_database(address: str, change: str) -> None:
         )
 
 
-MEMORY: Final = StoreBackend(
-    name="memory", make=lambda _: MemoryStore(), is_durable=False, is_shared=False
-)
 SQLITE: Final = StoreBackend(
     name="sqlite",
     make=SqliteStore,
@@ -135,7 +138,7 @@ POSTGRES: Final = StoreBackend(
     is_durable=True,
     is_shared=True,
     mark_newer=lambda place: _in_postgres(
-        place, "INSERT INTO upthread.schema_migration VALUES (999, 'later', '')"
+        place, "UPDATE upthread.meta SET value = 999 WHERE name = 'schema'"
     ),
     contents=_postgres_contents,
     failing=read_only,
@@ -143,4 +146,4 @@ POSTGRES: Final = StoreBackend(
     tamper=lambda place, tampering: _in_postgres(place, *_TAMPERINGS[tampering]),
     is_between_people=True,
 )
-SHIPPED_STORES: Final = (MEMORY, SQLITE, POSTGRES)
+SHIPPED_STORES: Final = (SQLITE, POSTGRES)

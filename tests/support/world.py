@@ -244,7 +244,7 @@ class World:
     def _conversation_ids(self) -> list[ConversationId]:
         database = apsw.Connection(str(self.home / "upthread.db"))
         try:
-            rows = database.execute("SELECT conversation_id FROM conversation ORDER BY id")
+            rows = database.execute("SELECT name FROM head WHERE kind = 'conversation' ORDER BY id")
             return [ConversationId(str(row[0])) for row in rows]
         finally:
             database.close()

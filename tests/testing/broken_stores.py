@@ -21,8 +21,7 @@ from tests.support.shipped_stores import SQLITE
 from upthread.core import commands
 from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
-from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
-from upthread.store.sql.rows import run_event_of
+from upthread.store.entries import KINDS, kept_of
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.samples import KEY, PROJECT
@@ -411,33 +410,17 @@ def _skipping(real: Real, owner: Any, **named: Any) -> Any:
         return tuple(found)
 
 
-def _run_events_of(table: str) -> Callable[..., Any]:
-    """Read a run's events from a table or view, and do not look whether one is missing."""
-    statement = (
-        f"SELECT e.seq, e.kind, e.payload, e.recorded_at_ms FROM run AS r JOIN {table} AS e"
-        " ON e.run = r.id WHERE r.run_id = ? ORDER BY e.seq"
-    )
-
-    def does(real: Real, run_id: Any) -> Any:
-        rows = _of(real).database.rows(statement, (run_id,))
-        return tuple(run_event_of(run_id, row) for row in rows)
-
-    return does
+def _believed(real: Real, head: Any, kinds: Any, **chosen: Any) -> Any:
+    """Take entries as they stand."""
+    return [(each, kept_of(each)) for each in _of(real).entries(head.row, kinds, **chosen)]
 
 
-def _believed_links(real: Real, conversation_id: Any) -> Any:
-    """Take links as they stand, but for one that is missing."""
+def _forgiving(real: Real, owner: Any) -> Any:
+    """Read as nothing what cannot be proved."""
     try:
-        return real(conversation_id)
+        return real(owner)
     except StoreError:
-        rows = _of(real).database.rows(
-            "SELECT l.seq, l.upstream_session_id FROM link AS l JOIN conversation AS c"
-            " ON c.id = l.conversation WHERE c.conversation_id = ? ORDER BY l.seq",
-            (conversation_id,),
-        )
-        if [seq for seq, _ in rows] != list(range(1, len(rows) + 1)):
-            raise
-        return rows
+        return ()
 
 
 def _link(choose: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -490,42 +473,25 @@ def _everything_prior(
     return tuple(said[-newest:]) if newest > 0 else ()
 
 
-def _first_of_section(name: str) -> Callable[..., Any]:
-    """Lose a row of one table."""
-
-    def does(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
-        if section == name and after is None:
-            first = real(section, owner, limit=1)
-            after = first[0].place if first else None
-        return real(section, owner, after=after, limit=limit)
-
-    return does
-
-
-def _recorded(kind: type, **instead: Any) -> Callable[..., Any]:
-    def changed(row: Any) -> Any:
-        if not isinstance(row.write, kind):
-            return row
-        return row._replace(write=structs.replace(row.write, **instead))
-
-    return _each(changed)
+def _without_kind(kind: str) -> Callable[..., Any]:
+    return _those(lambda entry: entry.kind != kind)
 
 
 _timeless = _each(lambda event: structs.replace(event, recorded_at_ms=0))
 
 
-def _moved_transition(by_ms: int) -> Callable[..., Any]:
-    def changed(row: Any) -> Any:
-        if not isinstance(row.write, commands.EnqueueTransition):
-            return row
-        due_at_ms = row.write.due_at_ms + by_ms
-        return row._replace(write=structs.replace(row.write, due_at_ms=due_at_ms))
+def _due(change: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Change when runs are due."""
+
+    def changed(head: Any) -> Any:
+        due = getattr(head.state, "due", None)
+        return replace(head, state=replace(head.state, due=change(due))) if due else head
 
     return _each(changed)
 
 
-def _no_limit(real: Real, section: Any, owner: str, *, after: Any = None, limit: int) -> Any:
-    return real(section, owner, after=after, limit=limit * 10)
+def _no_limit(real: Real, *asked: Any, first: Any = None, **named: Any) -> Any:
+    return real(*asked, first=first and first * 10, **named)
 
 
 def _owner_forgotten(real: Real, identity: Any) -> Any:
@@ -597,12 +563,10 @@ _READS: Planted = {
     },
     ("S10", "resolve"): {"finds a child": _child_found},
     ("S12", "owner"): {"had it once": _cached, "is nobody": _constant(None)},
-    ("S15", "recorded"): {
-        "are due a moment early": _moved_transition(-1),
-        "are due a moment late": _moved_transition(1),
-        "never come": lambda real, section, *owner, **page: (
-            () if section == "transition" else real(section, *owner, **page)
-        ),
+    ("S15", "heads"): {
+        "are due a moment early": _due(lambda due: (due[0] - 1, *due[1:])),
+        "are due a moment late": _due(lambda due: (due[0] + 1, *due[1:])),
+        "are never due": _due(lambda due: None),
     },
     ("S15", "run_events"): {"stay as they were at first": _cached},
     ("S19", "resolve"): {"trims names": _folded},
@@ -637,13 +601,10 @@ _READS: Planted = {
     },
     ("S26", "turn_events"): {"erased are left out": _answer(lambda rows: rows[:1])},
     ("S27", "scrub"): {"does nothing": _constant(None)},
-    ("S29", "recorded"): {
-        "gives more than was asked for": _no_limit,
-        **{
-            f"loses one {name}": _first_of_section(name)
-            for name in (*PROJECT_SECTIONS, *CONVERSATION_SECTIONS)
-        },
-        "loses the times of messages": _recorded(commands.RecordParts, recorded_at_ms=0),
+    ("S29", "entries"): {
+        "are more than were asked for": _no_limit,
+        **{f"have no {kind}": _without_kind(kind) for kind in KINDS},
+        "lose their times": _each(lambda entry: entry._replace(at_ms=0)),
     },
     ("S29", "verify"): {
         "always ends the same": _answer(lambda it: it._replace(head=it.head and b"x" * 32)),
@@ -658,11 +619,9 @@ _READS: Planted = {
             replace(identity, path="/nowhere")
         ),
     },
-    ("S33", "run_events"): {
-        "believes one that was changed": _run_events_of("run_event"),
-        "passes over one that is gone": _run_events_of("whole_run_event"),
-    },
-    ("S33", "links"): {"believes one that was changed": _believed_links},
+    ("S33", "_values"): {"are believed": _believed},
+    ("S33", "run_events"): {"are none where one is gone": _forgiving},
+    ("S33", "links"): {"are none where one is gone": _forgiving},
 }
 
 

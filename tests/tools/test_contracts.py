@@ -20,10 +20,8 @@ LAYERS = "Imports point inwards"
 PORTS = "runtime sees ports"
 AGENTS_APART = "Agents do not know each other"
 STORES_APART = "Stores do not know each other"
-SQL_BENEATH = "What SQL stores share knows none of them"
 FRAMEWORKS = "Only integrations know a framework"
 INTEGRATIONS_APART = "Integrations do not know each other"
-SHARED_BY_STORES = "sql"
 NEW = "brand_new"
 """A folder that is made beside the agents, and one beside the backends."""
 
@@ -39,7 +37,7 @@ def circle(names: list[str]) -> list[tuple[str, str]]:
 
 
 AGENTS = folders("agents")
-BACKENDS = [each for each in folders("store") if each != SHARED_BY_STORES]
+BACKENDS = folders("store")
 OUTSIDE_CORE = sorted(
     each.stem if each.is_file() else each.name
     for each in SOURCE.iterdir()
@@ -51,8 +49,7 @@ PLANTS = [
     *((f"agents/{one}", f"upthread.agents.{other}", AGENTS_APART) for one, other in circle(AGENTS)),
     *((f"store/{one}", f"upthread.store.{other}", STORES_APART) for one, other in circle(BACKENDS)),
     *(("runtime", f"upthread.agents.{agent}", PORTS) for agent in AGENTS),
-    *(("runtime", f"upthread.store.{each}", PORTS) for each in (*BACKENDS, SHARED_BY_STORES)),
-    *((f"store/{SHARED_BY_STORES}", f"upthread.store.{each}", SQL_BENEATH) for each in BACKENDS),
+    *(("runtime", f"upthread.store.{each}", PORTS) for each in BACKENDS),
     *(("core", f"upthread.{layer}", CORE_ALONE) for layer in OUTSIDE_CORE),
     *(("core", module, CORE_ALONE) for module in IMPURE),
     *(

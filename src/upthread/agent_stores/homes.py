@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from upthread.boundary.files import within
+from upthread.boundary.own_home import agents_home
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
 from upthread.core.names import did_you_mean, shown
 from upthread.errors import StoreError, UsageError
@@ -42,8 +43,7 @@ def home_of(agent: str, environment: Mapping[str, str]) -> Path:
     """Return where an agent keeps its store: OpenCode's is a directory in the data home."""
     own = AGENTS[agent].home
     assert own is not None, "nobody reads a store of an agent without one"
-    home = Path(environment.get("HOME") or Path.home())
-    return Path(environment.get(own.variable) or home / own.below)
+    return Path(environment.get(own.variable) or agents_home(environment) / own.below)
 
 
 def store_of(word: str) -> str:
@@ -82,10 +82,10 @@ def require_own(home: Path, path: Path, *, bytes_max: int) -> None:
 
 
 def require_listed(top: Path) -> None:
-    """Raise PermissionError if a directory below is closed, because a file may be in it."""
+    """Raise OSError if a directory below cannot be listed, because a file may be in it."""
 
     def refuse(error: OSError) -> None:
-        if isinstance(error, PermissionError):
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise error
 
     for _ in os.walk(top, onerror=refuse):

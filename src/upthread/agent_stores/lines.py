@@ -22,7 +22,7 @@ from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.compressed import SUFFIX, CompressedError, expanded
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed, through_links
-from upthread.core.codec import decode_json
+from upthread.core.codec import read_json
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 
@@ -123,7 +123,7 @@ def _skip(file: BinaryIO) -> int:
 def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
     """Return the object that JSON bytes hold, or an empty one and what is wrong."""
     try:
-        value = decode_json(raw.removeprefix(BYTE_ORDER_MARK))
+        value = read_json(raw.removeprefix(BYTE_ORDER_MARK))
     except StoreError as error:
         return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
     # What is nested deeper still meets the decoder's own limit, before ours is asked.

@@ -8,7 +8,7 @@ is changed in a store.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -146,15 +146,23 @@ def profile_without(
 ) -> str:
     """Return the environment's profile if it lacks a session that another one has, else empty.
 
-    Of a store that cannot be read, the agent itself says what is wrong.
+    A place that cannot be read may have it. Of the environment's own store that cannot be read,
+    the agent itself says what is wrong.
     """
     variable, _, place = profile.partition("=")
     agent, there = _AGENTS.get(variable, ""), {**environment, variable: place}
     own = profile_of(environment, agent)
-    with suppress(StoreError):
-        is_other = profile != own and not stamp_of(environment, agent, session)
-        return own if is_other and stamp_of(there, agent, session) else ""
-    return ""
+    try:
+        if not agent or profile == own or stamp_of(environment, agent, session):
+            return ""
+    except StoreError:
+        return ""
+    try:
+        # What is not found is read: only that says whether all there could be looked at.
+        found = stamp_of(there, agent, session) or read_session(there, agent, session)
+    except StoreError:
+        return own
+    return own if found else ""
 
 
 _VARIABLES: Final = {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _OF_MACOS = "Library/Application Support"
+_NONE = "/nonexistent"  # as Debian writes it down for users without a home
 
 
 def home_path(environment: Mapping[str, str]) -> str:
@@ -66,11 +67,24 @@ def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
     of_all = environment.get(variable, "")
     if not os.path.isabs(of_all):
         usual = _OF_MACOS if sys.platform == "darwin" else usual
-        of_all = os.path.join(_persons_home(environment), usual)
+        of_all = os.path.join(persons_home(environment), usual)
     return os.path.join(of_all, "upthread")
 
 
-def _persons_home(environment: Mapping[str, str]) -> str:
+def agents_home(environment: Mapping[str, str]) -> Path:
+    """Return the home below which agents have their files; one that is not there for none."""
+    from pathlib import Path  # see the module
+
+    from upthread.errors import ConfigError
+
+    try:
+        return Path(persons_home(environment))
+    except ConfigError:
+        return Path(_NONE)
+
+
+def persons_home(environment: Mapping[str, str]) -> str:
+    """Return the person's home directory. Raises ConfigError for a user without one."""
     for home in (environment.get("HOME", ""), os.environ.get("HOME", "")):
         if os.path.isabs(home):
             return home
@@ -83,5 +97,5 @@ def _persons_home(environment: Mapping[str, str]) -> str:
     except KeyError:
         raise ConfigError(
             f"HOME is not set, and user {os.getuid()} has no entry that says where it is",
-            hint="set HOME or UPTHREAD_HOME to an absolute path",
+            hint="set HOME to an absolute path; for upthread's own files UPTHREAD_HOME is enough",
         ) from None

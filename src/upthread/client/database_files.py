@@ -22,7 +22,7 @@ from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageErro
 from upthread.runtime.record.store_copy import leases_held
 from upthread.runtime.system import is_dead
 from upthread.store.address import file_path, is_postgres, key_path
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.backup import copied, copy_to, put_in_place
 from upthread.store.sqlite.integrity import FileFaults, check_file
@@ -98,7 +98,7 @@ def back_up(settings: Settings, target: Path | None) -> BackedUp:
         secure_home(Path(settings.home))
         target = Path(settings.home) / BACKUPS / f"{path.stem}-{_stamp()}{path.suffix}"
     copy_to(path, target, key=key_of(settings))
-    key = _carry_key(_key_path(settings, path), target)
+    key = carry_key(_key_path(settings, path), target)
     size_bytes = size_of(target) or 0
     return BackedUp(
         database=path,
@@ -175,7 +175,7 @@ class _NotComparedError(StoreError):
     """The present database cannot be read."""
 
 
-def _lacking_of(path: Path, there: WholeStore, key: bytes | None) -> tuple[Lacking, ...]:
+def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> tuple[Lacking, ...]:
     try:
         here = SqliteStore(path, key=key)
     except StoreError as error:
@@ -191,7 +191,7 @@ def _lacking_of(path: Path, there: WholeStore, key: bytes | None) -> tuple[Lacki
             here.close()
 
 
-def _must_rest(store: WholeStore) -> None:
+def _must_rest(store: LogStore) -> None:
     for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
         for lease in leases_held(store, project_id):
             if lease.holder is not None and not is_dead(lease.holder):
@@ -204,7 +204,7 @@ def _must_rest(store: WholeStore) -> None:
                 )
 
 
-def _must_verify(store: WholeStore) -> None:
+def _must_verify(store: LogStore) -> None:
     for conversation in _conversations(store):
         damaged = store.verify(conversation.conversation_id).damaged_seq
         if damaged is not None:
@@ -216,7 +216,7 @@ def _must_verify(store: WholeStore) -> None:
             )
 
 
-def _lacking(here: WholeStore, there: WholeStore) -> Iterator[Lacking]:
+def _lacking(here: LogStore, there: LogStore) -> Iterator[Lacking]:
     for conversation in _conversations(here):
         name = conversation.conversation_id
         turns = len(here.turns(name)) - len(there.turns(name))
@@ -232,7 +232,7 @@ def _lacking(here: WholeStore, there: WholeStore) -> Iterator[Lacking]:
             )
 
 
-def _conversations(store: WholeStore) -> Iterator[Conversation]:
+def _conversations(store: LogStore) -> Iterator[Conversation]:
     for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
         for workstream in store.workstreams(project_id):
             yield from store.conversations(project_id, workstream.workstream)
@@ -242,7 +242,7 @@ def _key_path(settings: Settings, path: Path) -> Path:
     return key_path(str(path.absolute()), Path(settings.home))
 
 
-def _carry_key(key: Path, target: Path) -> Path | None:
+def carry_key(key: Path, target: Path) -> Path | None:
     """Copy a database's key beside its copy; a backup without it has other digests from then on."""
     if not key.exists():
         return None

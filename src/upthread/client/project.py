@@ -341,7 +341,11 @@ class Project(Assembly):
                 workstream=name,
             )
         await self._recover()
-        return await self.forgetting.forget(selection)
+        from upthread.client.daily_backup import remove_daily_backups  # noqa: PLC0415  # seldom
+
+        forgotten = await self.forgetting.forget(selection)
+        await self._system.in_thread(lambda: remove_daily_backups(self.settings))
+        return forgotten
 
     async def forgotten_in_doubt(self, selection: Selection) -> tuple[str, ...]:
         """Return the workstreams of a selection that would forget an action held back."""

@@ -19,7 +19,7 @@ from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import path_owner
 from upthread.store.address import is_postgres
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 
 PROJECT_VARIABLE: Final = "UPTHREAD_PROJECT"
 NEW: Final = "new"
@@ -54,7 +54,7 @@ def identity_in(database: str, identity: ProjectIdentity) -> ProjectIdentity:
 
 
 def know_project(
-    store: WholeStore,
+    store: LogStore,
     identity: ProjectIdentity,
     said: Said | None,
     *,
@@ -85,7 +85,7 @@ def know_project(
 
 
 def _match(
-    store: WholeStore,
+    store: LogStore,
     identity: ProjectIdentity,
     known: list[tuple[ProjectId, ProjectIdentity]],
     held: frozenset[str],
@@ -104,13 +104,13 @@ def _match(
         return found
 
 
-def _is_worked_in(store: WholeStore, project_id: ProjectId) -> bool:
+def _is_worked_in(store: LogStore, project_id: ProjectId) -> bool:
     store.act_for(project_id)
     return bool(store.workstreams(project_id))
 
 
 def _said(
-    store: WholeStore,
+    store: LogStore,
     identity: ProjectIdentity,
     said: Said,
     known: list[tuple[ProjectId, ProjectIdentity]],
@@ -118,7 +118,7 @@ def _said(
     project_id = ProjectId(said.project)
     store.act_for(project_id)
     # Any text can be acted for: only its row says that there is such a project.
-    if not store.recorded("project", project_id, limit=1):
+    if store.head("project", project_id) is None:
         raise NotFoundError(
             f"there is no project {shown(said.project)} in this database",
             hint="its id is in `upthread audit WS --json`, where it is known",
@@ -132,7 +132,7 @@ def _said(
 
 
 def _new(
-    store: WholeStore,
+    store: LogStore,
     identity: ProjectIdentity,
     known: list[tuple[ProjectId, ProjectIdentity]],
     *,
@@ -162,5 +162,5 @@ def _new(
     )
 
 
-def _remember(store: WholeStore, project_id: ProjectId, identity: ProjectIdentity) -> None:
+def _remember(store: LogStore, project_id: ProjectId, identity: ProjectIdentity) -> None:
     store.commit((RecordProject(project_id=project_id, identity=identity),))

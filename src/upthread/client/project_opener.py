@@ -37,7 +37,7 @@ from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System, user_name
 from upthread.runtime.working_tree.repository import find_repository, has_commit
 from upthread.store.address import file_path, is_postgres, key_path
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -114,7 +114,7 @@ class Opened(Struct, frozen=True, kw_only=True):
     settings: Settings
     redactor: Redactor
     policy: RecordPolicy
-    store: WholeStore
+    store: LogStore
     project_id: ProjectId
     notices: tuple[str, ...] = ()
 
@@ -184,7 +184,7 @@ def _unknown(directory: Path) -> NotFoundError:
 
 def _open_store(
     settings: Settings, *, wait_s: float | None = None
-) -> tuple[Redactor, tuple[str, ...], WholeStore]:
+) -> tuple[Redactor, tuple[str, ...], LogStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)

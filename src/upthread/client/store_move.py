@@ -28,7 +28,7 @@ from upthread.runtime.record.store_copy import Move, ToMove, due_runs, leases_he
 from upthread.runtime.system import host_name, is_dead, now_ms
 from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.address import file_path, is_postgres, key_path
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 
 OWN_FILE: Final = "sqlite"
 """What may be said in place of an address: the file that is used where nothing else is named."""
@@ -68,7 +68,7 @@ def plan_move(settings: Settings, request: MoveRequest) -> MovePlan:
 
 
 def make_move(
-    settings: Settings, request: MoveRequest, *, on_rows: Callable[[int], None]
+    settings: Settings, request: MoveRequest, *, on_entries: Callable[[int], None]
 ) -> MovePlan:
     """Move, prove it, and return what was found before; what is there already is not written again.
 
@@ -77,7 +77,7 @@ def make_move(
     else, StoreError when it cannot be proved. Then it is not done, and can be done again.
     """
     with _ends(settings, request, is_made=True) as (source, target):
-        move, plan = _planned(settings, request, source, target, on_rows=on_rows)
+        move, plan = _planned(settings, request, source, target, on_entries=on_entries)
         # Before the rows: killed between the two, a target
         # without its key would redact with another.
         key = _carry_key(settings, request, is_dry=False)
@@ -99,7 +99,7 @@ def resolved(settings: Settings, address: str) -> str:
 @contextmanager
 def _ends(
     settings: Settings, request: MoveRequest, *, is_made: bool
-) -> Generator[tuple[WholeStore, WholeStore | None]]:
+) -> Generator[tuple[LogStore, LogStore | None]]:
     """Open both stores. A file that is not there yet is made only where it is to be filled."""
     # Before either is opened: a target that is the source would be compared with itself, and fit.
     if _place(request.source) == _place(request.target):
@@ -123,7 +123,7 @@ def _ends(
         source.close()
 
 
-def _opened(settings: Settings, address: str) -> WholeStore:
+def _opened(settings: Settings, address: str) -> LogStore:
     return open_store(address, key=key_of(structs.replace(settings, database=address)))
 
 
@@ -134,16 +134,16 @@ def _place(address: str) -> str:
 def _planned(
     settings: Settings,
     request: MoveRequest,
-    source: WholeStore,
-    target: WholeStore | None,
+    source: LogStore,
+    target: LogStore | None,
     *,
-    on_rows: Callable[[int], None] = lambda _: None,
+    on_entries: Callable[[int], None] = lambda _: None,
 ) -> tuple[Move, MovePlan]:
     known = dict.fromkeys(each.project_id for each in source.known_projects())
     chosen = list(known) if request.directory is None else [_project_of(source, request)]
     for project_id in chosen:
         _must_rest(source, request.source, project_id)
-    move = Move(source, target, now_ms=now_ms, on_rows=on_rows)
+    move = Move(source, target, now_ms=now_ms, on_entries=on_entries)
     plan = MovePlan(
         source=shown_address(request.source),
         target=shown_address(request.target),
@@ -154,7 +154,7 @@ def _planned(
     return move, plan
 
 
-def _project_of(source: WholeStore, request: MoveRequest) -> ProjectId:
+def _project_of(source: LogStore, request: MoveRequest) -> ProjectId:
     assert request.directory is not None
     identity = identity_in(request.source, find_repository(request.directory).identity)
     known = [(each.project_id, each.identity) for each in source.projects(identity)]
@@ -184,7 +184,7 @@ def _own_paths(project: ToMove, request: MoveRequest) -> list[RecordProject]:
     ]
 
 
-def _must_rest(source: WholeStore, address: str, project_id: ProjectId) -> None:
+def _must_rest(source: LogStore, address: str, project_id: ProjectId) -> None:
     """Raise where somebody works on a project, or may begin to at any moment."""
     found = [lease for lease in leases_held(source, project_id) if not _is_dead(lease)]
     if found and all(lease.holder and lease.holder.host != host_name() for lease in found):
@@ -207,7 +207,7 @@ def _is_dead(lease: Lease) -> bool:
     return lease.holder is None or is_dead(lease.holder)
 
 
-def _moved_on(source: WholeStore, seen: Lease) -> Lease | None:
+def _moved_on(source: LogStore, seen: Lease) -> Lease | None:
     """Return a lease as it stands when its holder has shown life since, else None."""
     now = source.lease(seen.name)
     if now is None or _is_dead(now) or (seen.token, seen.heartbeat) == (now.token, now.heartbeat):
@@ -215,7 +215,7 @@ def _moved_on(source: WholeStore, seen: Lease) -> Lease | None:
     return now
 
 
-def _must_not_be_due(source: WholeStore, project_id: ProjectId) -> None:
+def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
     """Raise for a run that a worker may take: it would go on in both places."""
     due = set(due_runs(source, project_id, before_ms=now_ms()))
     for known in source.workstreams(project_id):

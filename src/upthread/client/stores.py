@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.store.address import file_path, is_postgres
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 from upthread.store.sqlite import BUSY_TIMEOUT_S, SqliteStore
 
 if TYPE_CHECKING:
@@ -19,16 +19,14 @@ SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
 """On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
 
 
-def open_store(
-    database: str, *, key: bytes | None = None, wait_s: float | None = None
-) -> WholeStore:
+def open_store(database: str, *, key: bytes | None = None, wait_s: float | None = None) -> LogStore:
     """Open a store. UsageError for an address of another kind, StoreError when it cannot be.
 
     `key` is what a file is encrypted with; a server encrypts for itself. `wait_s` is how long a
     call waits for other writers, and for a server; None: as long as usual.
     """
     if is_postgres(database):
-        store: WholeStore = _postgres().PostgresStore(database, wait_s=wait_s)
+        store: LogStore = _postgres().PostgresStore(database, wait_s=wait_s)
         return store
     busy_s = BUSY_TIMEOUT_S if wait_s is None else wait_s
     return SqliteStore(file_path(database), key=key, busy_timeout_s=busy_s)

@@ -19,16 +19,17 @@ from upthread.core.events import TurnIntended
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NEW_REFUSED
 from upthread.core.states import Standing, State
+from upthread.core.text import visible_line
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import Decision, JsonValue, Outcome
+from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in, refusals_in_row
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
-HANDSHAKE: Final = " initialize"
-"""How the error of an agent that does not start begins, after the agent's name and a verb."""
+A_NEW_ONE: Final = "a new one takes its place, with a replay"
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -97,21 +98,37 @@ class Whys:
         if turn is None or decision.hint or decision.decision not in RESUMING:
             return decision
         if turn.intended is not None and CANNOT_RESUME in turn.intended.reasons:
-            hint = "if its agent still opens no session, a new one takes its place, with a replay"
+            hint = f"if its agent still opens no session, {A_NEW_ONE}"
             return structs.replace(decision, hint=hint)
+        if doubt := self._may_be_gone(view):
+            return structs.replace(decision, hint=doubt + A_NEW_ONE)
         conversation_id, refused = view.conversation.conversation_id, "the agent refuses again"
         row = refusals_in_row(self._store, conversation_id)
         if not row and turn.parked is not None:
             refused = "--continue is refused"
             row = refusals_in_row(self._store, conversation_id, turn_id=view.last_turn_id)
         words = row[0].partition(NEW_REFUSED)[0] if row else ""
-        # An agent that does not start refuses a new session as well.
-        if HANDSHAKE in words.partition(":")[0]:
-            return decision
         if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
             return decision
         hint = f"if {refused} in the same words, upthread asks the agent for a new session"
         return structs.replace(decision, hint=hint)
+
+    def _may_be_gone(self, view: RoleView) -> str:
+        """Return why the agent may not find the session; empty where nothing says so. Blocking."""
+        link, own = view.link, self._preparing.own_sessions
+        if link is None:
+            return ""
+        place = self._preparing.place_if_there(view.conversation.key.workstream)
+        if place != link.working_directory:
+            was = visible_line(link.working_directory)
+            return f"the session was opened in {was}: if {link.agent} does not find it from here, "
+        try:
+            is_there = own.stamp(link.agent, link.upstream_session_id)
+        except StoreError:
+            return ""  # the decision itself names what cannot be read
+        if is_there or not own.is_read(link.agent):
+            return ""
+        return f"{link.agent} has no file of the session: if it does not open it, "
 
     def _reading(self, view: RoleView) -> Reading | None:
         return reading_in(self._store, view.link) if view.link else None
@@ -128,7 +145,11 @@ class Whys:
             return None
         known = self._known(view, role, agent)
         row = AGENTS.get(agent)
-        known = structs.replace(known, takes_no_session=row is None or not row.takes_sessions)
+        known = structs.replace(
+            known,
+            takes_no_session=row is None or not row.takes_sessions,
+            other_profile=self._lacked(view).other_profile,
+        )
         return self._gathered(view, role, known)
 
     def inputs_now(self, view: RoleView, agent: str | None = None) -> HandshakeInputs:

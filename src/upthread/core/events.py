@@ -155,6 +155,22 @@ class UnknownReceived(AgentEvent, frozen=True, kw_only=True):
 # --- turn events -------------------------------------------------------------------------------
 
 
+def _kind_of(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
+
+
+def kind_of(event: StoredEvent) -> str:
+    """Return the word that an event is stored under."""
+    return str(type(event).__struct_config__.tag)
+
+
+class StoredEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=_kind_of):
+    """The base of what is stored: `TurnIntended` is stored as `turn_intended`.
+
+    What is as always is not written: most of it is.
+    """
+
+
 class AgentsCall(Struct, frozen=True, kw_only=True):
     """A call of an agent's own tool for sub-agents, made in one of the agent's main sessions.
 
@@ -167,7 +183,7 @@ class AgentsCall(Struct, frozen=True, kw_only=True):
     because: str = ""
 
 
-class TurnIntended(Struct, frozen=True, kw_only=True):
+class TurnIntended(StoredEvent, frozen=True, kw_only=True):
     """The turn was decided and its prompt recorded, before anything was sent.
 
     `prompt_seq` is the message that holds the user's text. `condition` is the digest `resume_if`
@@ -185,7 +201,7 @@ class TurnIntended(Struct, frozen=True, kw_only=True):
     call: AgentsCall | None = None
 
 
-class SessionAttached(Struct, frozen=True, kw_only=True):
+class SessionAttached(StoredEvent, frozen=True, kw_only=True):
     """An upstream session is ours to prompt. `how` is new, resumed or loaded.
 
     The agent's process is named so that whoever takes over can end it: two writers on one upstream
@@ -206,7 +222,7 @@ class SessionAttached(Struct, frozen=True, kw_only=True):
     is_background: bool = False
 
 
-class AttachFailed(Struct, frozen=True, kw_only=True):
+class AttachFailed(StoredEvent, frozen=True, kw_only=True):
     """The upstream session could not be attached; the turn decides again knowing `outcome`."""
 
     upstream_session_id: UpstreamSessionId | None
@@ -214,7 +230,7 @@ class AttachFailed(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class PromptSent(Struct, frozen=True, kw_only=True):
+class PromptSent(StoredEvent, frozen=True, kw_only=True):
     """The prompt is about to leave; message `prompt_seq` holds it as it is sent.
 
     The prior context of every send is kept by what it spans, 0 to 0 where nothing was said before,
@@ -228,7 +244,7 @@ class PromptSent(Struct, frozen=True, kw_only=True):
     is_prior_injected: bool = False
 
 
-class RecoveryStarted(Struct, frozen=True, kw_only=True):
+class RecoveryStarted(StoredEvent, frozen=True, kw_only=True):
     """The turn is gone on with, its prompt perhaps sent.
 
     Its holder died, a person told the parked turn to go on, or the same holder tries once more.
@@ -255,7 +271,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     first_cached: int | None = None
 
 
-class PromptRecognised(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PromptRecognised(StoredEvent, frozen=True, kw_only=True):
     """What the agent's own history says of our prompt: see core/turns/turn.py, Recognition.
 
     `tokens_spent` and `usage` are what that history counts for the prompt, None where it counts
@@ -268,8 +284,7 @@ class PromptRecognised(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
 
 
-# Written without what is as always: one is written each turn, and most of it is.
-class TurnEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnEnded(StoredEvent, frozen=True, kw_only=True):
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
 
     `tokens_used` is what the session now holds, `tokens_window` the most it can; None where the
@@ -311,7 +326,7 @@ class TurnEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed_before: tuple[str, ...] = ()
 
 
-class TurnParked(Struct, frozen=True, kw_only=True):
+class TurnParked(StoredEvent, frozen=True, kw_only=True):
     """The turn waits for a human: `reason` says why, `detail` what is known.
 
     `tokens_spent` is what its prompts took until then, as in TurnEnded; `tokens_held` is what its
@@ -351,7 +366,7 @@ class Question(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class RunStarted(Struct, frozen=True, kw_only=True):
+class RunStarted(StoredEvent, frozen=True, kw_only=True):
     """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits.
 
     `told` are the digests of the sections each role has already been told in earlier runs;
@@ -365,7 +380,7 @@ class RunStarted(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class StepStarted(Struct, frozen=True, kw_only=True):
+class StepStarted(StoredEvent, frozen=True, kw_only=True):
     """A role is about to be asked. `asked_again` marks the one request for a missing report."""
 
     role: str
@@ -373,7 +388,7 @@ class StepStarted(Struct, frozen=True, kw_only=True):
     asked_again: bool = False
 
 
-class StepEnded(Struct, frozen=True, kw_only=True):
+class StepEnded(StoredEvent, frozen=True, kw_only=True):
     """A role answered. `report` is None when it handed none back that can be read.
 
     `input_digest` and `tree_digest` are what a verdict holds for: see core/runs/verdicts.py.
@@ -388,14 +403,14 @@ class StepEnded(Struct, frozen=True, kw_only=True):
     tree_digest: str = ""
 
 
-class QuestionsAsked(Struct, frozen=True, kw_only=True):
+class QuestionsAsked(StoredEvent, frozen=True, kw_only=True):
     """The run waits for a human."""
 
     role: str
     questions: tuple[Question, ...]
 
 
-class QuestionAnswered(Struct, frozen=True, kw_only=True):
+class QuestionAnswered(StoredEvent, frozen=True, kw_only=True):
     """One question was answered. `answered_by` is None of what was recorded before it was asked."""
 
     question_id: str
@@ -403,7 +418,7 @@ class QuestionAnswered(Struct, frozen=True, kw_only=True):
     answered_by: Actor | None = None
 
 
-class AnswerSuggested(Struct, frozen=True, kw_only=True):
+class AnswerSuggested(StoredEvent, frozen=True, kw_only=True):
     """A model gave an answer where a person is asked: it stays open until a person answers it."""
 
     question_id: str
@@ -411,7 +426,7 @@ class AnswerSuggested(Struct, frozen=True, kw_only=True):
     by: Actor
 
 
-class RunParked(Struct, frozen=True, kw_only=True):
+class RunParked(StoredEvent, frozen=True, kw_only=True):
     """The run cannot go on now. With a `reset_at_ms` it goes on by itself after that time."""
 
     reason: str
@@ -420,7 +435,7 @@ class RunParked(Struct, frozen=True, kw_only=True):
     reset_at_ms: int | None = None
 
 
-class RunResumed(Struct, frozen=True, kw_only=True):
+class RunResumed(StoredEvent, frozen=True, kw_only=True):
     """A person set a run going again: a parked one, or with `role` one that is to be judged again.
 
     `role` is asked next; empty where the run goes on from its stop.
@@ -430,7 +445,7 @@ class RunResumed(Struct, frozen=True, kw_only=True):
     role: str = ""
 
 
-class RunEnded(Struct, frozen=True, kw_only=True):
+class RunEnded(StoredEvent, frozen=True, kw_only=True):
     """The passage is over: approved, rejected (nobody to send it back to), done or forgotten."""
 
     status: str
@@ -448,3 +463,12 @@ RunEvent: TypeAlias = (
     | RunResumed
     | RunEnded
 )
+
+
+def settles(event: RunEvent) -> bool:
+    """Return whether an event settles the transitions before it.
+
+    The start of a step does not: whoever takes the run over goes on with that very transition. Nor
+    does what a model would answer: nothing comes of it.
+    """
+    return not isinstance(event, StepStarted | AnswerSuggested)

@@ -17,16 +17,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from msgspec import structs
 
 from upthread.core import commands, events, types
 from upthread.core.actors import Actor
-from upthread.core.codec import decode_json, encode_json, encode_part
+from upthread.core.codec import encode_json
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.reports import Status, VerdictResult
+
+if TYPE_CHECKING:  # a store loads this module, and no redaction
+    from upthread.core.redaction.redactor import Redactor
 
 NO_EDIT: Final[dict[str, types.JsonValue]] = {}
 """What is left of a person's edit of a briefing."""
@@ -76,20 +78,19 @@ def without_text(event: Event) -> Event:
     Codes, numbers and ids stay, and of a report its status and its verdict, so that a run still
     reads as it went. A run's pipeline is configuration and stays, too.
     """
-    names = _SAID.get(type(event), ())
+    names = FIELDS_WITH_TEXT.get(type(event), ())
     blanks = {name: _blank(getattr(event, name)) for name in names}
     return structs.replace(event, **blanks) if blanks else event
 
 
-def forgotten_receipt(stored: bytes, conversation_id: str) -> bytes:
-    """Return a stored receipt without its words, if it is of a prompt to this conversation.
+def left_of_receipt(receipt: types.JsonValue) -> dict[str, types.JsonValue] | None:
+    """Return what is left of a receipt when its conversation is forgotten; None of any other.
 
     Ids, codes and digests stay, so that the prompt is not sent again.
     """
-    receipt = decode_json(stored)
-    if not isinstance(receipt, Mapping) or receipt.get("conversation_id") != conversation_id:
-        return stored
-    return encode_json({name: receipt[name] for name in _LEFT_OF_RECEIPT & receipt.keys()})
+    if not isinstance(receipt, Mapping) or not isinstance(receipt.get("conversation_id"), str):
+        return None
+    return {name: receipt[name] for name in receipt if name in _LEFT_OF_RECEIPT}
 
 
 _LEFT_OF_RECEIPT: Final = frozenset(
@@ -198,14 +199,14 @@ def _keep_parts(
 
 
 def _outlined(part: types.Part, redactor: Redactor) -> types.Part:
-    stored = encode_part(part)
-    if stored.content is None:
+    if isinstance(part, types.ErasedPart):
         return part
+    content = encode_json(part)
     return types.ErasedPart(
-        kind=stored.kind,
-        call_id=_id(stored.call_id, redactor),
-        digest=redactor.digest(stored.content),
-        size_bytes=len(stored.content),
+        kind=cast("str", type(part).__struct_config__.tag),
+        call_id=_id(getattr(part, "call_id", None), redactor),
+        digest=redactor.digest(content),
+        size_bytes=len(content),
     )
 
 
@@ -288,7 +289,7 @@ def _outline(report: types.JsonValue) -> types.JsonValue:
     }
 
 
-_SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+FIELDS_WITH_TEXT: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
         events.AttachFailed: ("detail",),
         events.TurnEnded: ("report", "detail"),
@@ -325,8 +326,8 @@ _GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 
 _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        kind: (*_SAID.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
-        for kind in (*_SAID, *_CONFIGURED, *_GIVEN)
+        kind: (*FIELDS_WITH_TEXT.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
+        for kind in (*FIELDS_WITH_TEXT, *_CONFIGURED, *_GIVEN)
     }
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
 from threading import Lock
-from typing import Any, Final, Literal, NewType, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, TypeVar
 
 from msgspec import Struct, field, json
 
@@ -22,9 +22,12 @@ TurnId = NewType("TurnId", str)
 RunId = NewType("RunId", str)
 UpstreamSessionId = NewType("UpstreamSessionId", str)
 
-JsonValue: TypeAlias = (
-    "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
-)
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = (
+        "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+    )
+else:  # msgspec decodes no type that names itself, and what it reads as Any is one
+    JsonValue = Any
 """What JSON can say; tuples stand for arrays, so that values can be frozen."""
 
 RecordMode: TypeAlias = Literal["full", "redacted", "index"]
@@ -127,25 +130,25 @@ class Link(Struct, frozen=True):
     ended_at_ms: int | None = None
 
 
-class TextPart(Struct, frozen=True):
+class TextPart(Struct, frozen=True, tag="text", gc=False):
     """Something said."""
 
     text: str
 
 
-class ContextPart(Struct, frozen=True):
+class ContextPart(Struct, frozen=True, tag="context", gc=False):
     """What upthread sent before the user's text: role, briefing, prior context, news."""
 
     text: str
 
 
-class ReasoningPart(Struct, frozen=True):
+class ReasoningPart(Struct, frozen=True, tag="reasoning", gc=False):
     """Something thought; never replayed to another model."""
 
     text: str
 
 
-class ToolCallPart(Struct, frozen=True):
+class ToolCallPart(Struct, frozen=True, tag="tool_call"):
     """An action asked for. `tool_kind` is ACP's: read, edit, delete, execute and so on."""
 
     call_id: str
@@ -155,7 +158,7 @@ class ToolCallPart(Struct, frozen=True):
     locations: tuple[str, ...] = ()
 
 
-class ToolResultPart(Struct, frozen=True):
+class ToolResultPart(Struct, frozen=True, tag="tool_result", gc=False):
     """How an action ended. `status` is completed, failed or unknown."""
 
     call_id: str
@@ -164,7 +167,7 @@ class ToolResultPart(Struct, frozen=True):
     child_conversation_id: ConversationId | None = None
 
 
-class FilePart(Struct, frozen=True, kw_only=True):
+class FilePart(Struct, frozen=True, kw_only=True, tag="file"):
     """A file, image or resource by reference; bytes stay with the agent."""
 
     uri: str
@@ -179,14 +182,14 @@ FRAMEWORK_PREFIX: Final = "framework:"
 """Begins the kind of an UnknownPart that keeps a value of an agent framework's, whole."""
 
 
-class UnknownPart(Struct, frozen=True, kw_only=True):
+class UnknownPart(Struct, frozen=True, kw_only=True, tag="unknown"):
     """Something of a kind this version does not know, kept as it came."""
 
     kind: str
     raw: JsonValue
 
 
-class ErasedPart(Struct, frozen=True, kw_only=True, eq=False):
+class ErasedPart(Struct, frozen=True, kw_only=True, eq=False, tag="erased"):
     """A part whose content was forgotten, or never kept; its digest still verifies the chain.
 
     `digest` (32 bytes) and `size_bytes` are of what was said; they are given when such a part is

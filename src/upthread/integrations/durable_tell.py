@@ -24,6 +24,7 @@ from upthread.core.names import key_of, shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import OURS, Source, shortfall, stop_in_words
 from upthread.core.states import effects_command, go_on_command
+from upthread.core.text import visible_line
 from upthread.core.turns.prompt import continuation, without_fresh
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView
 from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Speaker, TurnId
@@ -40,6 +41,10 @@ RETRIED: Final = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}
 
 BEGIN_AGAIN: Final = ", then begin the step again"
 """How a hint ends after a person acted. An engine that cannot do that has other words."""
+
+
+REPLY_CHARACTERS_MAX: Final = 200
+"""How much an error quotes of what the agent said."""
 
 
 class Told(TypedDict):
@@ -179,7 +184,9 @@ def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) ->
         raise _not_told(role, *found.view.stopped_by, parked)
     stopped_by = found.view.stopped_by
     if shortfall(*stopped_by):
-        raise _not_told(role, *stopped_by, parked)
+        error = _not_told(role, *stopped_by, parked)
+        error.message += _in_words(_reply_in(found))
+        raise error
     is_answered = found.view.ended is not None and found.view.ended.outcome is Outcome.OK
     if not prompt and (is_answered or not found.is_current):
         raise _forgotten(key)
@@ -231,6 +238,7 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
     role = result.conversation.key
     how = stopped_by, result.detail, result.parked, result.source
     error = _not_told(role, *how, is_open=result.is_interrupted)
+    error.message += _in_words(result.reply)
     if error.is_retried and result.parked is None:
         sends = [each.view.sends for each in await _attempts(up, address, key)]
         # An attempt sends once more by itself. What fails as often as a prompt may leave is for a
@@ -247,11 +255,20 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
 def _told_before(address: str, text: str, found: _Attempt) -> JsonValue:
     decided = found.view.intended
     assert decided is not None
+    ids = found.said[0].conversation_id, found.turn_id
+    return _receipt(address, text, ids, decided, _reply_in(found))
+
+
+def _reply_in(found: _Attempt) -> str:
     last_prompt = max(each.seq for each in found.said if each.speaker is Speaker.USER)
     after = (each for each in found.said if each.seq > last_prompt)
-    reply = "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
-    ids = found.said[0].conversation_id, found.turn_id
-    return _receipt(address, text, ids, decided, reply)
+    return "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
+
+
+def _in_words(reply: str) -> str:
+    """Return what an error adds of what the agent said, empty for nothing."""
+    line = visible_line(reply, characters_max=REPLY_CHARACTERS_MAX)
+    return f"; it said: {line}" if line else ""
 
 
 def _receipt(

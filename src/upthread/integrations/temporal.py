@@ -8,6 +8,7 @@ Written for temporalio 1.35.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -24,6 +25,9 @@ from upthread.integrations.durable_tell import BEGIN_AGAIN, Told, digest, is_fin
 from upthread.runtime.options import TellOptions
 from upthread.runtime.turns.progress import Listener
 from upthread.tasks import task_group
+
+PAYLOAD_BYTES_MAX: Final = 2 * 1024 * 1024
+"""What a server takes (`limit.blobSize.error`), if nobody set it and no codec compresses."""
 
 HEARTBEATS: Final = 4
 """How many are sent within the activity's heartbeat timeout."""
@@ -61,6 +65,7 @@ async def upthread_tell(tell: Tell) -> Told:
             tasks.start_soon(_heartbeats, info, tell.address, waited_for)
             async with open_project(tell.directory, database=tell.database) as up:
                 key = await _key(up, info)
+                before = await up.read(lambda: up.store.once(up.project_id, key))
                 told = await tell_once(up, key, tell.address, tell.text, options)
             tasks.cancel_scope.cancel()
     except UpthreadError as error:
@@ -72,6 +77,14 @@ async def upthread_tell(tell: Tell) -> Told:
             non_retryable=is_final(error),
             next_retry_delay=None if wait_s is None else timedelta(seconds=wait_s),
         ) from error
+    # Returned once already, and not taken; without this it would be tried without end.
+    if before and before.state == "done" and len(json.dumps(told)) > PAYLOAD_BYTES_MAX:
+        raise ApplicationError(
+            f"the reply of {tell.address} is larger than the {PAYLOAD_BYTES_MAX:,} bytes that"
+            f" Temporal takes (read it: upthread show {tell.address}; have it written to a file)",
+            type="ReplyTooLargeError",
+            non_retryable=True,
+        )
     return told
 
 

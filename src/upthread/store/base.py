@@ -20,10 +20,10 @@ S7   Reads return what was committed before they began, from any process, in seq
      in order of time.
 S8   Text comes back identical: NUL, lone surrogates, any size that was accepted. So do JSON values,
      as lists, dicts and scalars of the reader's own; not finite numbers included.
-S9   Every part has the SHA-256 of its content, chained per conversation; `verify` returns the first
-     message that does not match, or the end of the chain when all do. Reading does not compute
-     digests, but a row that is missing between others or cannot be decoded raises StoreError: none
-     is ever skipped.
+S9   Every entry has the SHA-256 of what was said, chained per stream; `verify` names the first
+     message that does not match, None when all do, and notices an end that is missing. Reading
+     messages computes no digests, but one that is missing or cannot be decoded raises StoreError:
+     none is ever skipped.
 S10  One key and generation has one conversation, whoever asks at the same moment.
 S11  One workstream has one base name, and within a project no two have the same.
 S12  `resolve` returns the highest generation of the key and its newest open link, and costs the
@@ -32,8 +32,8 @@ S13  A lease has one holder. `acquire_lease` with `seen=None` succeeds on a free
      with `seen`, also on one that has not moved since it was seen. Each success raises the token.
 S14  A heartbeat or release under an old token raises FencedError and changes nothing; so does a
      heartbeat on a released lease. A second release under the same token changes nothing.
-S15  A transition is recorded with its time. It is due from then on, exactly while no later event of
-     its run was committed.
+S15  A run's head holds its newest transition, and when that is due, exactly while no later event
+     has settled it.
 S16  Opening a new store from many processes at once succeeds in each of them.
 S17  A store written by a newer version is refused with StoreError and left as it is.
 S18  A failed write (full disk, I/O error, read-only file system) raises StoreError; what was
@@ -42,11 +42,10 @@ S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach 
 S20  Conversations of two projects never meet, whatever their names.
 S21  A write that names a workstream, conversation, link, turn or run that was never opened raises
      NotFoundError, and nothing of the batch is there. An earlier write of the batch may open it.
-     The same for an event of a turn under another conversation than the turn's own.
 S22  `prior_messages` returns what was said over the given sessions in the newest so many exchanges,
-     by sequence number, and of a reply in many steps its first and its last ones. It looks at the
-     newest SAID_WITHIN_MESSAGES messages and no further, so that it costs the same over one link
-     and over sixteen, and after a hundred messages and after a million.
+     by sequence number, and of a reply in many steps its first and its last ones. It costs the
+     same over one link and over sixteen, after a hundred messages and after a million, and
+     whatever tools did between them.
 S23  Of many callers that write an intent under one key of a project, each as an attempt of its own,
      exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
      ends once, done or failed; an end without its intent raises NotFoundError.
@@ -59,10 +58,9 @@ S26  What is erased is gone from every read, and what is left is what it was: nu
      other conversation or run changes. Erasing again changes nothing.
 S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
      index. What was not erased is as it was. StoreError when it cannot be promised.
-S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
-     section by section to an empty store of any backend, they come out of that one as they went in,
-     every read answers alike, and each chain ends the same, which a chain of other content does
-     not. Pages of any size hold the same rows.
+S29  A copy is the same entries: appended to another store, of any backend, they make the same
+     heads with the same hash, which a stream with other content has not, and every read answers
+     alike. What was forgotten is copied by its digest.
 S30  Acts are kept once each, in the order of their commits, and stay when what they were about is
      erased.
 S31  `projects` returns identities of the same root commit, and those of the same path that have the
@@ -70,9 +68,10 @@ S31  `projects` returns identities of the same root commit, and those of the sam
 S32  A store that acts for a project reads and writes that one's rows as before, and may be used
      for it alone. A backend that several people share refuses all else, whatever id is named: other
      projects' rows read as nothing, and a write that names them is an error and leaves nothing.
-S33  A row proves itself where it is read: one that was changed behind the store's back, or put in
-     another's place, is a StoreError that names it, and so are events and links between which one
-     is gone. Parts are proved by `verify` (S9), and `resolve` proves nothing: `links` does.
+S33  A read proves the entries that it returns, and a head proves itself: one that was changed
+     behind the store's back, or put in another's place, is a StoreError that names it, and so are
+     events and links between which one is gone. Messages are proved by `verify` (S9), which proves
+     the whole chain.
 S34  `commit` with `take` writes the batch only if each of these leases can be taken, as by
      `acquire_lease`, else ConflictError; with `give` it releases leases, FencedError under an old
      token. Either is part of the batch: all of it is there afterwards, or nothing.
@@ -81,166 +80,47 @@ S35  `held_leases` returns the leases that are held on a project's conversations
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
+from abc import abstractmethod
+from collections.abc import Sequence
 
-from msgspec import Struct
-
-from upthread.core.commands import (
-    OnceState,
-    RecordAct,
-    RecordDecision,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
-)
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.types import (
-    Conversation,
-    ConversationId,
-    ConversationKey,
-    Fence,
-    Holder,
-    JsonValue,
-    Lease,
-    LeaseClaim,
-    Link,
-    Message,
-    ProjectId,
-    ProjectIdentity,
-    RunId,
-    TurnId,
+from upthread.core.commands import Write
+from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.store.reads import Reads
+from upthread.store.values import (
+    KnownProject,
+    Once,
+    Quarantined,
+    Resolved,
+    Run,
+    StoredEdit,
+    Turn,
+    Verified,
+    Workstream,
 )
 
-SAID_WITHIN_MESSAGES: Final = 10_000
-"""How far back `prior_messages` looks. Tools speak in most messages, but not in that many."""
-
-
-# The order is a promise: what names another comes after it, and moves write in this order.
-ProjectSection: TypeAlias = Literal[
-    "project",
-    "workstream",
-    "conversation",
-    "link",
-    "link_end",
-    "run",
-    "run_event",
-    "turn",
-    "once",
-    "act",
-    "transition",
+__all__ = [
+    "KnownProject",
+    "Once",
+    "Quarantined",
+    "Reads",
+    "Resolved",
+    "Run",
+    "Store",
+    "StoredEdit",
+    "Turn",
+    "Verified",
+    "Workstream",
 ]
-ConversationSection: TypeAlias = Literal[
-    "turn_event", "part", "quarantine", "refusal", "examined", "briefing_edit"
-]
-Section: TypeAlias = ProjectSection | ConversationSection
-"""What a store holds of a project, and of a conversation: a table each."""
-
-PROJECT_SECTIONS: Final[tuple[ProjectSection, ...]] = get_args(ProjectSection)
-CONVERSATION_SECTIONS: Final[tuple[ConversationSection, ...]] = get_args(ConversationSection)
-"""In the order in which they can be written to an empty store, a project's first."""
-
-Position: TypeAlias = "tuple[int | bytes, int]"
-"""Where a row stands in a section of one store; of no meaning to another."""
 
 
-class Recorded(NamedTuple):
-    """Something that was written, one row of it, and where it stands."""
+class Store(Reads):
+    """The port: what callers have of a store, and all that is read of it (reads.py).
 
-    place: Position
-    write: Write
-
-
-class Resolved(Struct, frozen=True):
-    """An address as it stands. `link` is the newest one that has not ended, None without one."""
-
-    conversation: Conversation
-    link: Link | None
-
-
-class Turn(Struct, frozen=True, kw_only=True):
-    """A turn's identity. Its state is the fold of its events."""
-
-    turn_id: TurnId
-    conversation_id: ConversationId
-    opened_at_ms: int
-    run_id: RunId | None
-
-
-class Run(Struct, frozen=True):
-    """A run's identity. Its state is the fold of its events."""
-
-    run_id: RunId
-    project_id: ProjectId
-    workstream: str
-    opened_at_ms: int
-
-
-class Workstream(Struct, frozen=True):
-    """A workstream and the base name its instances share."""
-
-    project_id: ProjectId
-    workstream: str
-    base_name: str
-    opened_at_ms: int
-
-
-class KnownProject(Struct, frozen=True, kw_only=True):
-    """One identity under which a project is known; a project may have several."""
-
-    project_id: ProjectId
-    identity: ProjectIdentity
-
-
-class Quarantined(Struct, frozen=True, kw_only=True):
-    """An event whose owner is unknown."""
-
-    turn_id: TurnId
-    ordinal: int
-    reason: str
-    raw: JsonValue
-
-
-class Once(Struct, frozen=True, kw_only=True):
-    """An action that is to be done once, as its last attempt stands.
-
-    `receipt` is what the caller gave, None included: before `done` what the action is about.
+    All methods may raise StoreError; times are epoch milliseconds. Any thread may call, one at a
+    time. A backend is a `LogStore` (log.py), which makes `commit` of what it appends.
     """
 
-    key: str
-    attempt_id: str
-    state: OnceState
-    receipt: JsonValue
-    recorded_at_ms: int
-
-
-class Verified(NamedTuple):
-    """What a conversation's hash chain proves: `damaged_seq` is the first message it does not.
-
-    `head` is the end of the chain, None without a part or with a damaged one. Of two conversations
-    with the same head, each part has the same content, byte for byte.
-    """
-
-    damaged_seq: int | None
-    head: bytes | None
-
-
-class StoredEdit(Struct, frozen=True, kw_only=True):
-    """What a person made of a briefing, and its number."""
-
-    seq: int
-    edit: JsonValue
-    recorded_at_ms: int
-
-
-class Store(Protocol):
-    """The port. All methods may raise StoreError; times are epoch milliseconds.
-
-    Any thread may call, one at a time. What names an unknown id reads as nothing: None, 0 or empty.
-    Ids are the first arguments, by position, so that `ProjectStore` can check whose they are before
-    it passes a call on.
-    """
-
+    @abstractmethod
     def commit(
         self,
         writes: Sequence[Write],
@@ -250,166 +130,12 @@ class Store(Protocol):
         give: Sequence[Fence] = (),
     ) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
-        ...
 
-    def resolve(self, key: ConversationKey) -> Resolved | None:
-        """Return the conversation behind a key, None if none was ever opened (S12).
-
-        None for slot 0: children share their key and are never found by it.
-        """
-        ...
-
-    def conversation(self, conversation_id: ConversationId, /) -> Conversation | None:
-        """Return one conversation by its id."""
-        ...
-
-    def conversations(self, project_id: ProjectId, /, workstream: str) -> tuple[Conversation, ...]:
-        """Return all conversations of a workstream, children and old generations included.
-
-        Ordered by the moment they were opened, as committed.
-        """
-        ...
-
-    def workstream(self, project_id: ProjectId, /, workstream: str) -> Workstream | None:
-        """Return one workstream."""
-        ...
-
-    def workstreams(self, project_id: ProjectId, /) -> tuple[Workstream, ...]:
-        """Return a project's workstreams, oldest first."""
-        ...
-
-    def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
-        """Return known identities that share the root commit or the path with this one (S31)."""
-        ...
-
-    def links(self, conversation_id: ConversationId, /) -> tuple[Link, ...]:
-        """Return all links of a conversation, oldest first."""
-        ...
-
-    def owner(
-        self,
-        project_id: ProjectId,
-        /,
-        upstream_session_id: str | None = None,
-        *,
-        turn_id: TurnId | None = None,
-    ) -> Conversation | None:
-        """Return a project's conversation by its session or by a turn of it, None without one.
-
-        The owner of a session holds the session in its newest link. Of several, the conversation
-        whose link was opened last. Of the two arguments, one is given.
-        """
-        ...
-
-    def messages(
-        self,
-        conversation_id: ConversationId,
-        /,
-        *,
-        after_seq: int = 0,
-        first: int | None = None,
-        newest: int | None = None,
-    ) -> tuple[Message, ...]:
-        """Return messages after `after_seq`, oldest first.
-
-        With `first` only the first so many of them: whoever reads a long conversation whole reads
-        it in pages. With `newest` only the last so many; it is asked for without `first`.
-        """
-        ...
-
-    def part_contents(
-        self, conversation_id: ConversationId, /, *, after_seq: int = 0, first: int | None = None
-    ) -> tuple[bytes | None, ...]:
-        """Return what is stored of the parts of messages, which are chosen as by `messages`.
-
-        A text as UTF-8, other parts as JSON; None for what was erased, and for what is no bytes.
-        For whoever looks for words and reads messages only where they are; nothing is checked.
-        """
-        ...
-
-    def prior_messages(
-        self,
-        conversation_id: ConversationId,
-        /,
-        *,
-        upstream_session_ids: Collection[str],
-        newest: int,
-    ) -> tuple[Message, ...]:
-        """Return what was said in the newest so many exchanges, oldest message first (S22).
-
-        An exchange is a prompt and its reply (core/context/prior_context.py), of a long one the
-        beginning and the end. Of messages of users and assistants, with a text that is not blank,
-        under no upstream session or one of the given; their other parts are left out.
-        """
-        ...
-
-    def message_count(self, conversation_id: ConversationId, /) -> int:
-        """Return the last message's `seq`, 0 for none."""
-        ...
-
-    def turns(
-        self, conversation_id: ConversationId, /, *, newest: int | None = None
-    ) -> tuple[Turn, ...]:
-        """Return turns, oldest first; with `newest`, only the last so many."""
-        ...
-
-    def turn_events(
-        self, conversation_id: ConversationId, /, turn_id: TurnId
-    ) -> tuple[RecordTurnEvent, ...]:
-        """Return the events of a conversation's turn in order, their durability left out."""
-        ...
-
-    def runs(self, project_id: ProjectId, /, workstream: str) -> tuple[Run, ...]:
-        """Return a workstream's runs, oldest first."""
-        ...
-
-    def run(self, run_id: RunId, /) -> Run | None:
-        """Return one run by its id."""
-        ...
-
-    def run_events(self, run_id: RunId, /) -> tuple[RecordRunEvent, ...]:
-        """Return a run's events in order, their durability left out; empty for an unknown run."""
-        ...
-
-    def refusals(self, conversation_id: ConversationId, /) -> tuple[RecordDecision, ...]:
-        """Return decisions that led to no turn, oldest first. Their durability is not kept."""
-        ...
-
-    def acts(self, owner: ConversationId | RunId, /) -> tuple[RecordAct, ...]:
-        """Return what people did to a conversation or a run, oldest first (S30)."""
-        ...
-
-    def quarantined(
-        self, conversation_id: ConversationId, /, turn_id: TurnId
-    ) -> tuple[Quarantined, ...]:
-        """Return the quarantined events of a conversation's turn, in order."""
-        ...
-
-    def examined(
-        self, conversation_id: ConversationId, /, *, upstream_session_id: str | None = None
-    ) -> tuple[ExaminedFile, ...]:
-        """Return the last word on each path, in the order those words were committed (S24).
-
-        Of what one upstream session has examined; None: of all of the conversation's sessions.
-        """
-        ...
-
-    def briefing_edit(self, conversation_id: ConversationId, /) -> StoredEdit | None:
-        """Return the newest edit of a conversation's briefing, None without one (S25)."""
-        ...
-
-    def once(self, project_id: ProjectId, /, key: str) -> Once | None:
-        """Return how an action that is to be done once stands, None before any attempt (S23)."""
-        ...
-
-    def verify(self, conversation_id: ConversationId, /) -> Verified:
-        """Return the first message that does not verify, or how the chain ends (S9)."""
-        ...
-
+    @abstractmethod
     def scrub(self) -> None:
         """Leave no trace of what was erased (S27). Takes as long as writing the store anew."""
-        ...
 
+    @abstractmethod
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None
     ) -> Lease | None:
@@ -417,45 +143,23 @@ class Store(Protocol):
 
         None: it is held, or has moved since it was `seen`; read it to see by whom.
         """
-        ...
 
+    @abstractmethod
     def heartbeat(self, fence: Fence) -> None:
         """Raise a lease's heartbeat by one. FencedError unless held under this token (S14)."""
-        ...
 
+    @abstractmethod
     def release_lease(self, fence: Fence) -> None:
         """Release a lease. FencedError under an old token; a second one changes nothing (S14)."""
-        ...
 
+    @abstractmethod
     def lease(self, name: str) -> Lease | None:
         """Return a lease, None if it was never taken. One that was released has no holder."""
-        ...
 
-    def held_leases(self, project_id: ProjectId, /) -> tuple[Lease, ...]:
+    @abstractmethod
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
         """Return the leases on a project's conversations that somebody holds, by name (S35)."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Close the store. Idempotent; what was committed stays."""
-        ...
-
-
-class WholeStore(Store, Protocol):
-    """A store that is read whole, over all projects: to move it. No open project is given this."""
-
-    def act_for(self, project_id: ProjectId) -> None:
-        """Serve this one project from now on (S32). For the whole of the store, open it anew."""
-        ...
-
-    def known_projects(self) -> tuple[KnownProject, ...]:
-        """Return all known identities of all projects, oldest first."""
-        ...
-
-    def recorded(
-        self, section: Section, owner: str, *, after: Position | None = None, limit: int
-    ) -> tuple[Recorded, ...]:
-        """Return so many rows of a section after a place, None: from its beginning (S29).
-
-        `owner` is the project's id, or of a ConversationSection the conversation's.
-        """
-        ...

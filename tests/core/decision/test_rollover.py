@@ -14,6 +14,7 @@ from upthread.core.decision.rollover import (
     is_refused_for_good,
     poison,
     recovery_of,
+    says_not_started,
 )
 from upthread.core.types import Outcome
 
@@ -121,6 +122,20 @@ def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(
     first, second, third, is_given
 ):
     assert is_refused_for_good([second, first], third) is is_given
+
+
+@pytest.mark.parametrize(
+    ("words", "is_not_started"),
+    [
+        ("the command 'codex' was not found on PATH outside of the working tree", True),
+        ("gemini refused initialize: initialize first", True),
+        ("opencode exited with code 1 before it listened", True),
+        ("gemini refused session/load for session s1: call initialize first", False),
+        ("the agent said: the command line is not understood", False),
+    ],
+)
+def test_an_agent_that_did_not_start_has_said_nothing_of_a_session(words, is_not_started):
+    assert says_not_started(words) is is_not_started
 
 
 def test_a_session_that_is_not_opened_in_time_is_given_up_at_the_third_time():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import urllib.parse
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.secret_corpus.channels import settled
 from tests.support.sets import spread
 
-from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
+from upthread.core.redaction.expressions import Expression, ExpressionSet, as_read
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX, settled_length
 from upthread.errors import ConfigError
@@ -99,16 +101,64 @@ def test_no_more_than_so_much_of_a_painted_text_waits():
     assert settled_length("\x1b[1mpassword") == 0
 
 
-@given(st.lists(st.sampled_from(["a", "ü", " ", "word", "\x1b[0m", "\\u001b[1;31m", "\\", "\x1b"])))
+PLAIN = ("a", "ü", " ", "word", "\\", "\x1b")
+COLOURS = ("\x1b[0m", "\\u001b[1;31m", "\\x1b[0m")
+ESCAPES = {
+    "\\u003d": "=",
+    "\\x2f": "/",
+    "\\/": "/",
+    "\\_": "_",
+    "\\:": ":",
+    "&amp;": "&",
+    "&#61;": "=",
+    "&#x3D;": "=",
+    "&lt;": "<",
+    "%3D": "=",
+    "%2f": "/",
+}
+
+
+@given(st.lists(st.sampled_from([*PLAIN, *COLOURS, *ESCAPES])))
 def test_a_span_leads_back_to_where_it_stood(pieces):
     content = "".join(pieces).encode()
-    bare = unpainted(content)
+    bare = as_read(content)
     if bare is None:
         return
     for place in range(len(bare.text)):
         start, end = bare.span(place, place + 1)
-        assert content[start:end] == bare.text[place : place + 1]
-    assert unpainted(bare.text) is None or len(bare.text) < len(content)
+        stood, read = content[start:end], bare.text[place : place + 1]
+        written = re.sub(r"^\\+", r"\\", stood.decode("latin-1"))
+        meant = ESCAPES.get(written, written.removeprefix("\\"))
+        assert stood == read or meant == read.decode()
+    assert len(bare.text) < len(content)
+
+
+SECRET = "Tq7wZk31vRnYbP0d"
+ACCOUNT = "q3Xv9LmT0aZr8KcW5dYb2NfGh7PsJe4U1oRi6HtMy0BnQx3VwZk9CzLpEuAg5TdS8fKjR2bN7vM4hW1cXyPq0A=="
+WRITTEN = {
+    "JSON of PHP": lambda text: text.replace("/", "\\/"),
+    "JSON of Gson": lambda text: text.replace("=", "\\u003d").replace("&", "\\u0026"),
+    "the same within JSON": lambda text: text.replace("=", "\\\\u003D").replace("/", "\\\\/"),
+    "HTML": lambda text: text.replace("&", "&amp;").replace("=", "&#61;"),
+    "Markdown": lambda text: text.replace("_", "\\_").replace("=", "\\="),
+    ".properties": lambda text: text.replace(":", "\\:").replace("=", "\\="),
+    "a URL": lambda text: urllib.parse.quote(text, safe=""),
+    "a string of JavaScript": lambda text: text.replace("=", "\\x3d").replace(":", "\\x3A"),
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_a_secret_is_found_however_a_program_escapes_the_text_around_it(way):
+    texts = (
+        f"postgres://app:{SECRET}@db.example.org/shop",
+        f"AccountName=shop;AccountKey={ACCOUNT};EndpointSuffix=core.windows.net",
+        f"DB_PASSWORD={SECRET}",
+        f"https://x.blob.core.windows.net/c?sv=2022-11-02&sig={ACCOUNT[:43]}%3D",
+    )
+    for text in texts:
+        redacted = REDACTOR.redact(f'"{WRITTEN[way](text)}"')
+        assert SECRET not in redacted, text
+        assert ACCOUNT[:20] not in redacted, text
 
 
 PIECES = ("\x1b", "\x1b[", "\x1b[0m", "\\", "\\u001b[", "\x1b[1", "password=\x1b[1m")

@@ -52,7 +52,7 @@ def test_a_private_key_is_kept_nowhere_whatever_the_channel(form):
 def test_the_corpus_shows_what_is_not_found(found):
     """A corpus that finds everything by mistake would show in this family."""
     (hidden,) = (each for each in found if each.family == ENCODED)
-    assert 0 < hidden.share < 0.5
+    assert 0 < hidden.share < 0.7
 
 
 @EXTENDED

@@ -23,6 +23,7 @@ from upthread.core.events import (
     RunStarted,
     StepEnded,
     StepStarted,
+    settles,
 )
 from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs.pipeline import (
@@ -43,7 +44,6 @@ from upthread.core.runs.pipeline import (
     next_command,
     next_role,
     queue_of,
-    settles,
 )
 from upthread.core.types import JsonValue, Outcome, ProjectId
 

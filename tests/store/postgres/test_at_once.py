@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from upthread.store.postgres.at_once import at_once
+from upthread.store.postgres.at_once import at_once, blobs
 
 MEGABYTE = 1_000_000
 
@@ -27,7 +27,10 @@ def note(number, what=b""):
 
 
 def test_the_rows_of_each_come_back_in_order(connection):
-    asked = (b"SELECT number, what FROM noted WHERE what = ANY($1::bytea[])", ([b"a", b"\0"],))
+    asked = (
+        b"SELECT number, what FROM noted WHERE what = ANY($1::bytea[])",
+        (blobs([b"a", b"\0"]),),
+    )
     rows = at_once(
         connection, [note(1, b"a"), note(2, b"\0"), note(3, None), asked, (b"SELECT 7", ())]
     )

@@ -19,12 +19,8 @@ from upthread.testing.store_conformance.copies import everything
 from upthread.testing.store_conformance.samples import HOLDER, PROJECT
 
 ANOTHER = ProjectId("prj_another")
-UNGUARDED = {"schema_migration", "job_queue_migration", "worker"}
-TABLES = (
-    *("project_identity", "workstream", "conversation", "link", "link_end", "run", "run_event"),
-    *("transition", "turn", "turn_event", "part", "quarantine", "refusal", "examined"),
-    *("briefing_edit", "once_event", "act", "lease"),
-)
+UNGUARDED = {"meta", "job_queue_migration", "worker"}
+TABLES = ("head", "entry", "tag", "lease")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +60,7 @@ def columns(connection: psycopg.Connection, table: str) -> list[str]:
 
 
 def of_project(table: str) -> sql.Composed:
-    whose = sql.SQL("upthread.{} WHERE project_id = {}")
+    whose = sql.SQL("upthread.{} WHERE project = {}")
     return whose.format(sql.Identifier(table), PROJECT.encode())
 
 
@@ -74,7 +70,7 @@ def select(connection: psycopg.Connection, table: str) -> int:
 
 def update(connection: psycopg.Connection, table: str) -> int:
     column = sql.Identifier(columns(connection, table)[0])
-    where = sql.SQL(" WHERE project_id = {}").format(PROJECT.encode())
+    where = sql.SQL(" WHERE project = {}").format(PROJECT.encode())
     change = sql.SQL("UPDATE upthread.{} SET {} = {}").format(sql.Identifier(table), column, column)
     return connection.execute(change + where).rowcount
 

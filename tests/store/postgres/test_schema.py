@@ -13,11 +13,9 @@ from tests.support.sets import EXTENDED, SOAK
 
 from upthread.errors import StoreError
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.sql.statements import read_migrations
 from upthread.testing.store_conformance import samples
 
 PROCESSES = 4
-VERSION = len(read_migrations("postgres"))
 
 OPEN = """
 import sys
@@ -57,26 +55,19 @@ def test_a_step_that_fails_leaves_nothing(fresh_address):
     assert left == [("lease",)]
 
 
-def test_an_older_schema_is_refused_with_the_cure(address):
-    with psycopg.connect(address) as connection:
-        connection.execute("DELETE FROM upthread.schema_migration WHERE version = %s", (VERSION,))
-    with pytest.raises(StoreError, match="has ") as caught:
-        PostgresStore(address)
-    assert "upthread migrate" in caught.value.hint
-
-
-def test_a_schema_made_by_other_steps_is_refused(address):
-    with psycopg.connect(address) as connection:
-        connection.execute("UPDATE upthread.schema_migration SET checksum = 'other'")
-        connection.execute("DELETE FROM upthread.schema_migration WHERE version = %s", (VERSION,))
+def test_a_database_of_tables_is_refused_with_the_cure_and_left_alone(fresh_address):
+    with psycopg.connect(fresh_address) as connection:
+        connection.execute("CREATE SCHEMA upthread")
+        connection.execute("CREATE TABLE upthread.schema_migration (version INTEGER)")
     for opened in (PostgresStore, migrate):
-        with pytest.raises(StoreError, match="made by other migrations"):
-            opened(address)
+        with pytest.raises(StoreError, match="older version") as caught:
+            opened(fresh_address)
+        assert "tools/convert_database.py" in caught.value.hint
 
 
 def test_a_newer_schema_is_not_migrated(address):
     with psycopg.connect(address) as connection:
-        connection.execute("INSERT INTO upthread.schema_migration VALUES (999, 'later', '')")
+        connection.execute("UPDATE upthread.meta SET value = 999 WHERE name = 'schema'")
     with pytest.raises(StoreError, match="newer upthread"):
         migrate(address)
 

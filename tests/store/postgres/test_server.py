@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import psycopg
 import pytest
@@ -36,24 +37,21 @@ for seq in range(store.message_count(CONVERSATION) + 1, 1_000_000):
     print(seq, flush=True)
 """
 
-STOPPED_WITHIN_A_TRANSACTION = """
+STOPPED_IN_A_COMMIT = """
 import os, signal, sys
-from upthread.store.postgres.batch import Transaction
-from upthread.store.postgres import PostgresStore, server
+from upthread.store.postgres import PostgresStore, at_once
 from upthread.testing.store_conformance import samples
 
-server._SESSION = {**server._SESSION, "idle_in_transaction_session_timeout": "300ms"}
-method, stops = sys.argv[2], iter([True])
-done = getattr(Transaction, method)
-def done_and_stopped(*given):
-    found = done(*given)
+store, send, stops = PostgresStore(sys.argv[1]), at_once.generators.send, iter([True])
+def sent_and_stopped(pgconn):
+    yield from send(pgconn)
     if next(stops, False):
-        print("holds its locks", flush=True)
+        print("stopped", flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
-    return found
-setattr(Transaction, method, done_and_stopped)
+at_once.generators.send = sent_and_stopped
 try:
-    PostgresStore(sys.argv[1]).commit([samples.said(1), samples.said(2)])
+    store.commit([*samples.home(), samples.said(1), samples.said(2)])
+    print("committed", flush=True)
 except Exception as error:
     print(type(error).__name__, error, flush=True)
 """
@@ -145,13 +143,18 @@ def test_a_lease_that_may_have_been_taken_is_not_taken_again_unseen(own_server):
 def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_back(
     own_server, monkeypatch
 ):
-    monkeypatch.setattr("upthread.store.postgres.server.RECONNECT_S", 0.5)
+    monkeypatch.setattr("upthread.store.postgres.server.RECONNECT_S", 2)
     server, address = own_server
     migrate(address)
     store = PostgresStore(address)
     server.stop()
-    with pytest.raises(StoreError, match="could not write"):
-        store.commit(samples.home())
+    waited_s = []
+    for _ in range(2):
+        began_s = time.monotonic()
+        with pytest.raises(StoreError, match="could not"):
+            store.commit(samples.home())
+        waited_s.append(time.monotonic() - began_s)
+    assert waited_s[0] > 2 > 4 * waited_s[1], "the next one does not wait as long again"
     server.start()
     store.commit([*samples.home(), samples.said(1)])
     assert store.message_count(CONVERSATION) == 1
@@ -159,18 +162,19 @@ def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_bac
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("after", ["look_up", "write"])
-def test_a_writer_stopped_within_a_transaction_is_cut_off_and_the_others_write(address, after):
+def test_a_writer_that_is_stopped_in_a_commit_holds_up_nobody(address):
     store = PostgresStore(address)
-    store.commit(samples.home())
-    stopped = child(STOPPED_WITHIN_A_TRANSACTION, address, after)
-    assert stopped.stdout.readline() == "holds its locks\n"
-    store.commit([samples.said(1, TextPart(text="the one that lives"))])
-    os.kill(stopped.pid, signal.SIGCONT)
-    out, _ = stopped.communicate(timeout=60)
-    # Its connection was cut; what it does again meets what was written meanwhile.
-    assert out.startswith("ConflictError part 0 of message 1")
-    assert [message.text for message in store.messages(CONVERSATION)] == ["the one that lives"]
+    with child(STOPPED_IN_A_COMMIT, address) as stopped:
+        assert stopped.stdout.readline() == "stopped\n"
+        started_s = time.monotonic()
+        # All of it had left, so the server has it.
+        with pytest.raises(ConflictError):
+            store.commit([*samples.home(), samples.said(1, TextPart(text="another one"))])
+        assert time.monotonic() - started_s < 5
+        os.kill(stopped.pid, signal.SIGCONT)
+        out, _ = stopped.communicate(timeout=60)
+    assert out == "committed\n"
+    assert [message.seq for message in store.messages(CONVERSATION)] == [1, 2]
     store.close()
 
 

@@ -51,7 +51,9 @@ class Queue:
 
     def jobs(self) -> list[tuple[str, str]]:
         return self._connection.execute(
-            "SELECT queueing_lock, status::text FROM procrastinate_jobs ORDER BY id"
+            "SELECT convert_from(h.name, 'UTF8') || ' ' || (j.args ->> 'seq'), j.status::text"
+            " FROM procrastinate_jobs AS j JOIN head AS h ON h.id = (j.args ->> 'run')::bigint"
+            " ORDER BY j.id"
         ).fetchall()
 
     def _one(self, statement: str):
@@ -108,7 +110,7 @@ def test_the_queue_alone_loses_a_job_that_a_zombie_acknowledged_and_recovery_mak
     queue.fall_silent(rightful)
     assert queue.jobs() == [], "nothing is left for whoever would take over"
     assert recover(table) == Recovered(retried=0, freed=0, enqueued=1)
-    assert queue.jobs() == [("1:1", "todo")]
+    assert queue.jobs() == [("run_one 1", "todo")]
     assert queue.fetch(queue.register()) != job
 
 
@@ -116,14 +118,14 @@ def test_a_job_of_a_worker_that_lives_is_left_alone(store, table, queue, run_und
     queue.fetch(queue.register())
     begin_step(store)
     assert recover(table) == Recovered(retried=0, freed=0, enqueued=0)
-    assert queue.jobs() == [("1:1", "doing")]
+    assert queue.jobs() == [("run_one 1", "doing")]
 
 
 def test_a_worker_that_is_known_to_be_dead_is_not_waited_for(table, queue, run_under_way):
     worker = queue.register()
     queue.fetch(worker)
     assert recover(table, dead=[worker]) == Recovered(retried=1, freed=0, enqueued=0)
-    assert queue.jobs() == [("1:1", "todo")]
+    assert queue.jobs() == [("run_one 1", "todo")]
 
 
 def test_a_run_that_waits_has_no_job_and_gets_none(store, table, queue, run_under_way):
@@ -139,7 +141,7 @@ def test_a_transition_that_is_due_later_is_no_lost_one_and_comes_in_its_time(
     far = 10**15
     later = EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=far, delay_ms=60_000)
     store.commit([samples.moved(2), later])
-    assert queue.jobs() == [("1:2", "todo")]
+    assert queue.jobs() == [("run_one 2", "todo")]
     assert queue.fetch(queue.register()) is None
     soon = EnqueueTransition(run_id=samples.RUN, run_seq=3, due_at_ms=far, delay_ms=0)
     store.commit([samples.moved(3), soon])
@@ -151,7 +153,7 @@ def test_two_runs_have_a_job_each_and_the_same_commit_makes_no_second(store, que
     other = RunId("run_two")
     due = EnqueueTransition(run_id=other, run_seq=0, due_at_ms=1, queue="upthread.elsewhere")
     store.commit([samples.run(other), due])
-    assert queue.jobs() == [("1:1", "todo"), ("2:0", "todo")]
+    assert queue.jobs() == [("run_one 1", "todo"), ("run_two 0", "todo")]
 
 
 def test_a_worker_that_takes_a_new_place_is_known_once(table, queue):

@@ -119,7 +119,7 @@ def test_a_file_that_is_there_is_not_overwritten(path, tmp_path, key):
 
 def test_of_a_damaged_database_there_is_no_copy(path, tmp_path, key):
     with path.open("r+b") as file:
-        file.seek(4096 * 20)
+        file.seek(4096 * 2)
         file.write(os.urandom(4096 * 10))
     with pytest.raises(StoreError, match=r"damaged|could not be copied"):
         copy_to(path, tmp_path / "copies" / "copy.db", key=key)

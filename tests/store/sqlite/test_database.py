@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 
 import apsw
 import pytest
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import SOAK
 from tests.support.shipped_stores import disk_full
 from tests.support.sqlite_faults import faulty_file_system
 
 from upthread.core.types import Durability, TextPart
 from upthread.errors import StoreError
-from upthread.store.sql.statements import read_migrations
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.database import check_engine
+from upthread.store.sqlite.database import SCHEMA_VERSION, check_engine
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
-KNOWN = len(read_migrations("sqlite"))
+KNOWN = SCHEMA_VERSION
 BIG = TextPart(text="x" * 20_000)
 
 
@@ -59,98 +57,43 @@ def test_who_had_it_open_writes_nothing_into_the_schema_of_a_newer_version(tmp_p
         connection = raw(path)
         connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
         connection.close()
-        before = raw(path).execute("SELECT count(*) FROM workstream").fetchone()
+        before = raw(path).execute("SELECT count(*) FROM head").fetchone()
         for _ in range(2):
             with pytest.raises(StoreError, match=f"schema {KNOWN + 1}, this version knows {KNOWN}"):
                 store.commit(samples.home())
-        assert raw(path).execute("SELECT count(*) FROM workstream").fetchone() == before
+        assert raw(path).execute("SELECT count(*) FROM head").fetchone() == before
         connection = raw(path)
         connection.execute(f"PRAGMA user_version = {KNOWN}")
         connection.close()
         store.commit(samples.home())
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE schema_migration SET checksum = 'other'",
-        # As in the oldest versions: our second migration would fail on a table that is missing.
-        (
-            "DELETE FROM schema_migration WHERE version > 1; DROP TABLE turn;"
-            "UPDATE schema_migration SET checksum = 'other'; PRAGMA user_version = 1"
-        ),
-        "DROP TABLE schema_migration",
-    ],
-)
-def test_a_schema_made_by_other_migrations_is_refused_and_stays_as_it_is(tmp_path, change):
+def test_a_database_of_tables_is_refused_with_the_cure_and_stays_as_it_is(tmp_path):
     path = tmp_path / "store.db"
-    SqliteStore(path).close()
     connection = raw(path)
-    connection.execute(change)
+    connection.execute("PRAGMA application_id = 0x75707468; PRAGMA user_version = 9;")
+    connection.execute("CREATE TABLE turn (id INTEGER PRIMARY KEY)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="other migrations"):
+    with pytest.raises(StoreError, match="older version") as caught:
         SqliteStore(path)
+    assert "tools/convert_database.py" in caught.value.hint
     assert path.read_bytes() == before
 
 
-def as_of(path, version):
-    """A database as the version with so many migrations left it, with a conversation in it."""
-    SqliteStore(path).close()
-    connection = raw(path)
-    views = connection.execute("SELECT name FROM sqlite_schema WHERE type='view'").fetchall()
-    for (view,) in views:
-        connection.execute(f"DROP VIEW {view}")
-    added = "examined", "briefing_edit", "act"
-    for table in added:
-        connection.execute(f"DROP TABLE {table}")
-    for table in {view.partition("_")[2] for (view,) in views}.difference(added):
-        connection.execute(f"ALTER TABLE {table} DROP COLUMN seal")
-    connection.execute("ALTER TABLE part DROP COLUMN erased_bytes")
-    connection.execute("DROP INDEX transition_due")
-    connection.execute("ALTER TABLE transition DROP COLUMN is_settled")
-    connection.execute("ALTER TABLE project_identity DROP COLUMN owner")
-    connection.execute("ALTER TABLE lease DROP COLUMN call")
-    connection.execute("DELETE FROM schema_migration WHERE version > ?", (version,))
-    connection.execute(f"PRAGMA user_version={version}")
-    made = "".join(step.script for step in read_migrations("sqlite")[:version])
-    expected = set(re.findall(r"^CREATE TABLE (\w+)", made, re.MULTILINE))
-    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type='table'")
-    assert {name for (name,) in tables} == expected
-    connection.execute("INSERT INTO workstream VALUES (1, 'prj_old', 'spec-1', 'Lyra', 5)")
-    connection.close()
-
-
-@EXTENDED
-def test_a_database_of_the_first_schema_is_moved_on_with_all_it_holds(tmp_path):
+def test_heads_of_an_older_fold_are_folded_again_when_it_is_opened(tmp_path):
     path = tmp_path / "store.db"
-    as_of(path, 1)
-    store = SqliteStore(path)
-    assert [each.base_name for each in store.workstreams("prj_old")] == ["Lyra"]
-    store.commit(samples.home())
-    seals = store.database.connection.execute("SELECT seal FROM workstream").fetchall()
-    assert [len(seal) for (seal,) in seals] == [32, 32], "what was there is sealed, too"
-    assert store.examined(CONVERSATION) == ()
-    assert store.briefing_edit(CONVERSATION) is None
-    assert store.database.connection.pragma("user_version") == KNOWN
-    store.close()
-    SqliteStore(path).close()  # its checksums are those of this version
-
-
-@EXTENDED
-def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path):
-    path = tmp_path / "store.db"
-    as_of(path, 1)
+    with closing(SqliteStore(path)) as store:
+        store.commit([*samples.home(), samples.said(1)])
+        before = store.heads(samples.PROJECT, "conversation")
     connection = raw(path)
-    connection.execute("CREATE TABLE examined (in_the_way)")
+    connection.execute(
+        "UPDATE head SET state = '{}'; UPDATE meta SET value = 0 WHERE name = 'fold'"
+    )
     connection.close()
-    with pytest.raises(StoreError, match="already exists"):
-        SqliteStore(path)
-    connection = raw(path)
-    assert connection.pragma("user_version") == 1
-    connection.execute("DROP TABLE examined")
-    connection.close()
-    SqliteStore(path).close()
+    with closing(SqliteStore(path)) as store:
+        assert store.heads(samples.PROJECT, "conversation") == before
+        assert store.verify(CONVERSATION).damaged_seq is None
 
 
 def test_a_full_disk_is_an_error_that_says_so(tmp_path):

@@ -6,8 +6,6 @@ import os
 
 import pytest
 
-from upthread.core.commands import EndLink
-from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.integrity import check_file
 from upthread.testing.store_conformance import samples
@@ -46,23 +44,6 @@ def test_damaged_pages_are_named(path, key):
     assert not found.is_sound
     assert found.faults
     assert path.read_bytes() == before
-
-
-def test_a_row_that_nobody_finds_by_its_key_is_damage(tmp_path):
-    path = tmp_path / "store.db"
-    store = SqliteStore(path)
-    store.commit(samples.home())
-    conversation = samples.CONVERSATION
-    end = EndLink(conversation_id=conversation, seq=1, ended_because="asked", ended_at_ms=9)
-    store.commit([end])
-    assert store.verify(conversation).damaged_seq is None
-    store.database.connection.execute("PRAGMA foreign_keys = OFF")
-    store.database.connection.execute("UPDATE link_end SET link = link + 300")
-    with pytest.raises(StoreError, match="of link_end is of a row of link that is not there"):
-        store.verify(conversation)
-    store.close()
-    (fault,) = check_file(path).faults
-    assert "link_end" in fault
 
 
 def test_an_empty_file_beside_its_key_is_damaged(path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from upthread.core.codec import encode_json
 from upthread.core.commands import EraseConversation
 from upthread.core.types import ErasedPart, TextPart
 from upthread.errors import StoreError
@@ -20,10 +21,14 @@ def filled(path):
 
 def test_size_and_digest_stay_when_content_goes(tmp_path):
     store = filled(tmp_path / "up.db")
+    size_bytes = len(encode_json(TextPart(text="Quixotic zebra")))
     store.commit([ERASE])
     store.commit([samples.said(2, ErasedPart(kind="text", digest=b"d" * 32, size_bytes=7))])
-    rows = store.database.rows("SELECT content, erased_bytes, length(digest) FROM part ORDER BY id")
-    assert rows == [(None, 14, 32), (None, 7, 32)]
+    rows = store.database.rows(
+        "SELECT said, kept ->> '$.outline[0][1]', length(digest) FROM entry"
+        " WHERE kind IN ('said', 'done') ORDER BY id"
+    )
+    assert rows == [(None, size_bytes, 32), (None, 7, None)]
     assert store.verify(samples.CONVERSATION).damaged_seq is None
     store.close()
 
@@ -31,7 +36,7 @@ def test_size_and_digest_stay_when_content_goes(tmp_path):
 def test_a_log_that_somebody_reads_cannot_be_emptied_and_that_is_said(tmp_path):
     path = tmp_path / "up.db"
     store, reader = filled(path), SqliteStore(path)
-    reader.database.connection.execute("BEGIN; SELECT count(*) FROM part").fetchall()
+    reader.database.connection.execute("BEGIN; SELECT count(*) FROM entry").fetchall()
     store.database.connection.set_busy_timeout(50)
     store.commit([ERASE])
     with pytest.raises(StoreError, match="another process reads it"):

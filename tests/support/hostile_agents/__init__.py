@@ -37,7 +37,7 @@ from upthread.core.quotas import (
     WHOLE_NUMBER,
 )
 
-MEMORY_MIB_MAX: Final = 200
+MEMORY_MIB_MAX: Final = 220
 """What upthread's process may hold at most, whatever an agent sends."""
 
 DATABASE_MIB_MAX: Final = 64

@@ -41,13 +41,14 @@ PLAYS_WITHIN_S: Final = 150.0
 TAKEN_OVER_WITHIN_S: Final = 60.0
 
 HOLDERS: Final = """
-SELECT convert_from(name, 'UTF8'), pid, token FROM upthread.lease
-WHERE host IS NOT NULL AND convert_from(name, 'UTF8') LIKE 'workstream %'
+SELECT convert_from(name, 'UTF8'), (convert_from(holder, 'UTF8')::json ->> 'pid')::integer, token
+FROM upthread.lease WHERE holder IS NOT NULL AND convert_from(name, 'UTF8') LIKE 'workstream %'
 """
 
 UNDER_WAY: Final = """
-SELECT 'workstream ' || convert_from(r.project_id || ' '::bytea || r.workstream, 'UTF8')
-FROM upthread.run AS r JOIN upthread.transition AS t ON t.run_id = r.run_id WHERE NOT t.is_settled
+SELECT concat_ws(' ', 'workstream', convert_from(project, 'UTF8'),
+    convert_from(state, 'UTF8')::json ->> 'workstream')
+FROM upthread.head WHERE due_at_ms IS NOT NULL
 """
 
 

@@ -128,9 +128,9 @@ def test_audit_leaves_nothing_out(record):
 
 def test_changed_record_is_named_as_broken(record):
     database = apsw.Connection(str(record.home / "upthread" / "upthread.db"))
-    where = "WHERE kind = 'text' AND message_seq = 1"
-    before = database.execute(f"SELECT content, id FROM part {where}").fetchall()
-    database.execute(f"UPDATE part SET content = ? {where}", (b"something else",))
+    where = "WHERE kind = 'said' AND kept ->> 'seq' = 1"
+    before = database.execute(f"SELECT said, id FROM entry {where}").fetchall()
+    database.execute(f"UPDATE entry SET said = json_set(said, '$[0].text', 'else') {where}")
     audit = record("audit", "w", "--json").json
 
     assert audit["integrity"]["is_intact"] is False
@@ -140,7 +140,7 @@ def test_changed_record_is_named_as_broken(record):
     }
     assert "integrity: **BROKEN**" in record("audit", "w").out
     # As it was: other tests read the same record.
-    database.executemany("UPDATE part SET content = ? WHERE id = ?", before)
+    database.executemany("UPDATE entry SET said = ? WHERE id = ?", before)
     database.close()
 
 

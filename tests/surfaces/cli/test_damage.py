@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.decisions_told import decisions_told
 
+from upthread.core.commands import RecordOnce
 from upthread.core.decision.words import RESUME
 from upthread.store.sqlite import SqliteStore
 
@@ -141,14 +142,11 @@ def test_doctor_goes_on_after_a_damaged_page_and_names_what_it_holds(up):
 
 
 def up_store(up, number):
-    """Grow the record by a message of its own conversation."""
+    """Grow the record by an action."""
     store = SqliteStore(database(up))
-    connection = store.database.connection
-    connection.execute(
-        "INSERT INTO once_event (project_id, key, attempt_id, state, receipt, recorded_at_ms)"
-        " VALUES ('prj_x', ?, 'a', 'intent', zeroblob(3000), 1)",
-        (f"key {number}",),
-    )
+    intent = {"project_id": "prj_x", "key": f"key {number}", "attempt_id": "att_x"}
+    receipt = {"text": "x" * 3000}
+    store.commit([RecordOnce(**intent, state="intent", receipt=receipt, recorded_at_ms=1)])
     store.close()
 
 

@@ -43,7 +43,7 @@ def test_forget_shows_asks_and_leaves_the_outline(up):
     done = up("forget", "w", "--yes")
     assert "FORGOTTEN: what was said is in no file of upthread's" in done.out
     assert holding(up, "Quixotic") == []
-    assert holding(up, "Someone else") == ["upthread.db"]
+    assert "upthread.db" in holding(up, "Someone else")
     assert list((up.home / "upthread" / "agent-stderr").iterdir()) == []
     audited = up("audit", "w").out
     assert "Quixotic" not in audited
@@ -55,7 +55,7 @@ def test_a_damaged_message_is_counted_and_can_be_forgotten(up):
     up("tell", "w/planner", "Quixotic zebra")
     parts = up("forget", "w", "--dry-run", "--json").json["workstreams"][0]["parts"]
     with closing(sqlite3.connect(up.home / "upthread" / "upthread.db")) as database, database:
-        database.execute("UPDATE part SET speaker = 'nobody' WHERE message_seq = 1")
+        database.execute("UPDATE entry SET kept = '{}' WHERE kind = 'said' AND kept ->> 'seq' = 1")
     assert up("forget", "w", "--yes", "--json").json["workstreams"][0]["parts"] == parts > 0
     assert holding(up, "Quixotic") == []
 
@@ -90,7 +90,7 @@ def test_only_what_is_older_is_forgotten(up):
     up("tell", "w/planner", "Quixotic zebra")
     nothing = up("forget", "--before", "2020-01-31", "--yes", "--json").json
     assert (nothing["is_done"], nothing["workstreams"]) == (False, [])
-    assert holding(up, "Quixotic") == ["upthread.db"]
+    assert "upthread.db" in holding(up, "Quixotic")
     assert list((up.home / "upthread" / "agent-stderr").iterdir())
     up("forget", "--before", "2999-01-31", "--yes")
     assert holding(up, "Quixotic") == []
@@ -110,7 +110,7 @@ def test_keep_does_what_the_configuration_says_and_nothing_without(up):
     young = up("keep", "--yes", "--json").json
     assert (young["workstreams"], len(young["logs"])) == ([], 1)
     assert not old.exists()
-    assert holding(up, "Quixotic") == ["upthread.db"]
+    assert "upthread.db" in holding(up, "Quixotic")
 
     up.configure('agent = "rehearsal"\n[keep]\ncontent_days = 0\n')
     assert "w: 1 conversation" in up("keep", "--dry-run").out
@@ -152,7 +152,7 @@ def test_a_lost_key_of_redaction_is_told_when_a_new_one_is_made(up):
 def test_an_audit_of_a_record_in_full_is_redacted(up):
     up.configure('agent = "rehearsal"\nrecord = "full"\n')
     up("tell", "w/planner", f"use {SECRET}")
-    assert holding(up, SECRET) == ["upthread.db"]
+    assert "upthread.db" in holding(up, SECRET)
     for form in ("md", "json"):
         exported = up("audit", "w", "--format", form).out
         assert SECRET not in exported

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.support.decisions_told import decisions_told
-from tests.support.dumps import Dump, dump
+from tests.support.dumps import dump
 from tests.support.postgres_server import (
     database_at,
     drop_database_at,
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(300)  # many processes, one after the other
 
 PASSWORD = "quixotic"
 MANY = 8_000
-"""Parts of a record that takes seconds to move."""
+"""Messages of a record that takes seconds to move."""
 
 
 def own_file(up) -> Path:
@@ -52,28 +52,22 @@ def views(up, *options: str) -> list[object]:
     return [*shown, up("audit", "w", "--json", *options).json]
 
 
-def of_the_file(rows: Dump) -> Dump:
-    """Without what a project was known by where paths have owners: a file's have none."""
-    known = [row for row in rows["project_identity"] if row[-1] is None]
-    return {**rows, "project_identity": known}
-
-
 def test_a_project_goes_to_postgresql_and_back_and_is_the_same(rich, address, tmp_path):
     before, seen = dump(own_file(rich)), views(rich)
     there = rich("migrate", "--from", "sqlite", "--to", address, "--yes", "--json").json
     assert there["is_moved"]
     assert there["redaction_key"] == "copied"
     (project,) = there["projects"]
-    assert project["rows_there_before"] == 0
-    assert project["rows"]["conversation"] == len(before["conversation"]) > 4
-    assert project["rows"]["part"] == len(before["part"])
+    assert project["entries_there_before"] == 0
+    assert project["entries"]["conversation"] == len(before["conversation"]) > 4
+    assert project["entries"]["said"] == len(before["said"])
     assert views(rich, "--db", address) == seen
 
     back = tmp_path / "back.db"
     done = rich("migrate", "--from", address, "--to", str(back), "--yes").out
     assert "moved and proved" in done
     assert f"export UPTHREAD_DB={back}" in done
-    assert of_the_file(dump(back)) == before == dump(own_file(rich))
+    assert dump(back) == before == dump(own_file(rich))
 
     rich.environment["UPTHREAD_DB"] = address
     assert decisions_told(rich("tell", "w/planner", "Go on there.").err) == [RESUME]
@@ -88,33 +82,34 @@ def test_killed_half_way_it_goes_on_where_it_was(up, address):
     (conversation,) = store.conversations(known.project_id, "w")
     (turn,) = store.turns(conversation.conversation_id)
     after = store.message_count(conversation.conversation_id)
-    texts = tuple(TextPart(text=f"part {number} \0 \ud800") for number in range(100))
-    for seq in range(after + 1, after + 1 + MANY // len(texts)):
-        said = samples.said(seq, *texts, owner=conversation.conversation_id, turn_id=turn.turn_id)
-        store.commit([said])
+    text = TextPart(text="part \0 \ud800")
+    owned = {"owner": conversation.conversation_id, "turn_id": turn.turn_id}
+    store.commit([samples.said(seq, text, **owned) for seq in range(after + 1, after + 1 + MANY)])
     store.close()
     before = dump(own_file(up))
     words = ("migrate", "--from", "sqlite", "--to", address, "--yes", "--json")
     moving = up.start(*words)
-    while parts_in(address) < MANY // 4:
+    while messages_in(address) < MANY // 4:
         assert moving.poll() is None, moving.communicate()
         time.sleep(0.01)
     os.kill(moving.pid, signal.SIGKILL)
     moving.communicate()
-    reached = parts_in(address)
+    reached = messages_in(address)
     assert 0 < reached < MANY
     done = up(*words).json
     assert done["is_moved"]
-    assert done["projects"][0]["rows_there_before"] > reached
+    assert done["projects"][0]["entries_there_before"] > reached
     back = up.home / "upthread" / "back.db"
     up("migrate", "--from", address, "--to", str(back), "--yes")
-    assert of_the_file(dump(back)) == before == dump(own_file(up))
+    assert dump(back) == before == dump(own_file(up))
 
 
-def parts_in(address: str) -> int:
+def messages_in(address: str) -> int:
     with psycopg.connect(address) as connection:
-        ((parts,),) = connection.execute("SELECT count(*) FROM upthread.part").fetchall()
-    return int(parts)
+        ((messages,),) = connection.execute(
+            "SELECT count(*) FROM upthread.entry WHERE kind = 'said'"
+        ).fetchall()
+    return int(messages)
 
 
 @EXTENDED
@@ -122,7 +117,9 @@ def test_what_would_be_moved_is_shown_and_nobody_is_there_to_confirm_it(up, addr
     up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     shown = up("migrate", "--from", "sqlite", "--to", address, "--dry-run").out
     assert f"from {own_file(up)}" in shown
-    assert f"{up.directory}: 1 workstream, 1 conversation, 1 turn, 3 parts, 0 runs" in shown
+    assert (
+        f"{up.directory}: 1 workstream, 1 conversation, 1 turn, 3 message records, 0 runs" in shown
+    )
     assert not up("migrate", "--from", "sqlite", "--to", address, "--dry-run", "--json").json[
         "is_moved"
     ]
@@ -130,7 +127,7 @@ def test_what_would_be_moved_is_shown_and_nobody_is_there_to_confirm_it(up, addr
         "nobody is there to confirm"
         in up("migrate", "--from", "sqlite", "--to", address, code=2).err
     )
-    assert parts_in(address) == 0
+    assert messages_in(address) == 0
     up("migrate", "--from", "sqlite", "--to", str(tmp_path / "no.db"), "--dry-run")
     assert not (tmp_path / "no.db").exists()
 
@@ -146,7 +143,7 @@ def test_only_this_project_is_moved_unless_all_are_asked_for(up, address, tmp_pa
     assert up("ls", "--db", address, "--json").json["workstreams"] != []
     assert up("-C", str(other), "ls", "--db", address, "--json").json["workstreams"] == []
     every = up("migrate", "--from", "sqlite", "--to", address, "--all", "--yes", "--json").json
-    assert [each["rows_there_before"] > 2 for each in every["projects"]] == [True, False]
+    assert [each["entries_there_before"] > 2 for each in every["projects"]] == [True, False]
     assert up("-C", str(other), "ls", "--db", address, "--json").json["workstreams"] != []
 
 

@@ -50,7 +50,7 @@ def commits_counted(database: Path) -> Iterator[list[int]]:
             opened = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
             reader = stack.enter_context(closing(opened))
             reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM turn").fetchone()
+            reader.execute("SELECT count(*) FROM entry").fetchone()
         before = _commits_in(database)
         yield counted
         counted.append(_commits_in(database) - before)
@@ -154,7 +154,10 @@ def let_die(place: HookPlace) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     with closing(sqlite3.connect(place.home / "upthread.db")) as database:
-        database.execute("UPDATE lease SET pid = ?, started_at_ticks = 1", (dead.pid,))
+        database.execute(
+            "UPDATE lease SET holder = json_set(holder, '$.pid', ?, '$.started_at_ticks', 1)",
+            (dead.pid,),
+        )
         database.commit()
 
 

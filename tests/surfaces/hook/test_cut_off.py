@@ -120,6 +120,13 @@ def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(cut_off):
     assert "in    claude-code, called by its own tool, it would" in text
 
 
+def test_why_says_that_a_call_inside_the_agent_is_refused_in_another_profile(cut_off, tmp_path):
+    cut_off.place.upthread("setup", "claude", "--yes")
+    cut_off.place.environment["CLAUDE_CONFIG_DIR"] = str(tmp_path / "other profile")
+    inside = cut_off.place.upthread("why", "spec-42/planner")["inside"]
+    assert inside["reasons"][0] == "other_profile"
+
+
 @pytest.mark.extended
 def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(cut_off):
     denied = cut_off.before("Go on.", "c2")["hookSpecificOutput"]

@@ -256,6 +256,6 @@ def test_a_hook_is_one_commit_and_writes_nothing_but_the_database(place):
     after = {path.name for path in place.home.rglob("*") if path.is_file() and path not in before}
     assert all(name.startswith("upthread.db") for name in after), after
     with closing(sqlite3.connect(place.home / "upthread.db")) as database:
-        counted = "SELECT count(DISTINCT recorded_at_ms) FROM turn_event"
+        counted = "SELECT count(DISTINCT at_ms) FROM entry WHERE kind = 'turn_event'"
         (moments,) = database.execute(counted).fetchone()
     assert moments == 3, "before, started, ended"

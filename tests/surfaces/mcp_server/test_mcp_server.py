@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -147,6 +148,39 @@ async def test_a_client_drives_every_tool_over_each_transport(server, address, t
     ask_a_question(forked(server), f"{transport}-asks")
     async with over_stdio(server) if transport == "stdio" else over_http(address) as client:
         await drive_every_tool(client, transport)
+
+
+HALVES = {"cut": '"\\ud83d"', "escaped": '"caf\\udce9"', "low first": '"\\udc00\\ud800"'}
+UNREAD = {"no JSON-RPC": '"params": [1]', "a wrong version": '"jsonrpc": "1.0"'}
+
+
+def test_each_request_over_stdio_is_answered_also_with_half_a_character(server):
+    requests = [
+        f'"params": {{"name": "why", "arguments": {{"address": {each}}}}}'
+        for each in HALVES.values()
+    ]
+    requests += UNREAD.values()
+    opening = '"params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}'
+    lines = [f'{{"jsonrpc": "2.0", "id": 0, "method": "initialize", {opening}}}']
+    lines.append('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+    for number, each in enumerate(requests, 1):
+        lines.append(f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", {each}}}')
+    with subprocess.Popen(
+        server.words("mcp"),
+        env=server.environment,
+        cwd=server.directory,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("\n".join(lines) + "\n")
+        process.stdin.flush()
+        answered = [json.loads(process.stdout.readline()) for _ in range(len(requests) + 1)]
+        process.stdin.close()
+    assert sorted(each["id"] for each in answered) == list(range(len(requests) + 1))
+    assert {each["id"] for each in answered if "error" in each} == {4, 5}, "the others are read"
 
 
 def forked(up):

@@ -21,7 +21,7 @@ def main() -> None:
     """Serve one client. Ends the process; exit code 2 and a line on stderr for bad settings."""
     try:
         settings = read_settings(os.environ)
-        store = SessionStore(settings.sessions_directory)
+        store = SessionStore(settings.sessions_directory, is_read_only=settings.is_read_only)
     except (SettingsError, UnsafeDirectoryError, OSError) as error:
         sys.stderr.write(f"rehearsal agent: {error}\n")
         sys.exit(EXIT_USAGE)

@@ -30,7 +30,10 @@ def sessions_directory(environment: Mapping[str, str]) -> Path:
     if home := environment.get(HOME_VARIABLE):
         return Path(home)
     share = environment.get("XDG_DATA_HOME")
-    base = Path(share) if share else Path.home() / ".local" / "share"
+    try:
+        base = Path(share) if share else Path.home() / ".local" / "share"
+    except RuntimeError:  # a user without a home, as a container may have it
+        base = Path("/nonexistent")
     return base / "upthread-rehearsal"
 
 
@@ -49,8 +52,9 @@ class UnsafeDirectoryError(Exception):
 class SessionStore:
     """The sessions in one directory, which is made 0700."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_read_only: bool = False) -> None:
         self._directory = directory
+        self._is_read_only = is_read_only
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -73,6 +77,8 @@ class SessionStore:
 
     def append(self, session_id: str, entry: Json) -> None:
         """Add an entry. Raises UnknownSessionError: a session that was deleted stays deleted."""
+        if self._is_read_only:
+            return
         # Never made here: a session that was deleted in its turn must not come back.
         flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:

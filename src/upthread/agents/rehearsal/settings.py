@@ -27,7 +27,8 @@ OPAQUE_ERRORS: Final = "opaque_errors"
 OUTLIVES: Final = "outlives"
 UNASKED: Final = "no_ask"
 NAMELESS: Final = "no_message_ids"
-WORDS: Final = (OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS)
+READ_ONLY: Final = "read_only"
+WORDS: Final = (OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS, READ_ONLY)
 VERSION_PREFIX: Final = "protocol_version="
 TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
@@ -41,8 +42,9 @@ class Settings(NamedTuple):
 
     `outlives_client` is whether it ends its turn first when its client has gone, `asks` whether it
     asks before it writes or runs, `names_messages` whether a history that it tells has ids of
-    messages. `pace_s` is how long it thinks before each tool call, 0 by default. `always` are
-    directives as every prompt would end with them.
+    messages. `is_read_only` is whether it answers without storing the turn, as Claude Code does if
+    it may not write the session's file. `pace_s` is how long it thinks before each tool call, 0 by
+    default. `always` are directives as every prompt would end with them.
     """
 
     sessions_directory: Path
@@ -52,6 +54,7 @@ class Settings(NamedTuple):
     outlives_client: bool
     asks: bool
     names_messages: bool
+    is_read_only: bool
     protocol_version: int
     pace_s: float
     always: str
@@ -79,6 +82,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         outlives_client=OUTLIVES in words,
         asks=UNASKED not in words,
         names_messages=NAMELESS not in words,
+        is_read_only=READ_ONLY in words,
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
         always=environment.get(ALWAYS_VARIABLE, ""),

@@ -26,7 +26,7 @@ def person_configuration(outside: Sequence[str]) -> Configuration:
             directory=empty,
             outside=outside,
             # To nothing: git would else look for a repository above, and read that one's too.
-            environment={"GIT_DIR": os.path.join(empty, "none")},
+            environment={**_persons_variables(), "GIT_DIR": os.path.join(empty, "none")},
             until_s=time.monotonic() + process.TIMEOUT_S,
         )
     values: dict[str, list[str | None]] = {}
@@ -35,6 +35,15 @@ def person_configuration(outside: Sequence[str]) -> Configuration:
         if name:
             values.setdefault(name, []).append(value if equals else None)
     return Configuration(values)
+
+
+def _persons_variables() -> dict[str, str]:
+    """Return the variables that name or hold configuration: whoever sets them is the person."""
+    found = {name: os.environ[name] for name in os.environ if name.startswith("GIT_CONFIG_")}
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        if found.get(name):  # empty means none, as git has it
+            found[name] = os.path.abspath(found[name])
+    return found
 
 
 def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
@@ -50,8 +59,9 @@ def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
             is_trusted = False  # an empty one takes back what was said before, as git has it
         elif (
             named == "*"
-            or os.path.realpath(named) == os.path.realpath(top)
-            or (named.endswith("/*") and top.startswith(os.path.realpath(named[:-1]) + "/"))
+            # Not where a link leads: git before 2.46 goes by the text, and a link can be moved.
+            or named == os.path.realpath(top)
+            or (named.endswith("/*") and top.startswith(named[:-1]))
         ):
             is_trusted = True
     return is_trusted

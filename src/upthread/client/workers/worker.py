@@ -36,8 +36,7 @@ from upthread.client.workers.queue import (
     open_app,
 )
 from upthread.config import Settings
-from upthread.core.codec import encode_event
-from upthread.core.events import RunEvent
+from upthread.core.events import RunEvent, kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
@@ -318,7 +317,7 @@ class Worker:
 
     def _tell_event(self, run: Run, event: RunEvent) -> None:
         role = getattr(event, "role", "")
-        self._tell(encode_event(event)[0], run, role)
+        self._tell(kind_of(event), run, role)
 
     def _tell_recovered(self, done: Recovered) -> None:
         detail = (

@@ -228,6 +228,22 @@ REFUSALS_MAX: Final = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
 
+_NOT_STARTED: Final = ("the command ", " initialize", " before it listened", " where it listens")
+
+
+def says_not_started(words: str) -> bool:
+    """Return whether an error of ours says that the agent did not come to any session.
+
+    For example "the command 'codex' was not found on PATH outside of the working tree".
+    """
+    ours = words.partition(":")[0]
+    return any(each in ours for each in _NOT_STARTED)
+
+
+_ADDED: Final = ("; ", " (")
+"""What follows the agent's words where ours were added to them."""
+
+
 def is_refused_for_good(
     before: Sequence[str], now: str, *, stderr: str = "", is_slow: bool = False
 ) -> bool:
@@ -242,7 +258,9 @@ def is_refused_for_good(
     told = stderr or now
     if not before or _IN_USE.search(told):
         return False
-    is_same = _NUMBER.sub("", before[0]).startswith(_NUMBER.sub("", now))
+    older, newer = (_NUMBER.sub("", words) for words in (before[0], now))
+    rest = older.removeprefix(newer)
+    is_same = older.startswith(newer) and (not rest or rest.startswith(_ADDED))
     may_pass = is_slow or bool(_MAY_PASS.search(told))
     needed = REFUSALS_MAX if may_pass or not is_same else REFUSALS_MAX - 1
     return len(before) + 1 >= needed and (is_same or not may_pass)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from upthread.core.codec import decode_json
+from upthread.core.codec import read_json
 from upthread.core.history.rules import (
     IMAGE_TYPES,
     Finding,
@@ -178,7 +178,7 @@ def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
 def is_json_object(text: str) -> bool:
     """Return whether the text is a JSON object."""
     try:
-        return isinstance(decode_json(text.encode("utf-8", "surrogatepass")), dict)
+        return isinstance(read_json(text.encode("utf-8", "surrogatepass")), dict)
     except (StoreError, RecursionError):
         return False
 

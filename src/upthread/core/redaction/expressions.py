@@ -1,13 +1,13 @@
-"""Regular expressions whose time is linear in the text, whatever the expression: RE2.
+r"""Regular expressions whose time is linear in the text, whatever the expression: RE2.
 
 Rules may come from a repository and text from anybody, so no expression may be able to backtrack.
 RE2 also looks for all rules in one pass. Its syntax has no look-around and no back references:
 https://github.com/google/re2/wiki/Syntax. Text is bytes, and an expression sees bytes.
 
-It sees colours as well. `grep --color`, highlighters and test runners write `ESC [ 1 m` before,
-behind and within what they paint, and JSON and source code write the ESC as an escape: to an
-expression that is a part of the word. So rules look at a painted text twice: as it is, and without
-its colours.
+It sees colours and escapes as well. `grep --color`, highlighters and test runners write `ESC [ 1 m`
+before, behind and within what they paint. PHP writes a slash in JSON as `\/`, Go an ampersand as
+`\u0026`, HTML as `&amp;`, a URL as `%26`. To an expression that is a part of the word. So rules
+look at such a text twice: as it is, and as it is read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 import re2
@@ -34,6 +35,8 @@ REACH_BYTES: Final = 500
 
 AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""
+
+HEXADECIMAL_DIGITS: Final = 2
 
 
 class Expression:
@@ -144,60 +147,87 @@ def _words(error: Exception) -> str:
     return told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
 
 
-# --- a text without what paints it ----------------------------------------------------------------
+# --- what a text means, to who reads it -----------------------------------------------------------
 
 
-_ESCAPE: Final = b"\x1b"
-_BACKSLASH: Final = b"\\"
-_WRITTEN_ESCAPES: Final = (b"u001b", b"u001B", b"x1b", b"x1B", b"033[", b"\\e[")
-"""Without an escape, or a backslash before one of these, nothing is painted. Most texts have
-neither byte, and are looked through for these two alone: each text that is kept comes here."""
+_MARKS: Final = (b"\\", b"\x1b", b"%", b"&")
+"""Without one of these bytes nothing is escaped. Most texts have none: each one that is kept comes
+here."""
 
 _COLOUR: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[A-Za-z]|\(B)"
 """A control sequence: a colour, the end of one, `erase the line`, which grep writes behind each."""
 
+_OTHER: Final = (
+    r"\\{1,8}(?:u00|x)[2-7][0-9a-fA-F]",  # JSON of Go and Gson, and strings of programs
+    r"\\{1,8}[/_*.+=!#~:@$&-]",  # JSON of PHP, Markdown, .properties
+    r"&(?:amp|quot|apos|lt|gt|#[3-9][0-9]|#1[01][0-9]|#[xX][2-7][0-9a-fA-F]);",
+    "%[2-7][0-9a-fA-F]",
+)
+_ENTITIES: Final = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
 
-class Unpainted(Struct, frozen=True, kw_only=True):
-    """A text without its colours: `text`, and where each piece of it stands there and stood."""
+
+class AsRead(Struct, frozen=True, kw_only=True):
+    r"""A text as it is read, for example `a=b` for `a\u003db`, and where its pieces stood.
+
+    Piece n begins at `starts[n]` in the text and stood at `stood[n]`. It is one escape, which ended
+    at `ends[n]`, or for an end of 0 a piece without any.
+    """
 
     text: bytes
     starts: tuple[int, ...]
     stood: tuple[int, ...]
+    ends: tuple[int, ...]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where a span of the text stood, from its first byte to its last."""
-        return self._at(start), self._at(end - 1) + 1
+        first, last = self._piece(start), self._piece(end - 1)
+        into, ends = 0 if self.ends[first] else start - self.starts[first], self.ends[last]
+        return self.stood[first] + into, ends or self.stood[last] + end - self.starts[last]
 
-    def _at(self, place: int) -> int:
-        piece = bisect_right(self.starts, place) - 1
-        return self.stood[piece] + place - self.starts[piece]
+    def _piece(self, place: int) -> int:
+        return bisect_right(self.starts, place) - 1
 
 
-def unpainted(content: bytes) -> Unpainted | None:
-    """Return a text without its colours, None where it has none."""
-    if _ESCAPE not in content and not _has_written_escape(content):
+def as_read(content: bytes) -> AsRead | None:
+    """Return a text without colours, each escape as what it means; None where it has none."""
+    if not any(mark in content for mark in _MARKS):
         return None
-    pieces: list[bytes] = []
-    starts: list[int] = []
-    stood: list[int] = []
-    end = length = 0
-    for start, behind in (*_colour().spans(content), (len(content), len(content))):
-        if end < start:
-            pieces.append(content[end:start])
-            starts.append(length)
-            stood.append(end)
-            length += start - end
+    pieces: list[tuple[bytes, int, int]] = []
+    end = 0
+    for start, behind in _escape().spans(content):
+        pieces += ((content[end:start], end, 0), (_meaning(content[start:behind]), start, behind))
         end = behind
-    # An escape that paints nothing, as in `\\e[0`: one look is enough.
-    if length == len(content):
+    if not pieces:
         return None
-    return Unpainted(text=b"".join(pieces), starts=tuple(starts), stood=tuple(stood))
+    pieces.append((content[end:], end, 0))
+    kept = [piece for piece in pieces if piece[0]]
+    starts = accumulate((len(text) for text, _, _ in kept), initial=0)
+    return AsRead(
+        text=b"".join(text for text, _, _ in kept),
+        starts=tuple(starts)[: len(kept)],
+        stood=tuple(stood for _, stood, _ in kept),
+        ends=tuple(ends for _, _, ends in kept),
+    )
 
 
-def _has_written_escape(content: bytes) -> bool:
-    return _BACKSLASH in content and any(each in content for each in _WRITTEN_ESCAPES)
+def _meaning(escape: bytes) -> bytes:
+    """Return the byte that an escape stands for, nothing for a colour."""
+    if escape.startswith(b"%"):
+        return bytes.fromhex(escape[1:].decode())
+    if escape.startswith(b"&"):
+        name = escape[1:-1]
+        number = name.removeprefix(b"#")
+        if name == number:
+            return _ENTITIES[name]
+        return bytes([int(number[1:], 16) if number[:1] in b"xX" else int(number)])
+    bare = escape.lstrip(b"\\")
+    digits = bare.removeprefix(b"u00") if bare.startswith(b"u") else bare.removeprefix(b"x")
+    if digits != bare:
+        # The others are a written ESC, with the rest of a colour.
+        return bytes.fromhex(digits.decode()) if len(digits) == HEXADECIMAL_DIGITS else b""
+    return bare if len(bare) == 1 else b""
 
 
 @functools.cache
-def _colour() -> Expression:
-    return Expression(_COLOUR)
+def _escape() -> Expression:
+    return Expression("|".join((_COLOUR, *_OTHER)))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
-from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
+from upthread.core.redaction.expressions import Expression, ExpressionSet, as_read
 from upthread.core.redaction.notation import Check
 from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
@@ -199,14 +199,14 @@ class Redactor:
     def _may_hold_some(self, content: bytes) -> bool:
         if self._known.places.found_in(content):
             return True
-        bare = unpainted(content)
+        bare = as_read(content)
         return bare is not None and bool(self._known.places.found_in(bare.text))
 
     def _spans(self, content: bytes, *, is_id: bool = False) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
         found = self._found_in(content, is_id=is_id)
         # Beside the text as it is, not in its place: without a colour two words may become one.
-        if bare := unpainted(content):
+        if bare := as_read(content):
             seen = self._found_in(bare.text, is_id=is_id)
             found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import LABEL
 from upthread.core.redaction.contexts import WORDS
-from upthread.core.redaction.expressions import unpainted
+from upthread.core.redaction.expressions import as_read
 from upthread.core.redaction.key_blocks import is_key_line
 from upthread.core.text import PARAGRAPH
 
@@ -63,10 +63,8 @@ def settled_length(text: str) -> int:
 
     Always all but HELD_CHARACTERS_MAX, so that what waits is bounded.
     """
-    if "\x1b" not in text and "\\" not in text:
-        return _settled_length(text)
-    # Rules look at it without its colours, too: what is settled is settled in both.
-    bare = unpainted(text.encode("utf-8", "surrogatepass"))
+    # Rules look at it as it is read, too: what is settled is settled in both.
+    bare = as_read(text.encode("utf-8", "surrogatepass"))
     if bare is None:
         return _settled_length(text)
     seen = bare.text.decode("utf-8", "surrogatepass")
@@ -75,7 +73,7 @@ def settled_length(text: str) -> int:
         kept = seen[:settled].encode("utf-8", "surrogatepass")
         _, end = bare.span(0, len(kept))
         settled = _characters_in(text, end)
-    # Taking colours away makes it shorter; what waits is bounded by what has come.
+    # Taking escapes away makes it shorter; what waits is bounded by what has come.
     return max(settled, len(text) - HELD_CHARACTERS_MAX)
 
 

@@ -416,12 +416,3 @@ def queue_of(project_id: ProjectId, *, agent: str = "", host: str = "") -> str:
 
 def _digest(*words: str) -> str:
     return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def settles(event: events.RunEvent) -> bool:
-    """Return whether an event settles the transitions before it.
-
-    The start of a step does not: whoever takes the run over goes on with that very transition. Nor
-    does what a model would answer: nothing comes of it.
-    """
-    return not isinstance(event, events.StepStarted | events.AnswerSuggested)

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
-from itertools import repeat
-from typing import Final
 
 from msgspec import Struct
 
@@ -23,9 +20,8 @@ from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, wor
 from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Run, Store
-
-PAGE_MESSAGES: Final = 500
-"""How many messages are read at once to count what they hold."""
+from upthread.store.chain import as_bytes
+from upthread.store.entries import PARTS, Entry, spoken_of
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -144,32 +140,18 @@ class Forgetting:
                 )
 
     def _content(self, conversation_id: ConversationId, before_ms: int | None) -> Held:
-        """Count what falls under a time, None for any; a part is as old as its message."""
-        found: list[tuple[int, int | None]] = []
-        read = partial(self._store.part_contents, conversation_id, first=PAGE_MESSAGES)
-        after_seq = 0
-        while contents := read(after_seq=after_seq):
-            parts = zip(contents, self._times(conversation_id, after_seq), strict=False)
-            found += [
-                (len(content), at_ms)
-                for content, at_ms in parts
-                if content is not None and (at_ms is None or before_ms is None or at_ms < before_ms)
-            ]
-            after_seq += PAGE_MESSAGES
-        times = [at_ms for _, at_ms in found if at_ms is not None]
-        return Held(
-            parts=len(found),
-            content_bytes=sum(size for size, _ in found),
-            oldest_at_ms=min(times, default=None),
-        )
-
-    def _times(self, conversation_id: ConversationId, after_seq: int) -> Iterator[int | None]:
-        """Return when each part of a page was recorded, None for a page that is damaged."""
-        try:
-            page = self._store.messages(conversation_id, after_seq=after_seq, first=PAGE_MESSAGES)
-        except StoreError:
-            return repeat(None)  # a damaged message has content as well, and can be forgotten
-        return (each.recorded_at_ms for each in page for _ in each.parts)
+        """Count what falls under a time, None for any; a part is as old as its entry."""
+        parts = content_bytes = 0
+        oldest_at_ms = None
+        head = self._store.head("conversation", conversation_id)
+        for entry in () if head is None else self._store.all_entries(head.row, PARTS):
+            if entry.said is not None and (before_ms is None or entry.at_ms < before_ms):
+                parts += _parts_in(entry)
+                content_bytes += len(as_bytes(entry.said))
+                oldest_at_ms = min(
+                    entry.at_ms, entry.at_ms if oldest_at_ms is None else oldest_at_ms
+                )
+        return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
 
     def _runs(self, workstream: str, selection: Selection) -> Iterator[HeldRun]:
         """A run that has not ended keeps what it needs to go on, unless all is to be forgotten."""
@@ -204,3 +186,11 @@ def _erasures(held: HeldWorkstream, selection: Selection) -> Sequence[Write]:
         for each in held.runs
     )
     return (*conversations, *runs)
+
+
+def _parts_in(entry: Entry) -> int:
+    """Return how many parts an entry has; of a damaged one, which can be forgotten too, one."""
+    try:
+        return len(spoken_of(entry.kept).outline)
+    except StoreError:
+        return 1

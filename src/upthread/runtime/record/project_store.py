@@ -9,37 +9,37 @@ it (record_filter.py), and what the person does is kept with who it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Final
 
 from upthread.core.acts import acts_in
 from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
-    Conversation,
     ConversationId,
     ConversationKey,
     Fence,
+    Holder,
+    Lease,
     LeaseClaim,
     ProjectId,
-    ProjectIdentity,
     RunId,
     TurnId,
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import KnownProject, Resolved, Run, Store, Turn, Verified
-
-NameT = TypeVar("NameT", bound=str)
-ValueT = TypeVar("ValueT")
-Others = ParamSpec("Others")
+from upthread.store.base import Resolved, Store, Turn, Verified
+from upthread.store.entries import Entry, SpokenRow, StreamKind
+from upthread.store.stream_reads import Found
+from upthread.store.streams import Head
+from upthread.store.tags import tag
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
 
 
-class ProjectStore:
+class ProjectStore(Store):
     """One project of a store; `behind` is the whole of it. One call at a time, as the port has it.
 
     What is written passes the `policy` first; None records all as it is. Leases are named by
@@ -56,41 +56,88 @@ class ProjectStore:
         policy: RecordPolicy | None = None,
         redactor: Redactor | None = None,
     ) -> None:
+        super().__init__()
         self.behind = store
         self._project_id = project_id
         self._by_user = by_user
         self._now_ms = now_ms
         self._own: set[str] = set()
         self._policy, self._redactor = policy, redactor
-        # As attributes, each read once: what the store answers where the id is the project's, and
-        # nothing where it is not. A new read of the port is one row here.
-        of_project, of_conversation = self._is_it, self._owns
-        self.conversations = _only(of_project, store.conversations, ())
-        self.workstream = _only(of_project, store.workstream, None)
-        self.workstreams = _only(of_project, store.workstreams, ())
-        self.runs = _only(of_project, store.runs, ())
-        self.once = _only(of_project, store.once, None)
-        self.owner = _only(of_project, store.owner, None)
-        self.links = _only(of_conversation, store.links, ())
-        self.messages = _only(of_conversation, store.messages, ())
-        self.part_contents = _only(of_conversation, store.part_contents, ())
-        self.prior_messages = _only(of_conversation, store.prior_messages, ())
-        self.message_count = _only(of_conversation, store.message_count, 0)
-        self.refusals = _only(of_conversation, store.refusals, ())
-        self.acts = _only(self._owns_either, store.acts, ())
-        self.examined = _only(of_conversation, store.examined, ())
-        self.briefing_edit = _only(of_conversation, store.briefing_edit, None)
-        self.verify = _only(of_conversation, store.verify, Verified(None, None))
-        self.turn_events = _only(of_conversation, store.turn_events, ())
-        self.quarantined = _only(of_conversation, store.quarantined, ())
-        self.run_events = _only(self._owns_run, store.run_events, ())
-        self.scrub = store.scrub
-        self.acquire_lease = store.acquire_lease
-        self.heartbeat = store.heartbeat
-        self.release_lease = store.release_lease
-        self.lease = store.lease
-        self.held_leases = _only(of_project, store.held_leases, ())
-        self.close = store.close
+
+    # --- reads: every other read is made of these ------------------------------------------------
+
+    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
+        found = self.behind.found(text, newest=newest)
+        return tuple(each for each in found if self._is_it(each.head.project_id))
+
+    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
+        if project_id is not None and not self._is_it(project_id):
+            return ()
+        return self.behind.heads(self._project_id, kind)
+
+    def entries(
+        self,
+        row: int,
+        kinds: Sequence[str] = (),
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        only: Sequence[int] | None = None,
+    ) -> Sequence[Entry]:
+        # A row is known from a head alone, and those are the project's own.
+        return self.behind.entries(
+            row, kinds, after=after, before=before, first=first, newest=newest, only=only
+        )
+
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        return self.behind.spoken(
+            row, after=after, before=before, first=first, newest=newest, is_said=is_said
+        )
+
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        return self.behind.resolve(key) if self._is_it(key.project_id) else None
+
+    def verify(self, conversation_id: ConversationId) -> Verified:
+        is_own = self._owns(conversation_id)
+        return self.behind.verify(conversation_id) if is_own else Verified(None, None)
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def scrub(self) -> None:
+        self.behind.scrub()
+
+    def acquire_lease(
+        self, name: str, holder: Holder, *, seen: Lease | None = None
+    ) -> Lease | None:
+        return self.behind.acquire_lease(name, holder, seen=seen)
+
+    def heartbeat(self, fence: Fence) -> None:
+        self.behind.heartbeat(fence)
+
+    def release_lease(self, fence: Fence) -> None:
+        self.behind.release_lease(fence)
+
+    def lease(self, name: str) -> Lease | None:
+        return self.behind.lease(name)
+
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
+        return self.behind.held_leases(project_id) if self._is_it(project_id) else ()
+
+    def close(self) -> None:
+        self.behind.close()
+
+    # --- writes -----------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -115,30 +162,12 @@ class ProjectStore:
             return None
         return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)
 
-    # --- what tells by itself whose it is --------------------------------------------------------
-
-    def resolve(self, key: ConversationKey) -> Resolved | None:
-        return self.behind.resolve(key) if key.project_id == self._project_id else None
-
-    def conversation(self, conversation_id: ConversationId) -> Conversation | None:
-        found = self.behind.conversation(conversation_id)
-        return found if found is not None and self._is_it(found.key.project_id) else None
-
-    def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
-        return tuple(e for e in self.behind.projects(identity) if self._is_it(e.project_id))
-
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None
     ) -> tuple[Turn, ...]:
-        if not self._owns(conversation_id):
-            return ()
-        found = self.behind.turns(conversation_id, newest=newest)
+        found = super().turns(conversation_id, newest=newest)
         self._learn(*(turn.turn_id for turn in found))
         return found
-
-    def run(self, run_id: RunId) -> Run | None:
-        found = self.behind.run(run_id)
-        return found if found is not None and self._is_it(found.project_id) else None
 
     # --- below: whose it is ----------------------------------------------------------------------
 
@@ -146,17 +175,13 @@ class ProjectStore:
         return project_id == self._project_id
 
     def _owns(self, conversation_id: ConversationId) -> bool:
-        return self._is_known(conversation_id, lambda: self.conversation(conversation_id))
+        return self._is_known(conversation_id, lambda: self.head("conversation", conversation_id))
 
     def _owns_turn(self, turn_id: TurnId) -> bool:
-        find = partial(self.behind.owner, self._project_id, turn_id=turn_id)
-        return self._is_known(turn_id, find)
-
-    def _owns_either(self, name: ConversationId | RunId) -> bool:
-        return self._owns(ConversationId(name)) or self._owns_run(RunId(name))
+        return self._is_known(turn_id, lambda: self.found(tag("turn", turn_id)) or None)
 
     def _owns_run(self, run_id: RunId) -> bool:
-        return self._is_known(run_id, lambda: self.run(run_id))
+        return self._is_known(run_id, lambda: self.head("run", run_id))
 
     def _is_known(self, name: str, find: Callable[[], object]) -> bool:
         if name in self._own:
@@ -207,19 +232,6 @@ class ProjectStore:
         )
         if not is_own:
             raise _never_opened(what, name)
-
-
-def _only(
-    is_own: Callable[[NameT], bool],
-    read: Callable[Concatenate[NameT, Others], ValueT],
-    nothing: ValueT,
-) -> Callable[Concatenate[NameT, Others], ValueT]:
-    """Return a read of what is one's own; all else reads as what is not there."""
-
-    def own(name: NameT, /, *others: Others.args, **named: Others.kwargs) -> ValueT:
-        return read(name, *others, **named) if is_own(name) else nothing
-
-    return own
 
 
 def _never_opened(what: str, name: str) -> NotFoundError:

@@ -1,27 +1,26 @@
 """A project's whole record from one store to another, and the proof that it is there.
 
-Theory of operation. A store is read as the writes that made it, section by section, and what the
-other store has not is committed to it. Whatever was committed is whole, and is compared and not
-written when it is met again: so a move that was killed goes on by being made again. The source is
-only read. At the end both are read anew and compared row by row, and each conversation's hash chain
-is computed from what arrived: it ends as the source's does only where every byte is the same.
+Theory of operation. Streams are copied entry by entry, as they are, and so the copy's heads have
+the same hash. Whatever was committed is whole, and is compared and not written when it is met
+again: so a move that was killed continues by being made again. The source is only read. At the end
+both are read anew and compared entry by entry, and each chain is computed from what arrived. A
+project's own stream is the exception: other clones may be known there, so its identities are added.
 
-What is due goes last, when all else has been proved: from then on a worker may go on with it.
+Runs with a transition go last, when all else has been proved: from then on a worker may take them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
-from upthread.core.commands import EnqueueTransition, OpenConversation, RecordProject, Write
+from upthread.core.commands import EnqueueTransition, RecordProject
 from upthread.core.types import (
     CHILD_SLOT,
-    ConversationId,
     Durability,
     Lease,
     ProjectId,
@@ -30,187 +29,212 @@ from upthread.core.types import (
 )
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import conversation_lease, workstream_lease
-from upthread.store.base import (
-    CONVERSATION_SECTIONS,
-    PROJECT_SECTIONS,
-    Section,
-    WholeStore,
-)
+from upthread.store.base import Store
+from upthread.store.chain import as_bytes
+from upthread.store.drafting import changed
+from upthread.store.entries import PARTS, Entry
+from upthread.store.log import LogStore
+from upthread.store.proof import first_damaged
+from upthread.store.streams import STREAMS, Head, RunState, new_head
 
-PAGE_ROWS: Final = 200
-"""How many rows are read at once, and committed at once."""
-
-WAITING_MAX: Final = 10_000
-"""How many rows may be missing before one that is there. More is no interrupted move."""
-
-_WHEN_ALL_IS_PROVED: Final[Section] = "transition"
-
-Owned = tuple[Section, str]
+PAGE_ENTRIES: Final = 200
+"""How many entries are read at once, and committed at once."""
 
 
-def _nothing(_rows: int) -> None:
+def _nothing(_entries: int) -> None:
     """Tell nobody."""
 
 
 class ToMove(Struct, frozen=True, kw_only=True):
     """A project as a move finds it.
 
-    `rows` are those of the source by section, `there` how many of all are in the target already.
+    `entries` are those of the source by kind, `streams` their heads there, `there` how many entries
+    are in the target already.
     """
 
     project_id: ProjectId
     identities: tuple[ProjectIdentity, ...]
-    rows: Counter[Section] = field(default_factory=Counter[Section])
-    conversations: tuple[ConversationId, ...] = ()
+    entries: Counter[str] = field(default_factory=Counter[str])
+    streams: tuple[Head, ...] = ()
     there: int = 0
 
     @property
     def left(self) -> int:
-        """How many rows are still to be written."""
-        return self.rows.total() - self.there
+        """How many entries are still to be written."""
+        return self.entries.total() - self.there
 
 
 class Move:
-    """Moves projects from one store to another. Blocking; `on_rows` hears how many were written.
+    """Moves projects from one store to another. Blocking; `on_entries` hears how many were written.
 
     `target` None is one that is still to be made: what would be moved there can be planned.
     """
 
     def __init__(
         self,
-        source: WholeStore,
-        target: WholeStore | None,
+        source: LogStore,
+        target: LogStore | None,
         *,
         now_ms: Callable[[], int],
-        on_rows: Callable[[int], None] = _nothing,
+        on_entries: Callable[[int], None] = _nothing,
     ) -> None:
         self._source = source
         self._target = target
         self._now_ms = now_ms
-        self._on_rows = on_rows
+        self._on_entries = on_entries
 
     def plan(self, project_id: ProjectId) -> ToMove:
         """Compare what is there with what is to come, and write nothing.
 
-        ConflictError when the target holds what the source does not. StoreError for a conversation
-        of the source that does not verify.
+        ConflictError when the target holds what the source does not. StoreError for a stream of the
+        source that does not verify.
         """
-        rows: Counter[Section] = Counter()
-        conversations = tuple(_conversations(self._source, project_id))
-        # Before anything is compared: a chain that is broken here could not be proved there.
-        for conversation_id in conversations:
-            self._must_verify(self._source, conversation_id)
-        missing = 0
-        for owned in _sections(project_id, conversations):
-            written = _Counted(_written(self._source, owned))
-            missing += sum(1 for _ in self._missing(owned, written))
-            rows[owned[0]] += written.count
+        counted: Counter[str] = Counter()
+        there = 0
+        streams = tuple(_streams(self._source, project_id))
+        for head in streams:
+            self._must_verify(self._source, head)
+            counted.update(each.kind for each in self._source.all_entries(head.row))
+            there += self._there(head)
         return ToMove(
             project_id=project_id,
-            identities=_identities(self._source, project_id),
-            rows=rows,
-            conversations=conversations,
-            there=rows.total() - missing,
+            identities=self._identities(self._source, project_id),
+            entries=counted,
+            streams=streams,
+            there=there,
         )
 
     def make(self, project: ToMove) -> None:
         """Write what is missing, and prove it. ConflictError and StoreError: it is not done."""
-        sections = list(_sections(project.project_id, project.conversations))
-        for owned in sections:
-            if owned[0] != _WHEN_ALL_IS_PROVED:
-                self._write(owned)
-        for owned in sections:
-            if owned[0] != _WHEN_ALL_IS_PROVED:
-                self._must_be_equal(owned)
-        for conversation_id in project.conversations:
-            ends = [self._must_verify(s, conversation_id) for s in (self._source, self._made)]
-            # Not that both verify alone: a chain of other content verifies as well (S29).
-            if ends[0] != ends[1]:
-                raise _not_equal(f"the hash chain of {conversation_id}")
-        self._write((_WHEN_ALL_IS_PROVED, project.project_id))
+        due = [head for head in project.streams if _due(head)]
+        others = [head for head in project.streams if not _due(head)]
+        for head in others:
+            self._write(head)
+        for head in others:
+            self._prove(head)
+        for head in due:
+            self._write(head)
+        for head in due:
+            self._prove(head)
 
     # --- below: how ----------------------------------------------------------------------------
 
     @property
-    def _made(self) -> WholeStore:
+    def _made(self) -> LogStore:
         assert self._target is not None, "nothing is written before there is a target"
         return self._target
 
-    def _there(self, owned: Owned) -> Iterator[Write]:
-        return iter(()) if self._target is None else _written(self._target, owned)
+    def _twin(self, head: Head) -> Head | None:
+        """Return the head of the same stream in the target, None where there is none."""
+        if self._target is None:
+            return None
+        return self._target.head(head.kind, head.name, head.project_id)
 
-    def _write(self, owned: Owned) -> None:
-        missing = self._missing(owned, _written(self._source, owned))
-        while batch := list(islice(missing, PAGE_ROWS)):
-            due = [self._due_from_now(write) for write in batch]
-            # One sync a page: it covers all that was committed before it (S5).
-            due[-1] = structs.replace(due[-1], durability=Durability.SYNCED)
-            self._made.commit(due)
-            self._on_rows(len(batch))
-
-    def _due_from_now(self, write: Write) -> Write:
-        """Let what is due later be so by the target's clock, too."""
-        if not isinstance(write, EnqueueTransition):
-            return write
-        # Delays are counted by the server, and its clock is another one (ADR 36).
-        return structs.replace(write, delay_ms=max(0, write.due_at_ms - self._now_ms()))
-
-    def _missing(self, owned: Owned, written: Iterable[Write]) -> Iterator[Write]:
-        """Yield what the target has not; it is read to its end before anything is yielded.
+    def _there(self, head: Head) -> int:
+        """Return how many of a stream's entries are in the target.
 
         ConflictError when it has what the source has not, or has it in another order.
         """
-        if owned[0] == "project":  # another clone may have made itself known there
-            known = {repr(write) for write in self._there(owned)}
-            yield from [write for write in written if repr(write) not in known]
-            return
-        waiting: list[Write] = []
-        there = self._there(owned)
-        theirs = next(there, None)
-        for write in written:
-            if theirs is None:
-                yield from waiting
-                waiting.clear()
-                yield write
-            elif _is_same(write, theirs):
-                theirs = next(there, None)
-            # Held back until all of the target is met: what only that one has
-            # is a conflict, and is found before anything is written (ADR 48).
-            elif len(waiting) < WAITING_MAX:
-                waiting.append(write)
-            else:
-                raise _other_content(owned)
-        if theirs is not None:
-            raise _other_content(owned)
-        yield from waiting
+        twin = self._twin(head)
+        if twin is None:
+            return 0
+        if head.kind == "project":
+            known = self._known(head)
+            return 1 + sum(each in known for each in self._identities(self._source, head.name))
+        # The last entry there covers all before it.
+        last = self._source.entries(head.row, after=twin.last - 1, first=1)
+        if not last or last[0].hash != twin.hash:
+            raise _other_content(head)
+        return twin.last
 
-    def _must_be_equal(self, owned: Owned) -> None:
-        if owned[0] == "project":
-            if list(self._missing(owned, _written(self._source, owned))):
+    def _known(self, head: Head) -> tuple[ProjectIdentity, ...]:
+        return () if self._target is None else self._identities(self._target, head.name)
+
+    def _write(self, head: Head) -> None:
+        after = self._there(head)
+        if head.kind == "project":
+            self._write_identities(head)
+            return
+        made = self._twin(head) or new_head(head.kind, head.name, head.project_id)
+        while page := self._source.entries(head.row, after=after, first=PAGE_ENTRIES):
+            change = changed(made)
+            for entry in page:
+                change.copy(entry)
+            change.job = self._job(made)
+            (made.row,) = self._made.append([change])
+            after = page[-1].seq
+            self._on_entries(len(page))
+
+    def _write_identities(self, head: Head) -> None:
+        known = self._known(head)
+        missing = [
+            RecordProject(
+                project_id=ProjectId(head.name), identity=each, durability=Durability.SYNCED
+            )
+            for each in self._identities(self._source, head.name)
+            if each not in known
+        ]
+        if missing:
+            self._made.commit(missing)
+            self._on_entries(len(missing) + (not known))
+
+    def _job(self, made: Head) -> EnqueueTransition | None:
+        """Return a run's transition as it is due from now on, by the target's clock, too."""
+        due = _due(made)
+        if due is None:
+            return None
+        due_at_ms, run_seq, _ = due
+        # Its queue stays behind: it is of the source's hosts, and workers pass on what they must.
+        # Delays are counted by the server, and its clock is another one (ADR 36).
+        return EnqueueTransition(
+            run_id=RunId(made.name),
+            run_seq=run_seq,
+            due_at_ms=due_at_ms,
+            delay_ms=max(0, due_at_ms - self._now_ms()),
+        )
+
+    def _prove(self, head: Head) -> None:
+        if head.kind == "project":
+            known = self._known(head)
+            if not all(each in known for each in self._identities(self._source, head.name)):
                 raise _not_equal("the identities of the project")
             return
+        twin = self._twin(head)
+        if twin is None:
+            raise _not_equal(f"{head.kind} {head.name}")
         # Read anew from both: what was written is believed no more than what was there.
-        both = (_written(store, owned) for store in (self._source, self._made))
+        both = (store.all_entries(each.row) for store, each in self._both(head, twin))
         for number, (ours, theirs) in enumerate(zip_longest(*both), start=1):
-            if ours is None or theirs is None or not _is_same(ours, theirs):
-                raise _not_equal(f"row {number} of {owned[0]} of {owned[1]}")
+            if ours is None or theirs is None or _plain(ours) != _plain(theirs):
+                raise _not_equal(f"entry {number} of {head.kind} {head.name}")
+        self._must_verify(self._made, twin)
+        if (twin.last, twin.hash) != (head.last, head.hash):
+            raise _not_equal(f"the hash chain of {head.kind} {head.name}")
 
-    def _must_verify(self, store: WholeStore, conversation_id: ConversationId) -> bytes | None:
-        """Return the end of a conversation's chain; StoreError where it does not verify."""
-        damaged, head = store.verify(conversation_id)
-        if damaged is None:
-            return head
+    def _both(self, head: Head, twin: Head) -> Iterable[tuple[LogStore, Head]]:
+        return ((self._source, head), (self._made, twin))
+
+    @staticmethod
+    def _identities(store: LogStore, project_id: str) -> tuple[ProjectIdentity, ...]:
+        return store.identities(ProjectId(project_id))
+
+    def _must_verify(self, store: LogStore, head: Head) -> None:
+        entry, message = first_damaged(store, head)
+        if entry is None:
+            return
+        what = f"entry {entry.seq} of {head.kind} {head.name}"
+        if entry.kind in PARTS:
+            what = f"message {message + 1} of {head.name}"
         if store is self._target:
-            raise _not_equal(f"message {damaged} of {conversation_id}")
+            raise _not_equal(what)
         raise StoreError(
-            f"message {damaged} of {conversation_id} does not match its digest: nothing was moved",
+            f"{what} does not match its digest: nothing was moved",
             hint="something else has changed the source: see `upthread doctor`, or put a backup "
             "in its place",
-            conversation_id=conversation_id,
         )
 
 
-def leases_held(store: WholeStore, project_id: ProjectId) -> Iterator[Lease]:
+def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
     """Yield the leases that somebody holds on a project's workstreams and conversations."""
     for known in store.workstreams(project_id):
         names = {workstream_lease(project_id, known.workstream)} | {
@@ -224,71 +248,35 @@ def leases_held(store: WholeStore, project_id: ProjectId) -> Iterator[Lease]:
                 yield lease
 
 
-def due_runs(store: WholeStore, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
-    """Return the runs with a transition due by a time and no later event, by due time (S15)."""
-    due = {
-        write.run_id: write.due_at_ms
-        for write in _written(store, ("transition", project_id))
-        if isinstance(write, EnqueueTransition)
-        and write.due_at_ms <= before_ms
-        and len(store.run_events(write.run_id)) <= write.run_seq
-    }
-    return sorted(due, key=due.__getitem__)
+def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
+    """Return a project's runs that were due at a time or before, by when they were (S15)."""
+    found = [(_due(head), head.name) for head in store.heads(project_id, "run")]
+    due = sorted((each[0], name) for each, name in found if each and each[0] <= before_ms)
+    return [RunId(name) for _, name in due]
 
 
-class _Counted:
-    """An iterator that counts what it gave."""
-
-    def __init__(self, writes: Iterator[Write]) -> None:
-        self._writes = writes
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Write]:
-        for write in self._writes:
-            self.count += 1
-            yield write
+def _streams(store: LogStore, project_id: ProjectId) -> Iterator[Head]:
+    """Yield all streams of a project, in the order in which they can be made."""
+    for kind in STREAMS:
+        yield from store.heads(project_id, kind)
 
 
-def _sections(project_id: ProjectId, conversations: Iterable[ConversationId]) -> Iterator[Owned]:
-    """Yield all there is of a project, in the order in which it can be written."""
-    for section in PROJECT_SECTIONS:
-        yield section, project_id
-    for conversation_id in conversations:
-        for each in CONVERSATION_SECTIONS:
-            yield each, conversation_id
+def _due(head: Head) -> tuple[int, int, str] | None:
+    return head.state.due if isinstance(head.state, RunState) else None
 
 
-def _written(store: WholeStore, owned: Owned) -> Iterator[Write]:
-    section, owner = owned
-    after = None
-    while page := store.recorded(section, owner, after=after, limit=PAGE_ROWS):
-        yield from (each.write for each in page)
-        after = page[-1].place
+def _plain(entry: Entry) -> tuple[object, ...]:
+    """Return an entry as it is on any backend."""
+    return (*entry[:3], as_bytes(entry.kept), as_bytes(entry.said), entry.digest, entry.hash)
 
 
-def _conversations(store: WholeStore, project_id: ProjectId) -> Iterator[ConversationId]:
-    for write in _written(store, ("conversation", project_id)):
-        if isinstance(write, OpenConversation):
-            yield write.conversation.conversation_id
-
-
-def _identities(store: WholeStore, project_id: ProjectId) -> tuple[ProjectIdentity, ...]:
-    written = _written(store, ("project", project_id))
-    return tuple(write.identity for write in written if isinstance(write, RecordProject))
-
-
-def _is_same(one: Write, other: Write) -> bool:
-    """As text: NaN is not equal to itself, and 1, 1.0 and True are."""
-    return repr(one) == repr(other)
-
-
-def _other_content(owned: Owned) -> ConflictError:
-    section, owner = owned
+def _other_content(head: Head) -> ConflictError:
     return ConflictError(
-        f"the target holds what the source does not: {section} of {owner}. Nothing was overwritten",
-        hint="it was worked on there, or comes from elsewhere: name an empty database, or go on "
+        f"the target holds what the source does not: {head.kind} {head.name}. Nothing was "
+        "overwritten",
+        hint="it was worked on there, or comes from elsewhere: name an empty database, or continue "
         "with that one",
-        section=section,
+        stream=head.name,
     )
 
 

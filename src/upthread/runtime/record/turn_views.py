@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.read_coverage import Reading, reading_of
-from upthread.core.decision.rollover import REFUSALS_MAX
+from upthread.core.decision.rollover import REFUSALS_MAX, says_not_started
 from upthread.core.events import AgentsCall, SessionAttached, StepStarted, TurnEvent
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
@@ -114,6 +114,8 @@ def refusals_in_row(
                 if attempt.asked_new or attempt.sends > sends:
                     return ()
                 continue
+            if says_not_started(attempt.after.stopped_by[1]):
+                continue  # it would open no other session either
             is_counted = not attempt.asked_new or (is_own and not row)
             if not (is_counted and attempt.is_refused) or _was_worked_at(store, turn, attempt):
                 return tuple(row)

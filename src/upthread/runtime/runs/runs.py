@@ -27,6 +27,7 @@ from upthread.core.events import (
     StepStarted,
     TurnEnded,
     TurnParked,
+    settles,
 )
 from upthread.core.names import shown
 from upthread.core.runs import pipeline as pipelines
@@ -39,7 +40,6 @@ from upthread.core.runs.pipeline import (
     RunView,
     Wait,
     queue_of,
-    settles,
 )
 from upthread.core.runs.verdicts import final_approval, holds
 from upthread.core.turns.turn import fold as fold_turn

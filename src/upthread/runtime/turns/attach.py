@@ -105,6 +105,9 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         async with live.telling_of_wait(wanted):
             attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
+    if live.lost_profile not in {"", event.agent_profile}:
+        text = f"the session was in {live.lost_profile}, where it is no longer"
+        live.notice("profile_lost", text, profile=live.lost_profile, now=event.agent_profile)
     if attached.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
         able = connection.capabilities
@@ -150,7 +153,10 @@ def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
     without = live.request.own_sessions.profile_without
     own = without(link.agent, session, profile, live.environment())
     said = f"{link.agent} ran with {own} and has no session {session} there: {profile} has it"
-    return said if own else ""
+    if own:
+        return said
+    live.lost_profile = profile
+    return ""
 
 
 def decided_again(live: LiveTurn) -> TurnIntended:
@@ -291,6 +297,7 @@ def restore_refused(
     live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
     session = refused.upstream_session_id
     again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
+    tell_kept(live)
     return (again,), (link_end(link, outcome, now_ms), OpenLink(link=live.link))
 
 
@@ -335,6 +342,13 @@ def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
             freshness=freshness_in(intended.inputs),
         )
     )
+
+
+def tell_kept(live: LiveTurn) -> None:
+    """Tell that the old session stays, since a new one was refused."""
+    session = live.require_link().upstream_session_id
+    text = f"no new session took the prompt: {session} stays the current session"
+    live.notice("session_kept", text, session=session)
 
 
 def tell_of_lacking(live: LiveTurn, found: Lacked) -> None:

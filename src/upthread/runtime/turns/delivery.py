@@ -116,7 +116,22 @@ class Sender:
     async def _stream(
         self, live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
     ) -> Answer:
-        live.recording = recording = self._recording(live, beforehand)
+        async with live.telling_of_wait("answer", is_prompted=True) as has_spoken:
+            return await self._record(live, connection, text, beforehand, has_spoken)
+
+    async def _record(
+        self,
+        live: LiveTurn,
+        connection: AgentConnection,
+        text: str,
+        beforehand: _Beforehand,
+        has_spoken: Callable[[], None],
+    ) -> Answer:
+        def hear(event: AgentEvent) -> None:
+            has_spoken()
+            live.request.listener.event(event)
+
+        live.recording = recording = self._recording(live, beforehand, hear)
         live.gate.expect(known=beforehand.known, keep=recording.intend)
         session = live.require_link().upstream_session_id
         results: list[PromptResult] = []
@@ -151,7 +166,9 @@ class Sender:
             raise
         return answer()
 
-    def _recording(self, live: LiveTurn, beforehand: _Beforehand) -> Recording:
+    def _recording(
+        self, live: LiveTurn, beforehand: _Beforehand, on_event: Callable[[AgentEvent], None]
+    ) -> Recording:
         recorder = Recorder(
             conversation=live.conversation,
             turn_id=live.log.turn_id,
@@ -169,7 +186,7 @@ class Sender:
             recorder=recorder,
             examiner=beforehand.examiner,
             fences=live.log.fences,
-            on_event=live.request.listener.event,
+            on_event=on_event,
             is_own=lambda session: _is_own_child(self._store, live, session),
         )
 

@@ -42,6 +42,7 @@ from upthread.runtime.turns.attach import (
     elsewhere_in_words,
     link_end,
     restore_refused,
+    tell_kept,
 )
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
@@ -166,6 +167,7 @@ class Driver:
             assert live.inputs is not None
             live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
             await live.log.commit(decided_again(live))
+            tell_kept(live)
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
         is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed

@@ -26,6 +26,7 @@ from upthread.core.types import Conversation, Link, Outcome, ready
 from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
 from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.examination import look_again
+from upthread.runtime.working_tree.digest import left_out
 from upthread.runtime.working_tree.repository import git_facts
 from upthread.store.base import Store
 
@@ -115,9 +116,13 @@ def gathered(
         at_ms=subject.now_ms,
     )
     known = store.examined(link.conversation_id, upstream_session_id=link.upstream_session_id)
+    now = look_again(subject.working_directory, known)
+    missing = [each.path for each in now if each.state == "missing"]
+    # What git was told to leave out is there, and no prompt needs to say that it is gone.
+    out = left_out(subject.working_directory, missing) if missing else frozenset[str]()
     found = freshness(
         known=known,
-        now=look_again(subject.working_directory, known),
+        now=[each for each in now if each.path not in out],
         was=was,
         here=here,
         critical=subject.settings.critical,

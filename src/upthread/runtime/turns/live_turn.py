@@ -62,6 +62,9 @@ Result = TypeVar("Result")
 WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
 """When a person is told that an agent has not opened yet, or not its session."""
 
+SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
+"""When a person is told that an agent has its prompt and has not said a word."""
+
 
 class LiveTurn:
     """The parts of a turn. Every change that matters is committed before it counts."""
@@ -82,6 +85,7 @@ class LiveTurn:
         # By those who decide and drive:
         self.link: Link | None = claim.link
         self.refused_link: Link | None = None
+        self.lost_profile = ""
         self.inputs: HandshakeInputs | None = None
         self.environment: Callable[[], Mapping[str, str]] = dict[str, str]
         """The running agent's, as far as it is seen."""
@@ -276,21 +280,27 @@ class LiveTurn:
         return self._system.this_process("").host
 
     @asynccontextmanager
-    async def telling_of_wait(self, wanted: str) -> AsyncGenerator[Callable[[], None]]:
+    async def telling_of_wait(
+        self, wanted: str, *, is_prompted: bool = False
+    ) -> AsyncGenerator[Callable[[], None]]:
         """Tell the listener what is waited for, until the block or the given call ends it."""
-        agent, most_s = self.request.claim.agent, self.request.open.start_timeout_s
+        agent, options = self.request.claim.agent, self.request.open
+        most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
+        if is_prompted:
+            most_s, setting = options.prompt_timeout_s, "prompt_timeout_s"
+            told_at_s = SILENCE_TOLD_AT_S
         is_over = anyio.Event()
 
         async def tell() -> None:
             before_s = 0.0
-            for waited_s in WAIT_TOLD_AT_S:
+            for waited_s in told_at_s:
                 with anyio.move_on_after(waited_s - before_s):
                     await is_over.wait()
                     return
                 before_s = waited_s
                 waited = f"{waited_s:g} s of at most {most_s:g} s"
                 text = f"waiting for {agent} to {wanted}, for {waited}"
-                self.notice("waiting_for_agent", text, agent=agent, setting="start_timeout_s")
+                self.notice("waiting_for_agent", text, agent=agent, setting=setting)
 
         async with task_group() as tasks:
             tasks.start_soon(tell)

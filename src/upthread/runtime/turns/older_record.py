@@ -110,7 +110,7 @@ def look(
         if other or not own.is_read(link.agent):
             return Lacked(other_profile=other)
         is_proven = has_answered(store, link, last)
-        if is_proven and (not stamp or stamp == _stamp_at_end(last, session)):
+        if is_proven and (not stamp or stamp == stamp_at_end(last, session)):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session, link.agent)
     except StoreError as error:
@@ -208,7 +208,8 @@ def as_recorded(events: Iterable[AgentEvent], redactor: Redactor | None) -> tupl
     return redacted_history(events, redactor) if redactor else tuple(joined(events))
 
 
-def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
+def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
+    """Return what a session was known by at the end of its conversation's turn, else empty."""
     if last is None or last.attached is None or last.ended is None:
         return ""
     # What another session ended with says nothing of this one.

@@ -22,6 +22,7 @@ from upthread.runtime.cost import Fixed
 from upthread.runtime.record.turn_views import wrote
 from upthread.runtime.turns.handshake_inputs import surroundings
 from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.older_record import stamp_at_end
 from upthread.runtime.turns.progress import TurnResult
 
 
@@ -66,7 +67,8 @@ def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> 
 def _stamp(live: LiveTurn) -> str:
     """Return what the session is known by at the turn's end, empty where that is not known.
 
-    One that could not be compared is to be looked at again.
+    Empty too for one that is to be looked at again, because it could not be compared, or because
+    nothing was added to it: its agent may not be able to write its store, and says nothing.
     """
     if live.link is None or live.log.view.attached is None:
         return ""
@@ -74,9 +76,12 @@ def _stamp(live: LiveTurn) -> str:
     if live.inputs is not None and live.inputs.not_compared:
         return ""
     try:
-        return live.request.own_sessions.stamp(live.link.agent, live.link.upstream_session_id)
+        session = live.link.upstream_session_id
+        stamp = live.request.own_sessions.stamp(live.link.agent, session)
     except StoreError:
         return ""  # then it is read before the next prompt, which says what is wrong
+    before = live.claim.last[1] if live.claim.last else None
+    return "" if stamp == stamp_at_end(before, session) else stamp
 
 
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:

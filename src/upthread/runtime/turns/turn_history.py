@@ -65,9 +65,9 @@ def earlier_prompts(store: Store, live: LiveTurn) -> tuple[list[EarlierPrompt], 
         sent = [seq for seq in _sent_to(live.current_session, events) if seq in asked]
         ended = turns.fold(events).ended
         was_answered = ended is not None and ended.outcome is Outcome.OK
-        prompts += [
-            EarlierPrompt(asked[seq].sent_text, was_answered and seq == sent[-1]) for seq in sent
-        ]
+        # A prompt that is sent again has its number twice, and only the last one was answered.
+        prompts += [EarlierPrompt(asked[seq].sent_text) for seq in sent[:-1]]
+        prompts += [EarlierPrompt(asked[seq].sent_text, was_answered) for seq in sent[-1:]]
     return prompts, len(found) == EARLIER_MESSAGES_MAX
 
 

@@ -71,6 +71,25 @@ def changed_paths(place: GitDirectories) -> list[bytes]:
         return tree.changed(git, tree.committed(git))
 
 
+def left_out(directory: str, paths: Iterable[str]) -> frozenset[str]:
+    """Return which of these missing files a sparse checkout leaves out on purpose. Blocking.
+
+    A path is relative to the directory, or absolute. Empty also where it cannot be told.
+    """
+    try:
+        place = find_place(directory)
+        if place is None or not place.configuration.truth("core.sparsecheckout"):
+            return frozenset()
+        with tree_of(place, read_head(place).commit, timeout_s=DIGEST_TIMEOUT_S) as git:
+            told = git.do("ls-files", "-t", "-z").split(b"\0")
+    except (UsageError, OSError):
+        return frozenset()
+    skipped = {os.fsdecode(each[2:]) for each in told if each.startswith(b"S ")}
+    root = os.path.realpath(directory)
+    at = {path: os.path.relpath(Path(root, path), place.top) for path in paths}
+    return frozenset(path for path, below in at.items() if below in skipped)
+
+
 class _Tree:
     """One working tree, and those within it, looked at once."""
 

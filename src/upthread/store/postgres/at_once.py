@@ -1,4 +1,4 @@
-"""Several statements sent as one, and their answers awaited together.
+"""Several statements sent as one, and their answers awaited together; and values on the wire.
 
 psycopg's own pipeline sends each statement when it is given. A process that is stopped between two
 of them leaves a server that waits for the next: it takes the connection for busy, not for idle, and
@@ -9,20 +9,75 @@ before it is flushed. What is over 8 kB leaves in pieces, as fast as the socket 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from psycopg import generators, pq
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.adapt import Transformer
 
 from upthread.store.postgres.server import Connection, error_of
-from upthread.store.sql.batch import Row
 
-Statement: TypeAlias = tuple[bytes, Sequence[object]]
+Row: TypeAlias = tuple[Any, ...]
+"""What a database returns: column types are the schema's, not the type checker's."""
+
+
+class Array(NamedTuple):
+    """Values of one type as one value, as the wire has it."""
+
+    oid: int
+    raw: bytes
+
+
+Column: TypeAlias = int | bytes | Array | None
+"""A value: BIGINT, BYTEA, an array, or NULL."""
+
+Statement: TypeAlias = tuple[bytes, Sequence[Column]]
 """With its values, $1 first."""
 
-_BINARY: Final = 1
-_BEGIN: Final[Statement] = (b"BEGIN", ())
+BINARY: Final = 1
+_BEGIN: Final[Statement] = (b"BEGIN ISOLATION LEVEL READ COMMITTED", ())
 _COMMIT: Final[Statement] = (b"COMMIT", ())
+
+_BYTEA, _BIGINT, _TEXT = 17, 20, 25
+_ARRAYS: Final = {_BYTEA: 1001, _BIGINT: 1016, _TEXT: 1009}
+_NUMBER: Final = Struct(">q").pack
+_LENGTH: Final = Struct(">i").pack
+# One dimension, perhaps with NULL; the type of the members; how many, and the number of the first.
+_HEAD: Final = Struct(">iiiii").pack
+_NULL: Final = _LENGTH(-1)
+
+
+def wired(value: Column) -> tuple[bytes | None, int]:
+    """Return a value as the wire has it, and its type; 0: whatever the server finds NULL to be."""
+    if isinstance(value, bytes):
+        return value, _BYTEA
+    if value is None:
+        return None, 0
+    if isinstance(value, int):
+        return _NUMBER(value), _BIGINT
+    return value.raw, value.oid
+
+
+def numbers(values: Sequence[int | None]) -> Array:
+    """Return BIGINT[]."""
+    return _array(_BIGINT, [None if each is None else _NUMBER(each) for each in values])
+
+
+def blobs(values: Sequence[bytes | None]) -> Array:
+    """Return BYTEA[]."""
+    return _array(_BYTEA, values)
+
+
+def texts(values: Sequence[str]) -> Array:
+    """Return TEXT[], of words of ours."""
+    return _array(_TEXT, [each.encode() for each in values])
+
+
+def _array(oid: int, values: Sequence[bytes | None]) -> Array:
+    if not values:
+        return Array(_ARRAYS[oid], _HEAD(0, 0, oid, 0, 0)[:12])
+    members = [_NULL if each is None else _LENGTH(len(each)) + each for each in values]
+    return Array(_ARRAYS[oid], b"".join((_HEAD(1, 1, oid, len(values), 1), *members)))
 
 
 def at_once(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -41,16 +96,13 @@ def at_once(connection: Connection, statements: Sequence[Statement]) -> list[lis
     for result in results:
         if result.status == pq.ExecStatus.FATAL_ERROR:
             raise error_of(connection, result)
-    return [_rows_of(connection, result) for result in results]
+    return [rows_of(connection, result) for result in results]
 
 
-def in_transaction(
-    connection: Connection, before: Sequence[Statement], statement: Statement
-) -> list[Row]:
-    """Return the rows of one statement in a transaction that begins with others, sent at once."""
-    sent = (_BEGIN, *before, statement, _COMMIT)
+def in_transaction(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+    """Return the rows of statements that are one transaction, sent at once."""
     try:
-        return at_once(connection, sent)[-2]
+        return at_once(connection, (_BEGIN, *statements, _COMMIT))[1:-1]
     except BaseException:
         # After an error the server passes over the rest of the exchange, the COMMIT with it.
         if not connection.closed:
@@ -62,9 +114,10 @@ def _exchanged(connection: Connection, statements: Sequence[Statement]) -> list[
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
     for statement, values in statements:
-        adapted = Transformer(connection)
-        given = adapted.dump_sequence(values, [PyFormat.BINARY] * len(values))
-        pgconn.send_query_params(statement, given, adapted.types, adapted.formats, _BINARY)
+        given = list(map(wired, values))
+        raw = cast("list[bytes]", [each for each, _ in given])  # psycopg's types know no NULL
+        formats = [BINARY] * len(raw)
+        pgconn.send_query_params(statement, raw, [oid for _, oid in given], formats, BINARY)
     # The end of the exchange goes into the buffer, too, before any of it is sent.
     pgconn.pipeline_sync()
     # No public interface of psycopg's: looked at in 3.2.4, the oldest we allow, and in 3.3.9. It
@@ -76,7 +129,8 @@ def _exchanged(connection: Connection, statements: Sequence[Statement]) -> list[
     return results
 
 
-def _rows_of(connection: Connection, result: pq.abc.PGresult) -> list[Row]:
+def rows_of(connection: Connection, result: pq.abc.PGresult) -> list[Row]:
+    """Return a result's rows, none where it has none."""
     if result.status != pq.ExecStatus.TUPLES_OK:
         return []
     loader = Transformer(connection)

@@ -1,119 +1,86 @@
 """Statements that are prepared once on a connection and sent through libpq itself.
 
 psycopg's cursor takes more processor time for a short statement than the server takes to answer it.
-What we send has two types of values and no option, so none of what a cursor does is needed: this
+What we send has few types of values and no option, so none of what a cursor does is needed: this
 goes through `psycopg.pq`, and what comes back is read by psycopg's own loaders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
-from struct import Struct
-from types import MappingProxyType, NoneType
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, cast
 
 from psycopg import errors, pq
-from psycopg.adapt import Transformer
 
-from upthread.store.postgres.at_once import in_transaction
-from upthread.store.postgres.server import Connection, Statements, error_of
-from upthread.store.sql.batch import Column, Row
+from upthread.store.postgres.at_once import (
+    BINARY,
+    Column,
+    Row,
+    Statement,
+    at_once,
+    in_transaction,
+    rows_of,
+    wired,
+)
+from upthread.store.postgres.server import Connection, error_of
 
 PREPARED_MAX: Final = 500
-"""Statements on one connection; further ones are psycopg's, which throws the oldest away."""
+"""Statements on one connection; further ones are not prepared."""
 
-_OIDS: Final[Mapping[type, int]] = MappingProxyType({bytes: 17, int: 20, NoneType: 0})
-"""BYTEA, BIGINT, and whatever the server finds a NULL to be."""
-_NUMBER: Final = Struct(">q").pack
-"""A BIGINT on the wire."""
-
-_BINARY: Final = 1
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
-
-
-Types: TypeAlias = tuple[type, ...]
-
-
-class _Statement(NamedTuple):
-    """A statement the server knows, for values of certain types."""
-
-    name: bytes
-    numbers: tuple[int, ...]
-    """Which of the values are numbers, and are still to be put as the wire has them."""
-    formats: list[int]
 
 
 class Prepared:
     """The statements of one connection. Not for use within a pipeline."""
 
     def __init__(
-        self, connection: Connection, *, is_allowed: bool, before: Statements = ()
+        self, connection: Connection, *, is_allowed: bool, before: Sequence[Statement] = ()
     ) -> None:
         self.connection = connection
         self._before = before
         """What each statement's own transaction begins with. With it, none is prepared."""
         self._most = PREPARED_MAX if is_allowed and not before else 0
-        self._known: dict[tuple[bytes, Types], _Statement] = {}
+        self._known: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._numbers = count()  # no name a second time: one we forgot may still be there
 
-    def send(self, statement: bytes, values: Sequence[Column]) -> None:
-        """Execute a statement, whatever it returns. Raises psycopg's errors."""
-        if self._executed(statement, values) is None:
-            self._by_psycopg(statement, values)
-
-    def rows(self, statement: bytes, values: Sequence[object]) -> list[Row]:
-        """Return a statement's rows. Raises psycopg's errors."""
-        result = self._executed(statement, values)
-        if result is None:
-            return self._by_psycopg(statement, values)
-        loader = Transformer(self.connection)
-        loader.set_pgresult(result)
-        return loader.load_rows(0, result.ntuples, tuple)
-
-    def _by_psycopg(self, statement: bytes, values: Sequence[object]) -> list[Row]:
+    def rows(self, statement: bytes, values: Sequence[Column]) -> list[Row]:
+        """Return a statement's rows; it is sent whole, with its end. Raises psycopg's errors."""
         if self._before:
-            return in_transaction(self.connection, self._before, (statement, values))
-        cursor = self.connection.execute(statement, values, binary=True)
-        return cursor.fetchall() if cursor.description else []
-
-    def _executed(self, statement: bytes, values: Sequence[object]) -> pq.abc.PGresult | None:
-        """Execute it, None where that is psycopg's to do; again where its name was forgotten.
-
-        psycopg deallocates all there is after a ROLLBACK.
-        """
-        types = tuple(map(type, values))
-        known = self._known.get((statement, types))
-        if known is None:
-            # Arrays are psycopg's to write.
-            if len(self._known) >= self._most or not _OIDS.keys() >= set(types):
-                return None
-            known = self._prepare(statement, types)
+            return in_transaction(self.connection, [*self._before, (statement, values)])[-1]
+        given = list(map(wired, values))
+        raw = [each for each, _ in given]
+        types = tuple([oid for _, oid in given])
+        name = self._known.get((statement, types))
+        if name is None:
+            if len(self._known) >= self._most:
+                return at_once(self.connection, [(statement, values)])[0]
+            name = self._prepare(statement, types)
         try:
-            return self._execute(known, values)
+            result = self._execute(name, raw)
         except errors.InvalidSqlStatementName:
-            # The server refused it before it did anything, so it can be done again.
+            # The server refused it before it did anything, so it can be done again: psycopg
+            # deallocates all there is after a ROLLBACK.
             self._known.clear()
-            return self._execute(self._prepare(statement, types), values)
+            result = self._execute(self._prepare(statement, types), raw)
+        return rows_of(self.connection, result)
 
-    def _prepare(self, statement: bytes, types: Types) -> _Statement:
+    def transaction(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Return the rows of statements that are one transaction, sent at once."""
+        found = in_transaction(self.connection, [*self._before, *statements])
+        return found[len(self._before) :]
+
+    def _prepare(self, statement: bytes, types: tuple[int, ...]) -> bytes:
         name = b"upthread_%d" % next(self._numbers)
-        oids = [_OIDS[each] for each in types]
-        self._checked(self.connection.pgconn.prepare(name, statement, oids))
-        numbers = tuple([place for place, each in enumerate(types) if each is int])
-        known = _Statement(name, numbers, [_BINARY] * len(types))
-        self._known[statement, types] = known
-        return known
+        self._checked(self.connection.pgconn.prepare(name, statement, list(types)))
+        self._known[statement, types] = name
+        return name
 
-    def _execute(self, known: _Statement, values: Sequence[object]) -> pq.abc.PGresult:
-        name, numbers, formats = known
-        given = list(values)
-        for place in numbers:
-            given[place] = _NUMBER(given[place])
+    def _execute(self, name: bytes, values: Sequence[bytes | None]) -> pq.abc.PGresult:
         # psycopg's types do not tell that None is NULL.
-        return self._checked(
-            self.connection.pgconn.exec_prepared(name, cast("list[bytes]", given), formats, _BINARY)
-        )
+        given = cast("list[bytes]", list(values))
+        pgconn = self.connection.pgconn
+        return self._checked(pgconn.exec_prepared(name, given, [BINARY] * len(given), BINARY))
 
     def _checked(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status in _DONE:

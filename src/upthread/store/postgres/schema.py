@@ -1,17 +1,22 @@
-"""The schema: made and moved on by `upthread migrate` alone, checked at every opening.
+"""The schema: made by `upthread migrate` alone, checked at every opening.
 
-The tables of the job queue, another package, are made after our own steps: job_queue.py.
+The tables of the job queue, another package, are made after our own: job_queue.py.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from upthread.errors import StoreError
 from upthread.store.postgres.job_queue import migrate_job_queue
 from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
-from upthread.store.sql.statements import read_migrations
+from upthread.store.streams import FOLD
 
+SCHEMA_VERSION: Final = 100
+"""The version of schema.sql. Below it are databases of tables in place of one log."""
+
+SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _LOCK: Final = int.from_bytes(b"upthread")
 """The advisory lock of whoever migrates."""
 
@@ -25,10 +30,10 @@ class Migrated(NamedTuple):
 
 
 def migrate(address: str) -> Migrated:
-    """Make the missing steps of the schema, all or none.
+    """Make the schema, all or nothing, and what the job queue's version adds to its own.
 
-    Any number of processes may call it at once: one makes the steps, the others wait for it. Raises
-    StoreError, also for a schema of a newer version, which is left as it is.
+    Any number of processes may call it at once: one makes it, the others wait for it. Raises
+    StoreError, also for a schema of another version, which is left as it is.
     """
     server = Server(address)
     try:
@@ -39,68 +44,60 @@ def migrate(address: str) -> Migrated:
 
 def check_schema(connection: Connection, name: str) -> None:
     """Raise StoreError unless the schema is this version's."""
-    made = _steps_made(connection)
-    migrations = read_migrations("postgres")
-    _refuse_others(made, name)
-    if len(made) < len(migrations):
-        what = f"has schema {len(made)}, this version needs {len(migrations)}"
+    version = _version(connection)
+    _refuse_others(version, name)
+    if not version:
         raise StoreError(
-            f"{name} {what if made else 'has no schema of upthread yet'}",
+            f"{name} has no schema of upthread yet",
             hint="run `upthread migrate` with the same address",
         )
 
 
 def _migrate(connection: Connection, name: str) -> Migrated:
-    migrations = read_migrations("postgres")
     with connection.transaction():
-        # However long the others, and the steps themselves, take.
+        # However long the others take.
         connection.execute(b"SET LOCAL lock_timeout = 0")
         if connection.info.server_version >= 170_000:
             connection.execute(b"SET LOCAL transaction_timeout = 0")
         connection.execute(b"SELECT pg_advisory_xact_lock($1)", (_LOCK,))
-        # Policies hold for the owner of the tables, too, and a step changes rows of every project.
         connection.execute(ACT_FOR, (ALL_PROJECTS, True))
-        # Under the lock: whoever waited for it finds the steps made.
-        made = _steps_made(connection)
-        _refuse_others(made, name)
-        before = len(made)
-        for step in migrations[before:]:
+        # Under the lock: whoever waited for it finds the schema made.
+        before = _version(connection)
+        _refuse_others(before, name)
+        if not before:
             # Many statements in one script, which cannot be prepared.
-            connection.execute(step.script.encode(), prepare=False)
+            connection.execute(SCHEMA.read_text("utf-8").encode(), prepare=False)
             connection.execute(
-                b"INSERT INTO upthread.schema_migration (version, name, checksum)"
-                b" VALUES ($1, $2, $3)",
-                (step.version, step.name, step.checksum),
+                b"INSERT INTO upthread.meta (name, value) VALUES ('schema', $1), ('fold', $2)",
+                (SCHEMA_VERSION, FOLD),
             )
         # In the same transaction: a store that finds our schema calls the queue's functions.
         migrate_job_queue(connection)
-    return Migrated(name, before, len(migrations))
+    return Migrated(name, before, SCHEMA_VERSION)
 
 
-def _steps_made(connection: Connection) -> list[tuple[int, str]]:
+def _version(connection: Connection) -> int:
+    """Return the version of the schema, 0 without one; 1 for all that was before the log."""
     # Asked for, since to read a table that is not there would end the transaction.
-    exists = connection.execute(
-        b"SELECT to_regclass('upthread.schema_migration') IS NOT NULL"
-    ).fetchone()
-    if exists != (True,):
-        return []
-    rows = connection.execute(
-        b"SELECT version, checksum FROM upthread.schema_migration ORDER BY version"
+    ((has_log, is_older),) = connection.execute(
+        b"SELECT to_regclass('upthread.meta') IS NOT NULL,"
+        b" to_regclass('upthread.schema_migration') IS NOT NULL"
     ).fetchall()
-    return [(int(version), str(checksum)) for version, checksum in rows]
+    if not has_log:
+        return int(is_older)
+    rows = connection.execute(b"SELECT value FROM upthread.meta WHERE name = 'schema'").fetchall()
+    return int(rows[0][0]) if rows else 0
 
 
-def _refuse_others(made: list[tuple[int, str]], name: str) -> None:
-    """Refuse a schema made by other migrations, because ours would fail on it or harm it."""
-    ours = [(step.version, step.checksum) for step in read_migrations("postgres")]
-    if len(made) > len(ours):
+def _refuse_others(version: int, name: str) -> None:
+    if version > SCHEMA_VERSION:
         raise StoreError(
-            f"{name} was written by a newer upthread (schema {len(made)}, this version knows"
-            f" {len(ours)})",
+            f"{name} was written by a newer upthread (schema {version}, this version knows"
+            f" {SCHEMA_VERSION})",
             hint="upgrade upthread; the database was left as it is",
         )
-    if made != ours[: len(made)]:
+    if 0 < version < SCHEMA_VERSION:
         raise StoreError(
-            f"the schema of {name} was made by other migrations than this version's",
-            hint="a development version wrote it: name another database",
+            f"{name} is of an older version, before schema {SCHEMA_VERSION}; it was left as it is",
+            hint="convert it: python tools/convert_database.py OLD NEW, in upthread's source",
         )

@@ -1,12 +1,11 @@
 """One connection: how it is opened, kept, opened again when it is lost, and how errors are worded.
 
 Theory of operation. One connection a store, one call at a time: most of a call is waiting for the
-server's disk, and connections are what a PostgreSQL has fewest of. A transaction is two exchanges,
-what it looks up and what it writes, so that it waits for the network no more often. What
-lost a race (the same key, a deadlock) is done again from its start, and then sees what the other
-one wrote. What lost its connection is done again, too, where doing it twice is doing it once.
+server's disk, and connections are what a PostgreSQL has fewest of. A commit is one exchange, sent
+whole with its end, so that nobody who is stopped holds a lock. What lost a race (a deadlock) is
+done again. What lost its connection is done again, too, where doing it twice is doing it once.
 
-A connection says which project it acts for, and the database keeps it to that (migration 7). It is
+A connection says which project it acts for, and the database keeps it to that (schema.sql). It is
 a setting of the session; behind a pooler, where a session is whoever's turn it is, it is said in
 each transaction instead, which is one exchange all the same.
 
@@ -34,13 +33,16 @@ from upthread.errors import StoreError, StoreUnreachableError
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 Result = TypeVar("Result")
-Statements: TypeAlias = "tuple[tuple[bytes, tuple[object, ...]], ...]"
+Statements: TypeAlias = "tuple[tuple[bytes, tuple[bytes, ...]], ...]"
 
 SERVER_MIN: Final = 15
 """Older servers cannot have unique keys in which NULL equals NULL."""
 
 RECONNECT_S: Final = 20.0
-"""How long a call tries to get back a connection that was lost."""
+"""How long a call tries to get back a connection that was lost.
+
+For as long again the next calls try once: whoever stops makes several, and would wait for each.
+"""
 
 RACES_MAX: Final = 50
 """How often a call is done again because another writer was there first."""
@@ -51,6 +53,7 @@ ALL_PROJECTS: Final = "*"
 """What a connection acts for that moves a record, migrates, or looks after everybody's jobs."""
 
 ACT_FOR: Final = b"SELECT set_config('upthread.project', $1, $2)"
+_ACT_FOR_NOW: Final = b"SELECT set_config('upthread.project', convert_from($1, 'UTF8'), true)"
 
 _SESSION: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -135,6 +138,7 @@ class Server:
         self.name = _shown(self._parameters)
         self.prepares = self._prepare_after is not None
         self._is_closed = False
+        self._patient_from_s = 0.0
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._project = ALL_PROJECTS
@@ -147,7 +151,7 @@ class Server:
         """Act for one project from now on: the database has no row of any other."""
         with self._lock, self._worded("open"):
             # A setting is text in the server's encoding, and an id may be any bytes: so in digits,
-            # as BYTEA is read (migration 7).
+            # as BYTEA is read (schema.sql).
             self._project = f"x{project_id.hex()}"
             if self._connection is not None and not self._connection.closed:
                 self._say_project(self._connection)
@@ -155,7 +159,7 @@ class Server:
     @property
     def said_in_transaction(self) -> Statements:
         """What a transaction begins with where the session cannot tell which project it is for."""
-        return ((ACT_FOR, (self._project, True)),) if self.is_pooled else ()
+        return ((_ACT_FOR_NOW, (self._project.encode(),)),) if self.is_pooled else ()
 
     def run(self, doing: str, work: Callable[[Connection], Result]) -> Result:
         """Return what `work` returns; again after a lost race or connection.
@@ -186,11 +190,16 @@ class Server:
 
     def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
         """Do work again that failed with `error`, until its race is won or its connection back."""
-        deadline_s = time.monotonic() + (RECONNECT_S if self._wait_s is None else 0.0)
+        began_s = time.monotonic()
+        is_patient = self._wait_s is None and began_s >= self._patient_from_s
+        deadline_s = began_s + (RECONNECT_S if is_patient else 0.0)
         has_lost_race = isinstance(error, _LOST_RACE)
         while True:
             if not has_lost_race:
-                if not self._is_lost(error) or time.monotonic() > deadline_s:
+                if not self._is_lost(error):
+                    raise error
+                if time.monotonic() > deadline_s:
+                    self._patient_from_s = time.monotonic() + RECONNECT_S
                     raise error
                 time.sleep(_PAUSE_S)
             try:
@@ -211,6 +220,7 @@ class Server:
         if self._connection is None or self._connection.closed:
             self._connection = None
             self._connection = self._connect()
+            self._patient_from_s = 0.0
         return self._connection
 
     def _is_lost(self, error: psycopg.Error) -> bool:

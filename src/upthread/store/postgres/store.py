@@ -1,37 +1,179 @@
-"""The store port on PostgreSQL; decides nothing. Most reads are `store.sql.reads`."""
+"""The store port on PostgreSQL; decides nothing.
+
+Theory of operation. A commit to one stream is one statement, sent whole with its end: it locks the
+leases that must be held, moves the head by compare-and-set, and inserts entries and tags. A commit
+to several streams, or with leases to take and give, is such statements in one transaction, sent at
+once as well. So no lock is ever held while a client is waited for. A statement that cannot do all
+of it divides by zero, which undoes the transaction: then the leases are looked at, and a head that
+has moved is drafted on again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final, cast
 
-from upthread.core.codec import decode_text, encode_text
-from upthread.core.commands import Write
-from upthread.core.context.prior_context import newest_exchanges
-from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, Message, ProjectId
-from upthread.store._rules import lost_lease, verified
-from upthread.store.base import SAID_WITHIN_MESSAGES, Verified
-from upthread.store.postgres.batch import Batch, Transaction, columns_of_claim
+from psycopg import errors
+
+from upthread.core.codec import Json, encode_plain_json, encode_text
+from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.store._rules import conversation_leases, lost_lease, taken_lease
+from upthread.store.chain import as_bytes
+from upthread.store.drafting import Change
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
+from upthread.store.log import LogStore, StreamMovedError
+from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
-from upthread.store.postgres.queries import QUERIES, RECORDED, to_columns
-from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.schema import check_schema
-from upthread.store.postgres.server import Connection, Server, rolled_back, unhurried
-from upthread.store.sql.batch import Row, Step
-from upthread.store.sql.reads import Asked, Reads
-from upthread.store.sql.rows import chained_parts, messages_of, said_of
-from upthread.store.sql.writes import prepared
+from upthread.store.postgres.server import Connection, Server, unhurried
+from upthread.store.stream_reads import Found
+from upthread.store.streams import Head, RunState, StoredHead, encoded, head_from
+from upthread.store.tags import own_tag
 
-PAGE_PARTS: Final = 1_000
-"""How many parts are read at once where all might be more than memory should hold."""
+_LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
 
-# A guess, for the first page alone: too few cost an exchange, too many are read for nothing.
-_PARTS_OF_A_MESSAGE: Final = 4
-_TAKE_LEASE: Final = QUERIES["take_lease"]
-_SEQ_MAX: Final = 2**31 - 1  # PostgreSQL's INTEGER
+_HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
+_FOUND: Final = (
+    f"SELECT t.seq, t.nth, {_HEAD} FROM upthread.tag AS t LEFT JOIN upthread.head AS h"
+    " ON h.id = t.stream WHERE t.tag = $1 ORDER BY t.nth"
+).encode()
+_NEWEST: Final = _FOUND + b" DESC LIMIT 1"
+_HEADS: Final = (
+    f"SELECT {_HEAD} FROM upthread.head AS h WHERE ($1::bytea IS NULL OR h.project = $1)"
+    " AND h.kind = convert_from($2, 'UTF8') ORDER BY h.id"
+).encode()
+
+_ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
+# What proves an entry: the one before it. Messages are proved by `verify` (S33).
+_BEFORE: Final = (
+    "(SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
+)
+_IS_SAID: Final = f"kind = '{SAID}'"
+_IS_PART: Final = f"kind IN {PARTS}"
+_SPOKEN: Final = {
+    (is_said, is_newest): (
+        "SELECT seq, at_ms, kept, said FROM upthread.entry"
+        " WHERE stream = $1 AND seq > $2 AND seq < $3"
+        f" AND {_IS_SAID if is_said else _IS_PART}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
+    ).encode()
+    for is_said in (False, True)
+    for is_newest in (False, True)
+}
+_ONLY: Final = (
+    f"SELECT {_ENTRY}, {_BEFORE} FROM upthread.entry AS e"
+    " WHERE stream = $1 AND seq = ANY($2::bigint[]) ORDER BY seq"
+).encode()
+
+# $1 to $2: the digests and tokens of leases. One that is taken over meanwhile is waited for, and is
+# then not what was asked for.
+_HELD: Final = """held AS MATERIALIZED (
+    SELECT 1 FROM upthread.lease AS l
+    JOIN unnest($1::bytea[], $2::bigint[]) AS f (name_digest, token)
+    ON l.name_digest = f.name_digest AND l.token = f.token
+    WHERE l.holder IS NOT NULL ORDER BY l.name_digest FOR SHARE OF l
+)"""
+_ALL_HELD: Final = "(SELECT count(*) FROM held) = cardinality($1::bytea[])"
+
+# $3 to $6: the head as it is to be.
+_MOVE: Final = f"""moved AS (
+    UPDATE upthread.head SET last = $3, hash = $4, state = $5, seal = $6
+    WHERE id = $17 AND last = $18 AND hash = $19 AND {_ALL_HELD} RETURNING id, project
+)"""
+_OPEN: Final = f"""moved AS (
+    INSERT INTO upthread.head (last, hash, state, seal, kind, name, project)
+    SELECT $3, $4, $5, $6, convert_from($17, 'UTF8'), $18::bytea, $19::bytea
+    WHERE {_ALL_HELD} RETURNING id, project
+)"""
+# $7 to $13: entries; $14 to $16: tags. A tag of the stream's own may come again.
+_APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
+    INSERT INTO upthread.entry (stream, project, seq, kind, at_ms, kept, hash, digest, said)
+    SELECT m.id, m.project, e.* FROM moved AS m, unnest(
+        $7::bigint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
+        $13::bytea[]
+    ) AS e
+), tagged AS (
+    INSERT INTO upthread.tag AS t (stream, project, tag, nth, seq)
+    SELECT m.id, m.project, n.tag, coalesce(n.nth, m.id), n.seq FROM moved AS m, unnest(
+        $14::bytea[], $15::bigint[], $16::bigint[]
+    ) AS n (tag, nth, seq)
+    ON CONFLICT (tag, nth, project) DO UPDATE SET seq = excluded.seq
+    WHERE t.stream = excluded.stream AND t.nth = t.stream RETURNING 1
+) SELECT
+    (SELECT id FROM moved),
+    1 / (
+        (SELECT count(*) FROM moved)
+        * ((SELECT count(*) FROM tagged) = cardinality($14::bytea[]))::integer
+    )"""
+_APPEND_TO: Final = _APPEND.format(_MOVE).encode()
+_APPEND_NEW: Final = _APPEND.format(_OPEN).encode()
+_MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD})::integer".encode()
+_FORGET: Final = b"""
+UPDATE upthread.entry SET digest = sha256(said), said = NULL
+WHERE stream = $1 AND seq <= $2 AND said IS NOT NULL
+    AND ($3::bigint IS NULL OR at_ms < $3) AND ($4::bigint[] IS NULL OR seq = ANY($4))
+"""
+
+_LEASE: Final = b"SELECT token, heartbeat, holder FROM upthread.lease WHERE name_digest = $1"
+_HELD_LEASES: Final = b"""
+SELECT name, token, heartbeat, holder FROM upthread.lease
+WHERE project = $1 AND name >= $2 AND name < $3 AND holder IS NOT NULL ORDER BY name
+"""
+_TAKE: Final = b"""
+INSERT INTO upthread.lease AS l (name, token, heartbeat, holder) VALUES ($1, 1, 1, $2)
+ON CONFLICT (name_digest) DO UPDATE SET
+    token = l.token + 1, heartbeat = l.heartbeat + 1, holder = excluded.holder
+WHERE l.holder IS NULL OR (l.token = $3::bigint AND l.heartbeat = $4::bigint)
+RETURNING token, heartbeat
+"""
+_BEAT: Final = b"""
+UPDATE upthread.lease SET heartbeat = heartbeat + 1
+WHERE name_digest = $1 AND token = $2 AND holder IS NOT NULL RETURNING token
+"""
+_RELEASE: Final = b"""
+UPDATE upthread.lease SET holder = NULL WHERE name_digest = $1 AND token = $2 RETURNING token
+"""
+# As a step of a transaction, which it ends where it does nothing.
+_MUST_TAKE: Final = b"WITH done AS (%b) SELECT 1 / count(*) FROM done" % _TAKE
+_MUST_RELEASE: Final = b"WITH done AS (%b) SELECT 1 / count(*) FROM done" % _RELEASE
+
+# A run's transition: on its head, by the server's clock, and as a job of the workers' queue.
+_OF_RUN: Final = "(SELECT stream FROM upthread.tag WHERE tag = $1 AND nth = 0)"
+_IS_DUE: Final = f"""
+UPDATE upthread.head SET
+    due_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2, due_seq = $3,
+    due_queue = convert_from($4, 'UTF8')
+WHERE id = {_OF_RUN}
+""".encode()
+_ENQUEUE: Final = f"""
+SELECT upthread.procrastinate_defer_jobs_v1(
+    array_agg(
+        row(
+            h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
+            jsonb_build_object('run', h.id, 'seq', h.due_seq),
+            CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END
+        )::upthread.procrastinate_job_to_defer_v1
+    )
+)
+FROM upthread.head AS h WHERE h.id = {_OF_RUN} HAVING count(*) > 0
+""".encode()
+# Of the jobs of what is settled those go that nobody has taken.
+_DROP_JOB: Final = f"""
+DELETE FROM upthread.procrastinate_jobs AS j USING upthread.head AS h
+WHERE h.id = {_OF_RUN} AND j.status = 'todo' AND j.queueing_lock = h.id || ':' || h.due_seq
+""".encode()
+_IS_SETTLED: Final = f"""
+UPDATE upthread.head SET due_at_ms = NULL, due_seq = NULL, due_queue = NULL
+WHERE due_at_ms IS NOT NULL AND id = {_OF_RUN}
+""".encode()
+_QUEUE: Final = "upthread"
+
+_HOLDER: Final = Json(Holder, "lease")
 
 
-class PostgresStore(Reads):
+class PostgresStore(LogStore):
     """A store in the schema `upthread` of a database. Usable from any thread, one call at a time.
 
     `address` is a libpq URL; nothing of it is read from the environment but what libpq itself
@@ -40,8 +182,8 @@ class PostgresStore(Reads):
     """
 
     def __init__(self, address: str, *, wait_s: float | None = None) -> None:
+        super().__init__()
         self.server = Server(address, wait_s=wait_s)
-        self._memory = Memory()
         self._prepared: Prepared | None = None
         try:
             self.server.run("open", lambda found: check_schema(found, self.server.name))
@@ -51,194 +193,288 @@ class PostgresStore(Reads):
 
     def act_for(self, project_id: ProjectId) -> None:
         # What was there under another project is not to be believed under this one.
-        self._memory.forget()
+        for known in (self._rows, self._heads, self._turns):
+            known.clear()
         self.server.act_for(encode_text(project_id))
         if self.server.is_pooled:  # then each statement says it, and none is prepared
             self._prepared = None
 
-    def commit(
+    # --- reads ------------------------------------------------------------------------------------
+
+    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
+        rows = self._read(_NEWEST if newest else _FOUND, text.encode())
+        return tuple(Found(head_of(row[2:]), row[0], row[1]) for row in rows)
+
+    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
+        project = None if project_id is None else encode_text(project_id)
+        return tuple(map(head_of, self._read(_HEADS, project, kind.encode())))
+
+    def entries(
         self,
-        writes: Sequence[Write],
+        row: int,
+        kinds: Sequence[str] = (),
         *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-    ) -> None:
-        if not (writes or fences or take or give):
-            return
-        steps = [prepared(write, to_columns) for write in writes]
-        if take or give:
-            # Not done again when the connection is lost: the lease may have been taken by us.
-            self.server.run_once(
-                "write",
-                lambda connection: self._commit_whole(connection, steps, fences, take, give),
-            )
-            return
-        # Done again when the connection is lost: the same batch twice is once (S2).
-        self.server.run("write", lambda connection: self._commit(connection, steps, fences))
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        only: Sequence[int] | None = None,
+    ) -> Sequence[Entry]:
+        if only is not None:
+            return list(map(Entry._make, self._read(_ONLY, row, numbers(only))))
+        limit = None if first is None and newest is None else max(0, first or newest or 0)
+        statement = _entries(tuple(kinds), newest is not None)
+        below = _LAST if before is None else before
+        rows = self._read(statement, row, after, below, limit)
+        return list(map(Entry._make, rows[::-1] if newest is not None else rows))
 
-    def prior_messages(
+    def spoken(
         self,
-        conversation_id: ConversationId,
+        row: int,
         *,
-        upstream_session_ids: Collection[str],
-        newest: int,
-    ) -> tuple[Message, ...]:
-        if newest <= 0:
-            return ()
-        found, names = self._prior_parts(conversation_id, upstream_session_ids, newest), _Names()
-        said = said_of(
-            conversation_id,
-            found,
-            readable=frozenset({None, *upstream_session_ids}),
-            turns=names,
-            upstreams=names,
-        )
-        return newest_exchanges(said, newest)
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        limit = None if first is None and newest is None else max(0, first or newest or 0)
+        below = _LAST if before is None else before
+        statement = _SPOKEN[is_said, newest is not None]
+        return cast("list[SpokenRow]", self._read(statement, row, after, below, limit))
 
-    def message_count(self, conversation_id: ConversationId) -> int:
-        row = self._row("message_count", conversation_id)
-        return int(row[0] or 0) if row else 0
-
-    def verify(self, conversation_id: ConversationId) -> Verified:
-        rows = self._all_parts(conversation_id)
-        return verified(chained_parts(conversation_id, rows))
-
-    def scrub(self) -> None:
-        """Write the tables anew; the server's own log and its backups are its keeper's."""
-        self.server.run("scrub", _scrub)
-
-    def acquire_lease(
-        self, name: str, holder: Holder, *, seen: Lease | None = None
-    ) -> Lease | None:
-        values = columns_of_claim(LeaseClaim(name=name, holder=holder, seen=seen))
-        # Not done again when the connection is lost: it may have been taken, and by us.
-        taken = self.server.run_once(
-            "write", lambda connection: self._prepared_on(connection).rows(_TAKE_LEASE, values)
-        )
-        if not taken:
-            return None
-        ((token, heartbeat),) = taken
-        return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)
-
-    def heartbeat(self, fence: Fence) -> None:
-        self._move_lease("heartbeat", fence)
-
-    def release_lease(self, fence: Fence) -> None:
-        self._move_lease("release_lease", fence)
-
-    def close(self) -> None:
-        self.server.close()
-
-    def _commit(
-        self, connection: Connection, steps: Sequence[Step], fences: Sequence[Fence]
-    ) -> None:
-        statements = self._prepared_on(connection)
-        if not self._memory.commit(statements, steps, fences):
-            # By looking up, which also words the error of whatever was not as remembered.
-            self._commit_whole(connection, steps, fences)
-
-    def _commit_whole(
-        self,
-        connection: Connection,
-        steps: Sequence[Step],
-        fences: Sequence[Fence],
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-    ) -> None:
-        self._prepared_on(connection)
-        with rolled_back(connection):
-            opened = Transaction(connection, self.server.said_in_transaction)
-            known = opened.look_up(steps, fences, take)
-            batch = Batch(known, send=opened.write, ask=opened.rows)
-            for step in steps:
-                step.apply(batch)
-            for fence in give:
-                if not opened.rows("release_lease", to_columns(fence.name, fence.token)):
-                    raise lost_lease(fence.name, fence.token)
-            opened.commit()
-        # Only now: a commit that failed has left nothing to remember.
-        self._memory.put(known)
-
-    def _read(self, query: str, *values: Asked) -> list[Row]:
-        return self._rows(QUERIES[query], values)
-
-    def _rows(self, statement: bytes, values: tuple[Asked, ...]) -> list[Row]:
-        columns = list(map(_binding, values))
+    def _read(self, statement: bytes, *values: Column) -> list[Row]:
         return self.server.run(
-            "read", lambda connection: self._prepared_on(connection).rows(statement, columns)
+            "read", lambda connection: self._prepared_on(connection).rows(statement, values)
         )
 
     def _prepared_on(self, connection: Connection) -> Prepared:
-        """Return the statements of a connection; of another than before, nothing is known."""
+        """Return the statements of a connection."""
         if self._prepared is None or self._prepared.connection is not connection:
-            self._memory.forget()
             before = self.server.said_in_transaction
             self._prepared = Prepared(connection, is_allowed=self.server.prepares, before=before)
         return self._prepared
 
-    def _read_recorded(self, query: str, *values: Asked) -> list[Row]:
-        return self._rows(RECORDED[query], values)
+    # --- writes -----------------------------------------------------------------------------------
 
-    def _messages(
-        self, conversation_id: ConversationId, query: str, *values: int, after_seq: int | None
-    ) -> tuple[Message, ...]:
-        found, names = self._read(query, conversation_id, *values), _Names()
-        return messages_of(
-            conversation_id, found, after_seq=after_seq, turns=names, upstreams=names
+    def append(
+        self,
+        changes: Sequence[Change],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+        is_synced: bool = True,
+    ) -> Sequence[int]:
+        statements = [
+            *((_MUST_TAKE, _columns_of(claim)) for claim in take),
+            *(statement for change in changes for statement in _statements(change, fences)),
+            *((_MUST_RELEASE, _columns(fence)) for fence in give),
+        ]
+        if not any(change.entries for change in changes) and fences:
+            statements.insert(0, (_MUST_HOLD, _leases(fences)))
+        if not statements:
+            return []
+        # Not done again when the connection is lost: a lease may have been taken, and by us. All
+        # else is: whoever did it finds a head that has moved, and then that all of it is there.
+        run = self.server.run_once if take or give else self.server.run
+        try:
+            answers = run("write", lambda connection: self._sent(connection, statements))
+        except StreamMovedError:
+            self._must_be_free(fences, take, give)
+            raise
+        opened = iter(
+            [
+                rows[0][0]
+                for (text, _), rows in zip(statements, answers, strict=True)
+                if text is _APPEND_NEW
+            ]
         )
+        return [change.head.row or next(opened) for change in changes]
 
-    def _prior_parts(
-        self, conversation_id: ConversationId, upstream_session_ids: Collection[str], newest: int
-    ) -> Iterator[Row]:
-        """Return parts newest first, read in pages: most often the first one is enough."""
-        floor = self.message_count(conversation_id) - SAID_WITHIN_MESSAGES
-        place, limit = (_SEQ_MAX, 0), newest * _PARTS_OF_A_MESSAGE
-        while True:
-            page = self._read(
-                "prior_parts", conversation_id, *place, floor, upstream_session_ids, limit
+    def _sent(self, connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+        prepared = self._prepared_on(connection)
+        try:
+            if len(statements) == 1:
+                return [prepared.rows(*statements[0])]
+            return prepared.transaction(statements)
+        except (errors.DivisionByZero, errors.UniqueViolation) as error:
+            raise StreamMovedError from error
+
+    def _must_be_free(
+        self, fences: Sequence[Fence], take: Sequence[LeaseClaim], give: Sequence[Fence]
+    ) -> None:
+        """Raise where it was a lease that stopped an append."""
+        for fence in fences:
+            held = self.lease(fence.name)
+            if held is None or held.token != fence.token or held.holder is None:
+                raise lost_lease(fence.name, fence.token)
+        for claim in take:
+            held = self.lease(claim.name)
+            is_as_seen = (
+                held is not None
+                and claim.seen is not None
+                and ((held.token, held.heartbeat) == (claim.seen.token, claim.seen.heartbeat))
             )
-            yield from ((seq, *others) for seq, _, *others in page)
-            if len(page) < limit:
-                return
-            place, limit = page[-1][:2], PAGE_PARTS
+            if held is not None and held.holder is not None and not is_as_seen:
+                raise taken_lease(claim.name)
+        for fence in give:
+            held = self.lease(fence.name)
+            if held is None or held.token != fence.token:
+                raise lost_lease(fence.name, fence.token)
 
-    def _all_parts(self, conversation_id: ConversationId) -> Iterator[Row]:
-        # From below 1: a row whose number was damaged is to be found, not passed over.
-        place: Row = (-_SEQ_MAX, 0)
-        while page := self._read("chained_parts", conversation_id, *place, PAGE_PARTS):
-            yield from page
-            place = page[-1][:2]
+    def scrub(self) -> None:
+        """Write the log anew; the server's own log and its backups are its keeper's."""
+        self.server.run("scrub", _scrub)
 
-    def _move_lease(self, query: str, fence: Fence) -> None:
-        values = to_columns(fence.name, fence.token)
+    # --- leases -----------------------------------------------------------------------------------
+
+    def acquire_lease(
+        self, name: str, holder: Holder, *, seen: Lease | None = None
+    ) -> Lease | None:
+        values = _columns_of(LeaseClaim(name=name, holder=holder, seen=seen))
+        # Not done again when the connection is lost: it may have been taken, and by us.
+        taken = self.server.run_once(
+            "write", lambda connection: self._prepared_on(connection).rows(_TAKE, values)
+        )
+        for token, heartbeat in taken:
+            return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)
+        return None
+
+    def heartbeat(self, fence: Fence) -> None:
+        self._move_lease(_BEAT, fence)
+
+    def release_lease(self, fence: Fence) -> None:
+        self._move_lease(_RELEASE, fence)
+
+    def _move_lease(self, statement: bytes, fence: Fence) -> None:
+        values = _columns(fence)
         moved = self.server.run(
-            "write", lambda connection: self._prepared_on(connection).rows(QUERIES[query], values)
+            "write", lambda connection: self._prepared_on(connection).rows(statement, values)
         )
         if not moved:
             raise lost_lease(fence.name, fence.token)
 
+    def lease(self, name: str) -> Lease | None:
+        for row in self._read(_LEASE, _digest(name)):
+            return _lease(name, row)
+        return None
+
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
+        bounds = map(encode_text, conversation_leases(project_id))
+        rows = self._read(_HELD_LEASES, encode_text(project_id), *bounds)
+        return tuple(_lease(name.decode("utf-8", "surrogatepass"), row) for name, *row in rows)
+
+    def close(self) -> None:
+        self.server.close()
+
+
+@lru_cache(maxsize=100)
+def _entries(kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001  # a key of the cache
+    """Return the statement for entries of stream $1, after $2 and before $3, $4 of them."""
+    before = _BEFORE
+    where = f" AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
+    # A partial index is used only where its condition follows from the statement's.
+    if kinds and not set(kinds) & set(FREQUENT):
+        where += f" AND kind NOT IN ({', '.join(map(repr, FREQUENT))})"
+    elif kinds == (SAID,):
+        where = " AND kind = 'said'"
+    return (
+        f"SELECT {_ENTRY}, {before} FROM upthread.entry AS e"
+        f" WHERE stream = $1 AND seq > $2 AND seq < $3{where}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
+    ).encode()
+
+
+def head_of(row: Row) -> Head:
+    """Return a head from the columns of its row."""
+    return head_from(StoredHead(*row))
+
+
+def _digest(name: str) -> bytes:
+    return sha256(encode_text(name)).digest()
+
+
+def _columns(fence: Fence) -> tuple[Column, ...]:
+    return (_digest(fence.name), fence.token)
+
+
+def _leases(fences: Sequence[Fence]) -> tuple[Column, ...]:
+    return (
+        blobs([_digest(fence.name) for fence in fences]),
+        numbers([fence.token for fence in fences]),
+    )
+
+
+def _columns_of(claim: LeaseClaim) -> tuple[Column, ...]:
+    seen = (None, None) if claim.seen is None else (claim.seen.token, claim.seen.heartbeat)
+    return (encode_text(claim.name), encode_plain_json(claim.holder), *seen)
+
+
+def _statements(change: Change, fences: Sequence[Fence]) -> list[Statement]:
+    """Return what appends to one stream."""
+    found: list[Statement] = []
+    if change.entries:
+        found.append(_append(change, fences))
+    for last, before_ms, seqs in change.erasures:
+        if change.head.row:
+            some = None if seqs is None else numbers(seqs)
+            found.append((_FORGET, (change.head.row, last, before_ms, some)))
+    if change.head.kind == "run" and change.entries:
+        found += _job(change)
+    return found
+
+
+def _append(change: Change, fences: Sequence[Fence]) -> Statement:
+    head, added = change.head, change.entries
+    state, seal = encoded(head)
+    values: list[Column] = [*_leases(fences), head.last, head.hash, state, seal]
+    values += (
+        numbers([each.seq for each in added]),
+        texts([each.kind for each in added]),
+        numbers([each.at_ms for each in added]),
+        blobs([as_bytes(each.kept) for each in added]),
+        blobs([each.hash for each in added]),
+        blobs([each.digest for each in added]),
+        blobs([as_bytes(each.said) for each in added]),
+        blobs([text.encode() for text, _, _ in change.tags]),
+        numbers([nth for _, nth, _ in change.tags]),
+        numbers([seq for _, _, seq in change.tags]),
+    )
+    if head.row:
+        return (_APPEND_TO, (*values, head.row, change.last, change.hash))
+    names = (head.kind.encode(), encode_text(head.name), encode_text(head.project_id))
+    return (_APPEND_NEW, (*values, *names))
+
+
+def _job(change: Change) -> list[Statement]:
+    """Return what hands a run's transition to the workers, or takes it back."""
+    head = change.head
+    run: tuple[Column, ...] = (own_tag("run", head.name, head.project_id).encode(),)
+    due = head.state.due if isinstance(head.state, RunState) else None
+    if due is None:
+        return [(_DROP_JOB, run), (_IS_SETTLED, run)]
+    job = change.job
+    if job is None or job.run_seq != due[1]:
+        return []
+    queue = (job.queue or _QUEUE).encode()
+    return [
+        (_DROP_JOB, run),  # of the transition that this one follows
+        (_IS_DUE, (*run, job.delay_ms, job.run_seq, queue)),
+        (_ENQUEUE, (*run, job.delay_ms)),
+    ]
+
 
 def _scrub(connection: Connection) -> None:
     with unhurried(connection):
-        connection.execute(QUERIES["scrub"])
+        connection.execute(b"SELECT upthread.scrub()")
 
 
-def _binding(value: Asked) -> object:
-    """Return a value as PostgreSQL takes it; a collection of texts is an array."""
-    if isinstance(value, str):
-        return encode_text(value)
-    if value is None or isinstance(value, (int, bytes)):
-        return value
-    return list(map(encode_text, value))
-
-
-class _Names(dict[bytes | None, str | None]):
-    """Ids as text, by their columns: each is decoded once for all the rows of a read."""
-
-    def __init__(self) -> None:
-        super().__init__({None: None})
-
-    def __missing__(self, column: bytes) -> str:
-        name = self[column] = decode_text(column)
-        return name
+def _lease(name: str, row: Sequence[Any]) -> Lease:
+    token, heartbeat, holder = row
+    return Lease(
+        name=name,
+        token=token,
+        heartbeat=heartbeat,
+        holder=None if holder is None else _HOLDER.decode(holder),
+    )

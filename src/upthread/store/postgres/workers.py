@@ -1,11 +1,11 @@
 """What workers keep in the database beside the store: who they are, and whose jobs are lost.
 
-Theory of operation. A job is a hint that a run has something to do; what is due stands in the
-outbox, and what counts is the run's own events, written under a lease. So a job may be lost or come
-twice, and `recover` puts it right: a job whose worker is silent or dead goes back into its queue,
-and a transition that is due and has no job gets a new one. The latter closes what the queue leaves
-open: a worker that was taken for dead and wakes up acknowledges its old job, which is by now
-another worker's, and if that one then dies, no job is left to take over.
+Theory of operation. A job is a hint that a run has something to do; what is due stands on its head,
+and what counts is the run's own events, written under a lease. So a job may be lost or come twice,
+and `recover` puts it right: a job whose worker is silent or dead goes back into its queue, and a
+transition that is due and has no job gets a new one. The latter closes what the queue leaves open:
+a worker that was taken for dead and wakes up acknowledges its old job, which is by now another
+worker's, and if that one then dies, no job is left to take over.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.codec import decode_json, encode_json
+from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import Holder
 from upthread.store.base import Run
-from upthread.store.postgres.queries import QUERIES, to_columns
+from upthread.store.postgres.at_once import Row
 from upthread.store.postgres.server import Connection, Server
-from upthread.store.sql.batch import Row, from_columns
-from upthread.store.sql.rows import run_of
+from upthread.store.postgres.store import head_of
+from upthread.store.reads import run_of
 
 # Four heartbeats: with one a second a killed worker's jobs were taken over after 3.5 to 4.1 s
 # (Procrastinate 3.10.0).
@@ -88,39 +88,34 @@ class WorkerTable:
 
     def run_of(self, row: int) -> Run | None:
         """Return the run that a job names by its row."""
-        found = self._rows("run_of_row", (row,))
-        return run_of(found[0]) if found else None
+        found = self._rows(_RUN, (row,))
+        return run_of(head_of(found[0])) if found else None
 
     def register(
         self, worker_id: int, registration: Registration, *, before: int | None = None
     ) -> None:
         """Say what a worker is; `before` is the id it had until it lost its place."""
-        process = registration.process
         values = (
             worker_id,
-            *to_columns(process.host, process.boot_id, process.pid, process.started_at_ticks),
-            *to_columns(registration.version),
-            encode_json(dict(registration.agents)),
+            encode_plain_json(registration.process),
+            registration.version.encode(),
+            encode_plain_json(dict(registration.agents)),
             list(registration.queues),
             *(registration.concurrency, registration.registered_at_ms, before),
         )
-        self._server.run(
-            "write", lambda connection: connection.execute(QUERIES["register_worker"], values)
-        )
+        self._server.run("write", lambda connection: connection.execute(_REGISTER, values))
 
     def forget(self, worker_id: int) -> None:
         """Remove a worker that has stopped."""
-        self._server.run(
-            "write", lambda connection: connection.execute(QUERIES["forget_worker"], (worker_id,))
-        )
+        self._server.run("write", lambda connection: connection.execute(_FORGET, (worker_id,)))
 
     def workers(self) -> tuple[KnownWorker, ...]:
         """Return the workers that are known, oldest first."""
-        return tuple(map(_worker_of, self._rows("workers", ())))
+        return tuple(map(_worker_of, self._rows(_WORKERS, ())))
 
     def backlog(self) -> Backlog:
         """Return what waits for a worker, by the server's clock."""
-        ((waiting, oldest_ms),) = self._rows("backlog", ())
+        ((waiting, oldest_ms),) = self._rows(_BACKLOG, ())
         return Backlog(waiting=waiting, oldest_ms=oldest_ms)
 
     def recover(self, *, silent_after_ms: int, dead: Collection[int] = ()) -> Recovered:
@@ -133,36 +128,150 @@ class WorkerTable:
             "recover jobs in", lambda connection: _recover(connection, silent_after_ms, list(dead))
         )
 
-    def _rows(self, query: str, values: tuple[int, ...]) -> list[Row]:
+    def _rows(self, query: bytes, values: tuple[int, ...]) -> list[Row]:
         return self._server.run(
             "read",
-            lambda connection: connection.execute(QUERIES[query], values, binary=True).fetchall(),
+            lambda connection: connection.execute(query, values, binary=True).fetchall(),
         )
 
 
 def _recover(connection: Connection, silent_after_ms: int, dead: list[int]) -> Recovered:
     with connection.transaction():
         # Tried and not waited for: whoever has it does the same work.
-        if connection.execute(QUERIES["try_recovering"], (_RECOVERY_LOCK,)).fetchone() != (True,):
+        if connection.execute(_TRY_RECOVERING, (_RECOVERY_LOCK,)).fetchone() != (True,):
             return Recovered(retried=0, freed=0, enqueued=0)
         # With a NOTIFY of our own: Procrastinate's retry sends none (3.10.0).
-        retried = connection.execute(QUERIES["retry_jobs"], (silent_after_ms, dead)).fetchall()
+        retried = connection.execute(_RETRY_JOBS, (silent_after_ms, dead)).fetchall()
         waited = (silent_after_ms, dead, HOST_WAIT_MS)
-        freed = connection.execute(QUERIES["free_jobs"], waited).fetchall()
-        enqueued = connection.execute(QUERIES["enqueue_lost"]).fetchall()
+        freed = connection.execute(_FREE_JOBS, waited).fetchall()
+        enqueued = connection.execute(_ENQUEUE_LOST).fetchall()
     return Recovered(retried=len(retried), freed=len(freed), enqueued=len(enqueued))
 
 
 def _worker_of(row: Row) -> KnownWorker:
-    host, boot_id, pid, ticks, version = from_columns(row[1:6])
-    agents = decode_json(row[6])
-    assert isinstance(agents, dict), "we wrote it"
+    worker_id, process, version, agents, queues, concurrency, at_ms, silent_ms, jobs = row
     registration = Registration(
-        process=Holder(host=host, boot_id=boot_id, pid=pid, started_at_ticks=ticks, doing=""),
-        version=version,
-        agents={name: str(each) for name, each in agents.items()},
-        queues=tuple(row[7]),
-        concurrency=row[8],
-        registered_at_ms=row[9],
+        process=_PROCESS.decode(process),
+        version=version.decode(),
+        agents=_AGENTS.decode(agents),
+        queues=tuple(queues),
+        concurrency=concurrency,
+        registered_at_ms=at_ms,
     )
-    return KnownWorker(worker_id=row[0], registration=registration, silent_ms=row[10], jobs=row[11])
+    return KnownWorker(
+        worker_id=worker_id, registration=registration, silent_ms=silent_ms, jobs=jobs
+    )
+
+
+# --- statements -----------------------------------------------------------------------------------
+
+# Say what a worker is and has; $8 is the id it had before, NULL without one.
+_REGISTER: Final = b"""
+WITH forgotten AS (
+    DELETE FROM upthread.worker AS w
+    WHERE
+        w.worker_id = $8::bigint
+        OR NOT EXISTS (SELECT 1 FROM upthread.procrastinate_workers AS p WHERE p.id = w.worker_id)
+)
+INSERT INTO upthread.worker (
+    worker_id, process, version, agents, queues, concurrency, registered_at_ms
+) VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+_FORGET: Final = b"DELETE FROM upthread.worker WHERE worker_id = $1"
+# Those that are known, and how long each has been silent.
+_WORKERS: Final = b"""
+SELECT
+    w.worker_id, w.process, w.version, w.agents, w.queues, w.concurrency, w.registered_at_ms,
+    (extract(epoch FROM clock_timestamp() - p.last_heartbeat) * 1000)::bigint,
+    (
+        SELECT count(*) FROM upthread.procrastinate_jobs AS j
+        WHERE j.worker_id = w.worker_id AND j.status = 'doing'
+    )
+FROM upthread.worker AS w JOIN upthread.procrastinate_workers AS p ON p.id = w.worker_id
+ORDER BY w.worker_id
+"""
+_RUN: Final = (
+    b"SELECT id, kind, name, project, last, hash, state, seal FROM upthread.head WHERE id = $1"
+)
+# Whether nobody else recovers jobs just now; until the transaction ends.
+_TRY_RECOVERING: Final = b"SELECT pg_try_advisory_xact_lock($1)"
+# Give back those of workers that are silent, pruned or known to be dead.
+_RETRY_JOBS: Final = b"""
+WITH stalled AS (
+    SELECT j.id, j.queue_name
+    FROM upthread.procrastinate_jobs AS j
+    LEFT JOIN upthread.procrastinate_workers AS w ON w.id = j.worker_id
+    WHERE
+        j.status = 'doing' AND (
+            w.id IS NULL OR w.id = ANY($2::bigint[])
+            OR w.last_heartbeat < clock_timestamp() - $1::bigint * interval '1 ms'
+        )
+    FOR UPDATE OF j SKIP LOCKED
+)
+SELECT
+    id, upthread.procrastinate_retry_job_v2(id, NULL, NULL, NULL, NULL),
+    pg_notify(
+        'procrastinate_queue_v1#' || queue_name,
+        json_build_object('type', 'job_inserted', 'job_id', id)::text
+    )
+FROM stalled
+"""
+# Let those go anywhere that have waited for their host, where no living worker takes them.
+_FREE_JOBS: Final = b"""
+UPDATE upthread.procrastinate_jobs AS j
+SET queue_name = regexp_replace(j.queue_name, '\\.\\w{8}$', '')
+WHERE
+    j.status = 'todo' AND j.queue_name ~ '^upthread\\.\\w{18}\\.\\w{8}$'
+    AND (
+        j.scheduled_at IS NULL
+        OR j.scheduled_at < clock_timestamp() - $3::bigint * interval '1 ms'
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.worker AS w
+        JOIN upthread.procrastinate_workers AS p ON p.id = w.worker_id
+        WHERE
+            j.queue_name = ANY(w.queues) AND p.id <> ALL($2::bigint[])
+            AND p.last_heartbeat > clock_timestamp() - $1::bigint * interval '1 ms'
+    )
+    AND (SELECT max(e.at) FROM upthread.procrastinate_events AS e WHERE e.job_id = j.id)
+    < clock_timestamp() - $3 * interval '1 ms'
+RETURNING pg_notify(
+    'procrastinate_queue_v1#' || j.queue_name,
+    json_build_object('type', 'job_inserted', 'job_id', j.id)::text
+)
+"""
+# Transitions that are due and have no job, neither waiting nor with a worker.
+_ENQUEUE_LOST: Final = b"""
+SELECT unnest(upthread.procrastinate_defer_jobs_v1(
+    array_agg(
+        row(
+            h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
+            jsonb_build_object('run', h.id, 'seq', h.due_seq), NULL
+        )::upthread.procrastinate_job_to_defer_v1
+    )
+))
+FROM upthread.head AS h
+WHERE
+    h.due_at_ms <= extract(epoch FROM clock_timestamp()) * 1000
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.procrastinate_jobs AS j
+        WHERE j.queueing_lock = h.id || ':' || h.due_seq AND j.status IN ('todo', 'doing')
+    )
+HAVING count(*) > 0
+"""
+# Transitions that are due and that no worker has, and the age of the oldest.
+_BACKLOG: Final = b"""
+SELECT
+    count(*),
+    coalesce(max(extract(epoch FROM clock_timestamp()) * 1000 - h.due_at_ms), 0)::bigint
+FROM upthread.head AS h
+WHERE
+    h.due_at_ms <= extract(epoch FROM clock_timestamp()) * 1000
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.procrastinate_jobs AS j
+        WHERE j.queueing_lock = h.id || ':' || h.due_seq AND j.status = 'doing'
+    )
+"""
+
+_PROCESS: Final = Json(Holder, "worker")
+_AGENTS: Final = Json(dict[str, str], "worker")

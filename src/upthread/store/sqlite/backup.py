@@ -57,7 +57,8 @@ def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
 def copied(path: Path, *, beside: Path, key: bytes | None) -> Generator[Path]:
     """Give a checked copy of a database, in a file with a name by chance beside `beside`.
 
-    It is removed at the end unless it has got another name. StoreError as for `copy_to`.
+    It is removed at the end unless it has got another name. StoreError as for `copy_to`, and
+    FileNotFoundError where somebody has removed the copy meanwhile.
     """
     if not size_of(path):
         raise StoreError(f"{path} is no database: it is not there, or empty", hint="name another")
@@ -71,6 +72,9 @@ def copied(path: Path, *, beside: Path, key: bytes | None) -> Generator[Path]:
             raise StoreError(f"{path} is damaged: {found.faults[0]}", hint=CURE_OF_DAMAGE)
         sync_file(copy)
         yield copy
+    except StoreError:
+        copy.stat()  # else it could not be opened because it is gone
+        raise
     finally:
         # The check has had it open, and may have left a log beside it.
         for suffix in ("", *BESIDE):

@@ -18,17 +18,14 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import apsw
 
 from upthread.boundary.processes import suspended_holder
-from upthread.core.codec import decode_text, encode_text
+from upthread.core.codec import encode_text
 from upthread.errors import StoreError
-from upthread.store._rules import not_whole, seal_of
 from upthread.store.address import KEY_SUFFIX
-from upthread.store.sql.batch import Column, Row
-from upthread.store.sql.statements import Migration, read_migrations
 from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
@@ -38,7 +35,11 @@ from upthread.store.sqlite.presence import (
     refuse_remains,
     remains,
 )
-from upthread.store.sqlite.write_queue import WriteQueue
+from upthread.store.sqlite.write_queue import WriteQueue, has_locks
+from upthread.store.streams import FOLD
+
+Row: TypeAlias = tuple[Any, ...]
+"""What a database returns: column types are the schema's, not the type checker's."""
 
 
 class Cursor(Protocol):
@@ -57,6 +58,7 @@ class Connection(Protocol):
     @property
     def in_transaction(self) -> bool: ...
     def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
+    def executemany(self, statements: str, bindings: Sequence[Sequence[Any]], /) -> Cursor: ...
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
     def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
@@ -83,6 +85,11 @@ ENGINE_MIN: Final = (3, 51, 3)
 """Older engines can corrupt a database with several writers: sqlite.org/wal.html#walresetbug."""
 
 APPLICATION_ID: Final = 0x75707468  # "upth"
+
+SCHEMA_VERSION: Final = 100
+"""The version of schema.sql. Below it are databases of tables in place of one log."""
+
+_SCHEMA: Final = Path(__file__).with_name("schema.sql")
 
 # Without a limit the log stays as large as it ever was: SQLite overwrites it and cuts nothing off.
 _JOURNAL_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -129,11 +136,6 @@ def to_column(text: str) -> str | bytes:
     return text
 
 
-def to_columns(*values: str | int | None) -> tuple[Column, ...]:
-    """Return values as SQLite takes them; None is NULL."""
-    return tuple([to_column(each) if isinstance(each, str) else each for each in values])
-
-
 def damaged_file(path: Path, told: str) -> StoreError:
     """Return the error of a file in which the engine finds damage."""
     return StoreError(f"the database {path} is damaged: {' '.join(told.split())}", hint=_DAMAGED)
@@ -164,11 +166,12 @@ class Database:
         self.path = path
         self.is_encrypted = key is not None
         self._is_synced: bool | None = None
-        self._known = len(read_migrations("sqlite"))
         self._busy_timeout_s = busy_timeout_s
         self._busy_since_s = 0.0
         self._left_at: int | None = None
         """The file's data version once this connection's last commit was through."""
+        self.is_as_left = False
+        """Within a transaction: whether nobody else has committed since this connection did."""
         with _OPENING:
             # Before a file is made: nothing is to be written where one is missing beside its log.
             refuse_remains(path)
@@ -212,7 +215,8 @@ class Database:
                 raise self.store_error(error, "write") from error
             raise
         try:
-            if self.connection.data_version() != self._left_at:
+            self.is_as_left = self.connection.data_version() == self._left_at
+            if not self.is_as_left:
                 self._refuse_later_schema()
         except BaseException as error:
             self.rollback(error)
@@ -232,17 +236,16 @@ class Database:
     def _refuse_later_schema(self) -> None:
         """Refuse to write into a schema that a newer version has made while this one was open.
 
-        What this version writes has not the seal that the newer one looks for. Asked only where
-        another connection may have written.
+        Asked only where another connection may have written.
         """
         version = self._schema_version()
-        if version > self._known:
+        if version > SCHEMA_VERSION:
             raise self._newer(version)
 
     def _newer(self, version: int) -> StoreError:
         return StoreError(
             f"{self.path} was written by a newer upthread"
-            f" (schema {version}, this version knows {self._known})",
+            f" (schema {version}, this version knows {SCHEMA_VERSION})",
             hint="upgrade upthread; the file was left as it is",
         )
 
@@ -268,6 +271,11 @@ class Database:
 
     def store_error(self, error: Exception, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
+        if isinstance(error, apsw.BusyError) and not has_locks(self._place):
+            return StoreError(
+                f"could not {doing} the database {self.path}: no file can be locked there",
+                hint="set UPTHREAD_HOME to a directory of a local disk",
+            )
         if isinstance(error, apsw.BusyError) and (pid := self._suspended_holder()):
             return StoreError(
                 f"could not {doing} the database {self.path}: process {pid} holds its lock and is"
@@ -303,6 +311,8 @@ class Database:
         """
         if tries == 0:
             self._busy_since_s = time.monotonic()
+            if not has_locks(self._place):
+                return False
         waited_s = time.monotonic() - self._busy_since_s
         is_due = self._queue.has_stood_still or waited_s >= SUSPENDED_WAIT_S
         if waited_s >= self._busy_timeout_s or (is_due and self._suspended_holder()):
@@ -316,12 +326,7 @@ class Database:
         # Else a statement that can use a partial index is compiled anew each time it is bound:
         # resolve took 22 us in place of 6.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        for name, function, arguments in _FUNCTIONS:
-            # Innocuous: without that, no view may call it.
-            connection.create_scalar_function(
-                name, function, arguments, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
-            )
-        migrations = read_migrations("sqlite")
+        connection.create_scalar_function("sha256", _sha256, 1, deterministic=True)
         # Before the switch, which writes to the file: what is refused is left as it was (S17).
         self._refuse_unknown()
         self._switch_to_wal()
@@ -332,11 +337,11 @@ class Database:
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA secure_delete=ON;"
             "PRAGMA cell_size_check=ON"
         ).fetchall()  # apsw stops at the first row, and the first of these returns one
-        if self._schema_version() < len(migrations):
+        if self._schema_version() < SCHEMA_VERSION:
             # Synced: the key beside the file is made after the schema. Were the power to take the
             # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
-                self._migrate(migrations)
+                self._make_schema()
 
     def _schema_version(self) -> int:
         return int(self.connection.pragma("user_version"))
@@ -356,24 +361,13 @@ class Database:
         key = remains(self.path, [KEY_SUFFIX]) if version == 0 else []
         if key and self._schema_version() == 0:  # asked again: as above
             raise not_new(self.path, "holds nothing", key)
-        if version > self._known:
+        if version > SCHEMA_VERSION:
             raise self._newer(version)
-        self._refuse_other_migrations(version)
-
-    def _refuse_other_migrations(self, version: int) -> None:
-        """Refuse a schema made by other migrations, because ours would fail on it or harm it."""
-        ours = [(step.version, step.checksum) for step in read_migrations("sqlite")]
-        try:
-            made = self.connection.execute(
-                "SELECT version, checksum FROM schema_migration ORDER BY version"
-            ).fetchall()
-        except apsw.SQLError:  # a new database and the oldest versions have no such table
-            made = []
-        # More than `version` is right, because another process may have migrated since.
-        if made != ours[: len(made)] or len(made) < version:
+        if 0 < version < SCHEMA_VERSION:
             raise StoreError(
-                f"the schema of {self.path} was made by other migrations than this version's",
-                hint="a development version wrote it: export it there, or name another file",
+                f"{self.path} is of an older version (schema {version}, this version reads"
+                f" {SCHEMA_VERSION}); the file was left as it is",
+                hint="convert it: python tools/convert_database.py OLD NEW, in upthread's source",
             )
 
     def _switch_to_wal(self) -> None:
@@ -392,16 +386,15 @@ class Database:
                 )
             return
 
-    def _migrate(self, migrations: tuple[Migration, ...]) -> None:
-        """Make the missing steps. Read again under the lock: another process may have been here."""
-        for step in migrations[self._schema_version() :]:
-            self.connection.execute(step.script)
+    def _make_schema(self) -> None:
+        """Make the schema. Asked again under the lock: another process may have been here."""
+        if self._schema_version() == 0:
+            self.connection.execute(_SCHEMA.read_text("utf-8"))
             self.connection.execute(
-                "INSERT INTO schema_migration (version, name, checksum) VALUES (?, ?, ?)",
-                (step.version, step.name, step.checksum),
+                "INSERT INTO meta (name, value) VALUES ('fold', ?), ('synced', 0)", (FOLD,)
             )
             # On the file's first page, so in the transaction: a kill leaves it with its schema.
-            self.connection.execute(f"PRAGMA user_version={step.version}")
+            self.connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
@@ -446,24 +439,8 @@ class Transaction:
             self._database.rollback(error)
 
 
-def _sha256(content: bytes) -> bytes:
-    return sha256(content).digest()
-
-
-def _is_whole(seal: object, sealed: object, what: str, name: object) -> bool:
-    """Raise StoreError for a row that does not match its seal; one that has none is taken."""
-    # NULL where a process of an older version wrote on after the schema was moved on (ADR 89).
-    if seal is None or seal == sealed:
-        return True
-    raise not_whole(what, decode_text(name) if isinstance(name, bytes) else name)
-
-
-_ANY_NUMBER: Final = -1
-_FUNCTIONS: Final = (
-    ("sha256", _sha256, 1),
-    ("seal", seal_of, _ANY_NUMBER),
-    ("is_whole", _is_whole, 4),
-)
+def _sha256(said: str) -> bytes:
+    return sha256(said.encode()).digest()
 
 
 def _connect(place: Path, vfs: str | None) -> Connection:

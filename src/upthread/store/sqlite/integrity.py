@@ -6,14 +6,12 @@ is, from presence.py and from the error of opening it. Messages are verified by 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final, cast
 
 import apsw
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.database import Connection, Database
 from upthread.store.sqlite.encryption import unlock
@@ -23,21 +21,17 @@ FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""
 
 _BUSY_TIMEOUT_S: Final = 30.0
-_WITHOUT_OWNER: Final = 'SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT ?'
-_PAGE: Final = regex(r"page (\d+)", re.IGNORECASE)
 
 
 class FileFaults(Struct, frozen=True, kw_only=True):
     """What is wrong with a database file; `faults` is empty for a sound one.
 
-    `is_open` is whether it can be opened at all, `cure` what helps. `pages` are those that were
-    named, in order.
+    `is_open` is whether it can be opened at all, `cure` what helps.
     """
 
     path: Path
     is_open: bool
     faults: tuple[str, ...] = ()
-    pages: tuple[int, ...] = ()
     cure: str = CURE_OF_DAMAGE
 
     @property
@@ -65,21 +59,12 @@ def check_file(path: Path, *, key: bytes | None = None) -> FileFaults:
 def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
     """Return what the engine finds damaged, empty where nothing is. Blocking, reads the whole file.
 
-    A row whose key is damaged stands beside the rows of others, and whoever looks for it by its key
-    finds none: the engine's check of the pages passes it, and what names it finds its owner gone.
+    For example an entry that no index leads to: whoever asks for it by its place finds none.
     """
     rows = connection.execute(f"PRAGMA integrity_check({faults_max:d})").fetchall()
     told = [line for (text,) in rows for line in str(text).splitlines()]
     # `*** in database main ***` is the head of what follows it.
-    faults = [line for line in told if line != "ok" and not line.startswith("***")]
-    if not faults:
-        # Only where the pages are sound: behind a damaged one, owners might only seem to be gone.
-        lost = connection.execute(_WITHOUT_OWNER, (faults_max,)).fetchall()
-        faults = [
-            f"row {row} of {table} is of a row of {owner} that is not there"
-            for table, row, owner in lost
-        ]
-    return tuple(faults)
+    return tuple(line for line in told if line != "ok" and not line.startswith("***"))
 
 
 def connect(path: Path, key: bytes | None, *, busy_timeout_ms: int) -> Connection:
@@ -103,5 +88,4 @@ def _checked(path: Path, key: bytes | None) -> FileFaults:
         faults = (str(error),)
     finally:
         connection.close()
-    pages = sorted({int(number) for line in faults for number in _PAGE.findall(line)})
-    return FileFaults(path=path, is_open=True, faults=faults, pages=tuple(pages))
+    return FileFaults(path=path, is_open=True, faults=faults)

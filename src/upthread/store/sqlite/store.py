@@ -1,53 +1,135 @@
-"""The store port on one SQLite file; decides nothing. Most reads are `store.sql.reads`."""
+"""The store port on one SQLite file; decides nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from upthread.core.commands import Write
-from upthread.core.context.prior_context import newest_exchanges
+import apsw
+
+from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import (
     ConversationId,
     ConversationKey,
-    Durability,
     Fence,
     Holder,
     Lease,
     LeaseClaim,
-    Message,
     ProjectId,
 )
-from upthread.store._rules import lost_lease, taken_lease, verified
-from upthread.store.base import SAID_WITHIN_MESSAGES, Resolved, Verified
-from upthread.store.sql.batch import Row
-from upthread.store.sql.reads import Reads
-from upthread.store.sql.rows import chained_parts, lease_of, messages_of, resolved_of, said_of
-from upthread.store.sql.statements import read_queries
-from upthread.store.sql.writes import prepared
-from upthread.store.sqlite.batch import QUERIES, Batch, Left, Names, Rows
+from upthread.store._rules import conversation_leases, lost_lease, taken_lease
+from upthread.store.drafting import Change, Erasure
+from upthread.store.entries import FREQUENT, PARTS, SAID, Entry, SpokenRow, StreamKind
+from upthread.store.log import LogStore, StreamMovedError
+from upthread.store.reads import resolved_of
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
     Connection,
     Database,
+    Row,
     damaged_file,
     end,
-    first_of,
     to_column,
-    to_columns,
 )
 from upthread.store.sqlite.integrity import faults_in
+from upthread.store.stream_reads import Found
+from upthread.store.streams import (
+    FOLD,
+    RESOLVABLE,
+    Head,
+    StoredHead,
+    bare_head,
+    encoded,
+    head_from,
+    refolded,
+)
+from upthread.store.tags import key_tag
+from upthread.store.values import Resolved, Verified
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
 
-RECORDED: Final = read_queries("sqlite", "recorded")
-_RESOLVE: Final = QUERIES["resolve"]
-_PRIOR_PARTS: Final = QUERIES["prior_parts"]
+_LAST: Final = 2**63 - 1
+
+_HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
+_FOUND: Final = (
+    f"SELECT t.seq, t.nth, {_HEAD} FROM tag AS t LEFT JOIN head AS h ON h.id = t.stream"
+    " WHERE t.tag = ? ORDER BY t.nth"
+)
+_NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
+_HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.project = ? AND h.kind = ? ORDER BY h.id"
+_ALL_HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.kind = ? ORDER BY h.id"
+_RESOLVE: Final = (
+    "SELECT h.state FROM tag AS t LEFT JOIN head AS h ON h.id = t.stream"
+    " WHERE t.tag = ? ORDER BY t.nth DESC LIMIT 1"
+)
+_IS_SAID: Final = f"kind = '{SAID}'"
+_IS_PART: Final = f"kind IN {PARTS}"
+_SPOKEN: Final = {
+    (is_said, is_newest): (
+        "SELECT seq, at_ms, kept, said FROM entry INDEXED BY"
+        f" {'entry_said' if is_said else 'entry_by_place'} WHERE stream = ?1"
+        " AND seq BETWEEN ?2 AND ?3"
+        f" AND {_IS_SAID if is_said else _IS_PART}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT ?4"
+    )
+    for is_said in (False, True)
+    for is_newest in (False, True)
+}
+_ENTRY: Final = "seq, kind, at_ms, kept, said, digest, hash"
+# What proves an entry: the one before it. Messages are proved by `verify` (S33).
+_BEFORE: Final = "(SELECT b.hash FROM entry AS b WHERE b.stream = ?1 AND b.seq = e.seq - 1)"
+_OPEN: Final = (
+    "INSERT INTO head (kind, name, project, last, hash, state, seal)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
+)
+_MOVE: Final = (
+    "UPDATE head SET last = ?, hash = ?, state = ?, seal = ? WHERE id = ? AND last = ? AND hash = ?"
+)
+_ADD: Final = (
+    "INSERT INTO entry (stream, seq, kind, at_ms, kept, hash, digest, said)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_TAG: Final = "INSERT INTO tag (tag, nth, stream, seq) VALUES (?, ?, ?, ?)"
+# A stream may come by a tag of its own again: the newest entry is the one that is tagged.
+_TAG_AGAIN: Final = f"{_TAG} ON CONFLICT (tag, nth) DO UPDATE SET seq = excluded.seq"
+_FORGET: Final = (
+    "UPDATE entry SET digest = sha256(said), said = NULL"
+    " WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 AND said IS NOT NULL"
+    " AND (?4 IS NULL OR at_ms < ?4)"
+)
+_LEASE: Final = "SELECT token, heartbeat, holder FROM lease WHERE name = ?"
+_HELD_LEASES: Final = (
+    "SELECT name, token, heartbeat, holder FROM lease"
+    " WHERE name >= ? AND name < ? AND holder IS NOT NULL ORDER BY name"
+)
+_IS_HELD: Final = "SELECT 1 FROM lease WHERE name = ? AND token = ? AND holder IS NOT NULL"
+_TAKE: Final = (
+    "INSERT INTO lease (name, token, heartbeat, holder) VALUES (?1, 1, 1, ?2)"
+    " ON CONFLICT (name) DO UPDATE SET"
+    " token = token + 1, heartbeat = heartbeat + 1, holder = excluded.holder"
+    " WHERE holder IS NULL OR (token = ?3 AND heartbeat = ?4) RETURNING token, heartbeat"
+)
+_BEAT: Final = (
+    "UPDATE lease SET heartbeat = heartbeat + 1 WHERE name = ? AND token = ? AND holder IS NOT NULL"
+)
+_RELEASE: Final = "UPDATE lease SET holder = NULL WHERE name = ? AND token = ?"
+# All was there already, perhaps not yet on the disk: SQLite syncs nothing for a transaction that
+# writes nothing.
+_TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
+
+_FOLD_VERSION: Final = "SELECT value FROM meta WHERE name = 'fold'"
+_FOLDED: Final = "UPDATE meta SET value = ? WHERE name = 'fold'"
+_BARE_HEADS: Final = "SELECT id, kind, name, project FROM head ORDER BY id"
+_REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
+
+_HOLDER: Final = Json(Holder, "lease")
 
 
-class SqliteStore(Reads):
+class SqliteStore(LogStore):
     """A store in one file, made if there is none. Usable from any thread, one call at a time.
 
     The file is 0600 in a directory of yours; StoreError when it is not, when it was written by a
@@ -63,142 +145,117 @@ class SqliteStore(Reads):
         vfs: str | None = None,
         key: bytes | None = None,
     ) -> None:
+        super().__init__()
         self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs, key=key)
-        self._rows = Rows()
-        self._left = Left()
+        self._held: set[tuple[str, int]] = set()
+        """Leases that are held, while no other connection has committed, and their tokens."""
         self._sound_at: tuple[int, int] | None = None
-        self._turns = Names(self.database, "turn_names")
-        self._upstreams = Names(self.database, "upstream_names")
-        self._names = {"turn": self._turns, "upstream": self._upstreams}
+        try:
+            if self._fold() < FOLD:
+                self._fold_again()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fold(self) -> int:
+        row = self.database.row(_FOLD_VERSION)
+        return int(row[0]) if row else 0
+
+    def _fold_again(self) -> None:
+        """Make every head of its entries anew: what heads hold is another version's."""
+        with self.database.transaction(is_synced=True) as connection:
+            if self._fold() >= FOLD:  # asked again: another process may have been here
+                return
+            for row in connection.execute(_BARE_HEADS).fetchall():
+                head = bare_head(*row)
+                state, seal = encoded(refolded(head, self.all_entries(head.row)))
+                connection.execute(_REFOLD, (state.decode(), seal, head.row))
+            connection.execute(_FOLDED, (FOLD,))
 
     def act_for(self, project_id: ProjectId) -> None:
         """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
 
-    def commit(
-        self,
-        writes: Sequence[Write],
-        *,
-        fences: Sequence[Fence] = (),
-        take: Sequence[LeaseClaim] = (),
-        give: Sequence[Fence] = (),
-    ) -> None:
-        if not (writes or fences or take or give):
-            return
-        # JSON and hashes before the lock is taken, which every other writer waits for.
-        steps = [prepared(write, to_columns) for write in writes]
-        is_synced = any(write.durability >= Durability.SYNCED for write in writes)
-        try:
-            with self.database.transaction(is_synced=is_synced) as connection:
-                # Under the write lock: from here to the commit nobody can take a lease over (S4).
-                self._left.begin(connection.data_version())
-                _check_fences(connection, fences, self._left)
-                for claim in take:
-                    if _acquire(connection, claim.name, claim.holder, seen=claim.seen) is None:
-                        raise taken_lease(claim.name)
-                changes_before = connection.total_changes()
-                batch = Batch(connection, self._rows, self._left)
-                for step in steps:
-                    step.apply(batch)
-                for fence in give:
-                    _release(connection, fence)
-                    self._left.held.discard((fence.name, fence.token))
-                if is_synced and connection.total_changes() == changes_before:
-                    # All was there already, perhaps not yet on the disk: SQLite syncs nothing for
-                    # a transaction that writes nothing.
-                    connection.execute(QUERIES["touch_sync_mark"])
-        except BaseException:
-            # The rows that it minted were undone, and will be somebody else's.
-            self._rows.forget()
-            raise
-        self._left.committed(self.database.connection.data_version())
-        for table, row, name in batch.minted:
-            if table in self._names:
-                self._names[table].learn(row, name)
+    # --- reads ------------------------------------------------------------------------------------
 
-    def resolve(self, key: ConversationKey) -> Resolved | None:
-        # The hot read: no helper that can be spared, and no conversion for text that needs none.
+    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
         try:
-            # All of it, as `first_of` has it: there is one row at most.
+            # All of it, as `first_of` has it.
             rows = self.database.connection.execute(
-                _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
+                _NEWEST if newest else _FOUND, (text,)
             ).fetchall()
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
-        except UnicodeEncodeError:
-            return super().resolve(key)
-        return resolved_of(key, rows[0]) if rows else None
+        return tuple([Found(_head(row[2:]), row[0], row[1]) for row in rows])
 
-    def prior_messages(
+    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
+        rows = (
+            self.database.rows(_ALL_HEADS, (kind,))
+            if project_id is None
+            else self.database.rows(_HEADS, (to_column(project_id), kind))
+        )
+        return tuple(map(_head, rows))
+
+    def entries(
         self,
-        conversation_id: ConversationId,
+        row: int,
+        kinds: Sequence[str] = (),
         *,
-        upstream_session_ids: Collection[str],
-        newest: int,
-    ) -> tuple[Message, ...]:
-        conversation = self._conversation_row(conversation_id)
-        if newest <= 0:
-            return ()
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        only: Sequence[int] | None = None,
+    ) -> Sequence[Entry]:
+        if only is not None:
+            return list(map(Entry._make, self.database.rows(_only(len(only)), (row, *only))))
+        high = _LAST if before is None else before - 1
+        limit = -1 if first is None and newest is None else max(0, first or newest or 0)
+        statement = _entries(tuple(kinds), newest is not None)
+        rows = self.database.rows(statement, (row, after + 1, high, limit))
+        return list(map(Entry._make, rows[::-1] if newest is not None else rows))
+
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        last = _LAST if before is None else before - 1
+        limit = -1 if first is None and newest is None else max(0, first or newest or 0)
+        statement = _SPOKEN[is_said, newest is not None]
+        bindings = (row, after + 1, last, limit)
+        if limit >= 0:
+            return cast("list[SpokenRow]", self.database.rows(statement, bindings))
+        # Read one at a time: of a long conversation only the messages are held.
+        return self._streamed(statement, bindings)
+
+    def _streamed(self, statement: str, bindings: Row) -> Iterator[SpokenRow]:
         with self.database.worded("read"):
-            # Read one at a time, newest first: of a long conversation a few are most often enough.
-            rows = self.database.connection.execute(
-                _PRIOR_PARTS, (conversation, SAID_WITHIN_MESSAGES)
-            )
+            rows = self.database.connection.execute(statement, bindings)
             try:
-                said = said_of(
-                    conversation_id,
-                    rows,
-                    readable=frozenset({None, *upstream_session_ids}),
-                    turns=self._turns,
-                    upstreams=self._upstreams,
-                )
-                return newest_exchanges(said, newest)
+                # Chained: a generator that is closed would close the cursor, too. See `end`.
+                yield from chain(cast("Iterator[SpokenRow]", rows))
             finally:
+                # Else an error that somebody keeps would keep the read transaction open, too.
                 end(rows)
 
-    def message_count(self, conversation_id: ConversationId) -> int:
-        row = self._row("message_count", self._conversation_row(conversation_id))
-        return int(row[0] or 0) if row else 0
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        # The hot read: of the head only what it needs, and not proved (S33).
+        try:
+            rows = self.database.connection.execute(_RESOLVE, (key_tag(key),)).fetchall()
+        except ENGINE_ERRORS as error:
+            raise self.database.store_error(error, "read") from error
+        return resolved_of(RESOLVABLE.decode(rows[0][0]), key) if rows else None
 
     def verify(self, conversation_id: ConversationId) -> Verified:
-        conversation = self._conversation_row(conversation_id)
-        with self.database.worded("verify"):
-            # Streamed: a conversation may be larger than memory should hold.
-            rows = self.database.connection.execute(QUERIES["chained_parts"], (conversation,))
-            try:
-                found = verified(chained_parts(conversation_id, rows))
-            finally:
-                end(rows)
+        found = super().verify(conversation_id)
         if found.damaged_seq is None:  # The message says more than the file does.
             self._must_be_sound()
         return found
-
-    def scrub(self) -> None:
-        # Late: `forget` alone does this, and every look loads the store.
-        from upthread.store.sqlite.scrub import scrub  # noqa: PLC0415
-
-        scrub(self.database)
-
-    def acquire_lease(
-        self, name: str, holder: Holder, *, seen: Lease | None = None
-    ) -> Lease | None:
-        with self.database.transaction(is_synced=False) as connection:
-            # Not synced, as heartbeats are not: the power cut that takes it takes the holder, too.
-            return _acquire(connection, name, holder, seen=seen)
-
-    def heartbeat(self, fence: Fence) -> None:
-        self._move_lease("heartbeat", fence)
-
-    def release_lease(self, fence: Fence) -> None:
-        self._move_lease("release_lease", fence)
-
-    def close(self) -> None:
-        self.database.close()
-
-    def _read(self, query: str, *values: Any) -> list[Row]:
-        return self.database.rows(QUERIES[query], to_columns(*values))
-
-    def _read_recorded(self, query: str, *values: Any) -> list[Row]:
-        return self.database.rows(RECORDED[query], to_columns(*values))
 
     def _must_be_sound(self) -> None:
         """Raise StoreError where the engine finds damage in the file: a row may be found by none.
@@ -215,79 +272,187 @@ class SqliteStore(Reads):
                     raise damaged_file(self.database.path, told)
                 self._sound_at = state
 
-    def _messages(
-        self, conversation_id: ConversationId, query: str, *values: int, after_seq: int | None
-    ) -> tuple[Message, ...]:
-        conversation = self._conversation_row(conversation_id)
-        if conversation is None:
-            return ()
-        with self.database.worded("read"):
-            rows = self.database.connection.execute(QUERIES[query], (conversation, *values))
-            try:
-                return messages_of(
-                    conversation_id,
-                    rows,
-                    after_seq=after_seq,
-                    turns=self._turns,
-                    upstreams=self._upstreams,
-                )
-            except BaseException:
-                # Else an error that somebody keeps would keep the read transaction open, too.
-                end(rows)
-                raise
+    # --- writes -----------------------------------------------------------------------------------
 
-    def _conversation_row(self, conversation_id: ConversationId) -> int | None:
-        row = self._rows.tables["conversation"].get(conversation_id)
-        if row is None:
-            found = self._row("conversation_row", conversation_id)
-            if found is not None:
-                row = int(found[0])
-                self._rows.put("conversation", conversation_id, row)
-        return row
+    def append(
+        self,
+        changes: Sequence[Change],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+        is_synced: bool = True,
+    ) -> Sequence[int]:
+        with self.database.transaction(is_synced=is_synced) as connection:
+            # Under the write lock: from here to the commit nobody can take a lease over (S4).
+            if not self.database.is_as_left:
+                self._held.clear()
+            for fence in fences:
+                if (fence.name, fence.token) in self._held:
+                    continue
+                # No cursor is kept while another statement is executed: apsw 3.54 never frees it.
+                if not connection.execute(_IS_HELD, _of_fence(fence)).fetchall():
+                    raise lost_lease(fence.name, fence.token)
+                self._held.add((fence.name, fence.token))
+            for claim in take:
+                if _take(connection, claim) is None:
+                    raise taken_lease(claim.name)
+            rows = [_apply(connection, change) for change in changes]
+            for fence in give:
+                self._release(connection, fence)
+            if is_synced and not (changes or take or give):
+                connection.execute(_TOUCH)
+        return rows
 
-    def _move_lease(self, query: str, fence: Fence) -> None:
+    def scrub(self) -> None:
+        # Late: `forget` alone does this, and every look loads the store.
+        from upthread.store.sqlite.scrub import scrub  # noqa: PLC0415
+
+        scrub(self.database)
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def acquire_lease(
+        self, name: str, holder: Holder, *, seen: Lease | None = None
+    ) -> Lease | None:
         with self.database.transaction(is_synced=False) as connection:
-            connection.execute(QUERIES[query], (to_column(fence.name), fence.token))
-            if connection.changes() == 0:
-                raise lost_lease(fence.name, fence.token)
+            # Not synced, as heartbeats are not: the power cut that takes it takes the holder, too.
+            return _take(connection, LeaseClaim(name=name, holder=holder, seen=seen))
+
+    def heartbeat(self, fence: Fence) -> None:
+        with self.database.transaction(is_synced=False) as connection:
+            _must_move(connection, _BEAT, fence)
+
+    def release_lease(self, fence: Fence) -> None:
+        with self.database.transaction(is_synced=False) as connection:
+            self._release(connection, fence)
+
+    def _release(self, connection: Connection, fence: Fence) -> None:
+        self._held.discard((fence.name, fence.token))
+        _must_move(connection, _RELEASE, fence)
+
+    def lease(self, name: str) -> Lease | None:
+        row = self.database.row(_LEASE, (to_column(name),))
+        return None if row is None else _lease(name, row)
+
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
+        bounds = tuple(map(to_column, conversation_leases(project_id)))
+        return tuple(_lease(name, row) for name, *row in self.database.rows(_HELD_LEASES, bounds))
+
+    def close(self) -> None:
+        self.database.close()
 
 
-def _release(connection: Connection, fence: Fence) -> None:
-    connection.execute(QUERIES["release_lease"], (to_column(fence.name), fence.token))
+@lru_cache(maxsize=100)
+def _entries(kinds: tuple[str, ...], is_newest: bool) -> str:  # noqa: FBT001  # a key of the cache
+    """Return the statement for entries of stream ?1, of some kinds: from ?2 to ?3, ?4 of them."""
+    where = f"kind IN ({', '.join(map(repr, kinds))})" if kinds else "TRUE"
+    index = "entry_by_place"
+    # A partial index is used only where its condition stands in the statement, word by word.
+    if kinds and not set(kinds) & set(FREQUENT):
+        frequent = ", ".join(map(repr, FREQUENT))
+        index = "entry_rare"
+        where = f"{where} AND kind NOT IN ({frequent})"
+    elif kinds == (SAID,):
+        index, where = "entry_said", "kind = 'said'"
+    return (
+        f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e INDEXED BY {index}"
+        f" WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 AND {where}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT ?4"
+    )
+
+
+@lru_cache(maxsize=100)
+def _only(count: int) -> str:
+    """Return the statement for so many entries by their numbers."""
+    places = ", ".join(f"?{number}" for number in range(2, count + 2))
+    return (
+        f"SELECT {_ENTRY}, {_BEFORE} FROM entry AS e"
+        f" WHERE stream = ?1 AND seq IN ({places}) ORDER BY seq"
+    )
+
+
+def _head(row: Row) -> Head:
+    return head_from(StoredHead(*row))
+
+
+def _apply(connection: Connection, change: Change) -> int:
+    """Append to one stream and return its row."""
+    head = change.head
+    row = head.row
+    if change.entries:
+        state, seal = encoded(head)
+        if row:
+            moved = (head.last, head.hash, state.decode(), seal, row, change.last, change.hash)
+            connection.execute(_MOVE, moved)
+            if not connection.changes():
+                raise StreamMovedError(head.name)
+        else:
+            opened = (head.kind, to_column(head.name), to_column(head.project_id))
+            ((row,),) = connection.execute(
+                _OPEN, (*opened, head.last, head.hash, state.decode(), seal)
+            ).fetchall()
+        connection.executemany(
+            _ADD,
+            [
+                (row, seq, kind, at_ms, _text(kept), hashed, digest, said and _text(said))
+                for seq, kind, at_ms, kept, said, digest, hashed, _ in change.entries
+            ],
+        )
+        try:
+            for text, nth, seq in change.tags:
+                if nth is None:
+                    connection.execute(_TAG_AGAIN, (text, row, row, seq))
+                else:
+                    connection.execute(_TAG, (text, nth, row, seq))
+        except apsw.ConstraintError as error:  # somebody has the name
+            raise StreamMovedError(head.name) from error
+    for erasure in change.erasures:
+        _erase(connection, row, erasure)
+    return row
+
+
+def _erase(connection: Connection, row: int, erasure: Erasure) -> None:
+    last, before_ms, seqs = erasure
+    if seqs is None:
+        connection.execute(_FORGET, (row, 1, last, before_ms))
+    for seq in seqs or ():
+        connection.execute(_FORGET, (row, seq, seq, before_ms))
+
+
+def _text(document: str | bytes) -> str:
+    return document.decode() if isinstance(document, bytes) else document
+
+
+def _take(connection: Connection, claim: LeaseClaim) -> Lease | None:
+    """Take a lease that is free, released, or has not moved since it was seen (S13)."""
+    # No time is compared: clocks differ. How long it has stood still, who asks has measured with a
+    # clock of its own (ADR 10).
+    seen = (None, None) if claim.seen is None else (claim.seen.token, claim.seen.heartbeat)
+    holder = encode_plain_json(claim.holder).decode()
+    taken = connection.execute(_TAKE, (to_column(claim.name), holder, *seen)).fetchall()
+    for token, heartbeat in taken:
+        return Lease(name=claim.name, token=token, heartbeat=heartbeat, holder=claim.holder)
+    return None
+
+
+def _of_fence(fence: Fence) -> Row:
+    return (to_column(fence.name), fence.token)
+
+
+def _must_move(connection: Connection, statement: str, fence: Fence) -> None:
+    connection.execute(statement, _of_fence(fence))
     if connection.changes() == 0:
         raise lost_lease(fence.name, fence.token)
 
 
-def _check_fences(connection: Connection, fences: Sequence[Fence], left: Left) -> None:
-    for fence in fences:
-        lease = (fence.name, fence.token)
-        if lease not in left.held:
-            held = connection.execute(QUERIES["is_held"], (to_column(fence.name), fence.token))
-            if first_of(held) is None:
-                raise lost_lease(fence.name, fence.token)
-            left.held.add(lease)
-
-
-def _acquire(
-    connection: Connection, name: str, holder: Holder, *, seen: Lease | None
-) -> Lease | None:
-    """Take a lease that is free, released, or has not moved since it was seen (S13)."""
-    row = first_of(connection.execute(QUERIES["lease"], to_columns(name)))
-    if row is not None:
-        stands = lease_of(name, row)
-        # No time is compared: clocks differ. How long it has stood still, who asks has measured
-        # with a clock of its own (ADR 10).
-        has_moved = seen is None or (seen.token, seen.heartbeat) != row[:2]
-        if stands.holder is not None and has_moved:
-            return None
-    bindings = to_columns(
-        name,
-        holder.host,
-        holder.boot_id,
-        holder.pid,
-        holder.started_at_ticks,
-        holder.doing,
-        holder.call,
+def _lease(name: Any, row: Sequence[Any]) -> Lease:
+    token, heartbeat, holder = row
+    if isinstance(name, bytes):
+        name = name.decode("utf-8", "surrogatepass")
+    return Lease(
+        name=name,
+        token=token,
+        heartbeat=heartbeat,
+        holder=None if holder is None else _HOLDER.decode(holder),
     )
-    ((token, heartbeat),) = connection.execute(QUERIES["take_lease"], bindings).fetchall()
-    return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)

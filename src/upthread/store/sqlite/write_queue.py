@@ -29,6 +29,7 @@ _PASSED_BY_S: Final = 60.0
 
 _TAKE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
 _GIVE: Final = fcntl.LOCK_UN
+_OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class WriteQueue:
@@ -89,9 +90,8 @@ class WriteQueue:
 
     def _is_open(self) -> bool:
         if self._is_usable:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             with contextlib.suppress(OSError):
-                self._descriptor = os.open(self._path, flags, 0o600)
+                self._descriptor = os.open(self._path, _OPEN, 0o600)
             # Asked for once: a place that is read-only, or full, stays so for a while.
             self._is_usable = self._descriptor is not None
         return self._is_usable
@@ -99,6 +99,25 @@ class WriteQueue:
 
 def _queue_of(database: Path) -> Path:
     return database.with_name(database.name + QUEUE_SUFFIX)
+
+
+def has_locks(database: Path) -> bool:
+    """Return whether files can be locked where a database lies; True where it cannot be tried.
+
+    Some network homes have no locks, and SQLite takes that for a lock of somebody else's.
+    """
+    try:
+        # Not the database: to close it would give up this process's own locks of it.
+        descriptor = os.open(_queue_of(database), _OPEN, 0o600)
+    except OSError:
+        return True
+    try:
+        fcntl.lockf(descriptor, _TAKE)
+    except OSError as error:
+        return isinstance(error, BlockingIOError | PermissionError)
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def note_missed(database: Path) -> None:

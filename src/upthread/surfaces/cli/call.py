@@ -43,10 +43,12 @@ Result = TypeVar("Result")
 class Call(Struct, kw_only=True):
     """The options every verb takes, and where its words go.
 
-    `is_stream` says that the verb's JSON is several objects, one on each line.
+    `is_stream` says that the verb's JSON is several objects, one on each line. `verb` is the name
+    of the verb, empty before the line was read.
     """
 
     output: Output
+    verb: str = ""
     database: str | None = None
     project: str | None = None
     is_stream: bool = False

@@ -50,6 +50,7 @@ class Verb(click.Command):
         call = ctx.find_object(Call)
         assert call is not None
         assert self.callback is not None
+        call.verb = ctx.info_name or ""
         return self.callback(call, **ctx.params) or 0
 
 

@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 
 from upthread import __version__
 from upthread.core.names import did_you_mean
-from upthread.errors import UsageError
+from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
 from upthread.surfaces.cli.options import COMMON, SETTINGS, Verb, before_dashes, show
@@ -87,6 +87,11 @@ GONE: Final = {
     "salvage": "upthread restore FILE, or upthread adopt without a backup",
 }
 """Verbs that were removed, with what replaced them."""
+
+WRITING: Final = frozenset(
+    {"adopt", "answer", "effects", "forget", "fork", "keep", "reset", "run", "tell", "use"}
+)
+"""Verbs that write to the record: after one of them, the backup of the day is made."""
 
 PAGES: Final = {
     "docs/guide.md": "Ten minutes, from the first prompt on.",
@@ -209,6 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(words, call)
         # A disk that was full while lines were written is an error of the verb, not found at exit.
         call.output.close()
+        if call.verb in WRITING:
+            _back_up(call)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # told, with its exit code
         code = _tell(error, call)
     gc.freeze()
@@ -239,6 +246,16 @@ def _run(words: list[str], call: Call) -> int:
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else NAME
         raise UsageError(error.format_message(), hint=f"see {path} --help") from None
+
+
+def _back_up(call: Call) -> None:
+    """Make the backup of the day. A verb that has replied has not failed where none can be made."""
+    from upthread.client.daily_backup import back_up_daily
+
+    try:
+        back_up_daily(call.settings())
+    except (UpthreadError, OSError) as error:
+        call.output.note(f"No backup was made today: {error}", "yellow")
 
 
 def _tell(error: BaseException, call: Call) -> int:

@@ -20,21 +20,17 @@ EVENT = "Guard"
 
 WAIT_MS = 200
 
-# The newest turn of each conversation: what it left open is told by its last event, and by the
-# list of those before it that did not end well, which an end has only where there are any.
+# Whether a conversation's newest turn, and all before it, ended well is in its head: streams.py.
 _LEFT_OPEN = """
-SELECT count(t.id) FILTER (WHERE e.kind IS NOT 'turn_ended'
-    OR CAST(e.payload AS TEXT) NOT LIKE '{{"outcome":"ok"%'
-    OR CAST(e.payload AS TEXT) LIKE '%"failed_before"%'
-    OR CAST(e.payload AS TEXT) LIKE '%"calls_open"%')
-FROM project_identity AS p
-LEFT JOIN conversation AS c ON c.project_id = p.project_id
-LEFT JOIN turn AS t ON t.id = (SELECT max(n.id) FROM turn AS n WHERE n.conversation = c.id)
-LEFT JOIN turn_event AS e ON e.id = (
-    SELECT max(l.id) FROM turn_event AS l WHERE l.id > t.id << 20 AND l.id < (t.id + 1) << 20
+SELECT count(c.id) FILTER (
+    WHERE json_extract(c.state, '$.turn') IS NOT NULL
+    AND json_extract(c.state, '$.turn.is_clear') IS NOT 1
 )
-WHERE p.path IN ({paths})
-HAVING count(p.project_id) > 0
+FROM tag AS t
+JOIN head AS p ON p.id = t.stream
+LEFT JOIN head AS c ON c.project = p.project AND c.kind = 'conversation'
+WHERE t.tag IN ({paths})
+HAVING count(p.id) > 0
 """
 
 
@@ -56,7 +52,8 @@ def is_clear(home: str, request: bytes, environment: Mapping[str, str]) -> bool:
         # Read by SQLite: Python's own module for JSON takes longer to load than all of this.
         told = connection.execute("SELECT json_extract(?, '$.cwd')", (request.decode(),)).fetchall()
         paths = list(_above(os.path.realpath(str(told[0][0]))))
-        left_open = _LEFT_OPEN.format(paths=",".join("?" * len(paths)))
+        tags = ",".join(["'path ' || json_array(?)"] * len(paths))
+        left_open = _LEFT_OPEN.format(paths=tags)
         return bool(connection.execute(left_open, paths).fetchall() == [(0,)])
     except (apsw.Error, TypeError, ValueError):
         return False

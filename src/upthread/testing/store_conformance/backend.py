@@ -11,7 +11,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from upthread.errors import UpthreadError
-from upthread.store.base import Store, WholeStore
+from upthread.store.base import Store
+from upthread.store.log import LogStore
 
 
 class Verdict(StrEnum):
@@ -30,7 +31,7 @@ Tampering: TypeAlias = Literal[
     "events swapped",
     "link changed",
     "link dropped",
-    "conversation moved",
+    "head changed",
     "turn changed",
     "receipt changed",
     "act changed",
@@ -66,7 +67,7 @@ class StoreBackend(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    make: Callable[[Path], WholeStore]
+    make: Callable[[Path], LogStore]
     is_durable: bool
     is_shared: bool
     mark_newer: Callable[[Path], None] | None = None

@@ -24,7 +24,6 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import ConflictError, NotFoundError
-from upthread.store.base import SAID_WITHIN_MESSAGES
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT
@@ -34,6 +33,7 @@ RESULT = ToolResultPart(call_id="c", status="completed", text="a result")
 A, B = UpstreamSessionId("ses_a"), UpstreamSessionId("ses_b")
 
 _BATCH_MESSAGES = 1_000
+_TOOLS_BETWEEN = 3_000
 
 
 def _prior(
@@ -101,15 +101,15 @@ def a_reply_in_many_steps_is_one_and_pushes_nobody_out(trial: Trial) -> None:
     assert [seq for seq, _ in _prior(trial, A, newest=1)] == [2 + steps]
 
 
-def it_looks_back_so_far_and_no_further(trial: Trial) -> None:
+def however_much_tools_did_between_it_is_found(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1), samples.said(2)])
-    last = SAID_WITHIN_MESSAGES + 1
-    for first in range(3, last + 1, _BATCH_MESSAGES):
-        seqs = range(first, min(first + _BATCH_MESSAGES, last + 1))
+    last = _TOOLS_BETWEEN + 3
+    for first in range(3, last, _BATCH_MESSAGES):
+        seqs = range(first, min(first + _BATCH_MESSAGES, last))
         trial.store.commit([samples.said(seq, RESULT, speaker=Speaker.TOOL) for seq in seqs])
-    assert _prior(trial, A) == ((2, "message 2"),)
-    trial.store.commit([samples.said(last + 1, RESULT, speaker=Speaker.TOOL)])
-    assert _prior(trial, A) == ()
+    assert _prior(trial, A) == ((1, "message 1"), (2, "message 2"))
+    trial.store.commit([samples.said(last)])
+    assert [seq for seq, _ in _prior(trial, A, newest=2)] == [2, last]
 
 
 def _step(
@@ -204,7 +204,7 @@ CONTINUITY_PROMISES = promises(
             only_readable_sessions_and_no_session_are_read,
             the_newest_are_returned_oldest_first_by_number,
             a_reply_in_many_steps_is_one_and_pushes_nobody_out,
-            it_looks_back_so_far_and_no_further,
+            however_much_tools_did_between_it_is_found,
         ],
         "S23": [
             one_attempt_begins_and_leaves_its_receipt,

@@ -1,4 +1,4 @@
-"""What is promised of reading a store whole: S29."""
+"""What is promised of reading a store whole, and of a copy: S29."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from upthread.core import commands, types
 from upthread.core.actors import Actor
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
-from upthread.store.base import (
-    CONVERSATION_SECTIONS,
-    PROJECT_SECTIONS,
-    KnownProject,
-    Recorded,
-    Section,
-    WholeStore,
-)
+from upthread.runtime.record.store_copy import due_runs
+from upthread.store.chain import as_bytes
+from upthread.store.drafting import changed
+from upthread.store.entries import KINDS, PARTS, Entry
+from upthread.store.log import LogStore
+from upthread.store.streams import STREAMS, Head, new_head, refolded
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
@@ -103,7 +101,7 @@ def _turns() -> Iterator[commands.Write]:
     yield samples.happened(1, turn_id=second)
     yield samples.happened(2)
     yield samples.said(1, *_PARTS)
-    yield samples.said(2, types.TextPart(text=""), speaker=types.Speaker.ASSISTANT, turn_id=second)
+    yield samples.said(2, _PARTS[1], speaker=types.Speaker.ASSISTANT, turn_id=second)
     # What a child said belongs to a turn of its parent's.
     yield samples.said(1, owner=CHILD)
     yield samples.said(1, *_PARTS, owner=FORGOTTEN, turn_id=forgotten)
@@ -163,57 +161,60 @@ def _beside_messages() -> Iterator[commands.Write]:
         yield structs.replace(done, receipt={"url": HARD})
 
 
-def recorded_in(
-    store: WholeStore, project_id: types.ProjectId, *, limit: int = 2
-) -> list[commands.Write]:
-    """Return all that is stored of a project as the writes that make it, a few rows at a time."""
+def streams_of(store: LogStore, project_id: types.ProjectId) -> Iterator[Head]:
+    """Yield the heads of all streams of a project."""
+    for kind in STREAMS:
+        yield from store.heads(project_id, kind)
+
+
+def recorded_in(store: LogStore, project_id: types.ProjectId) -> list[tuple[object, ...]]:
+    """Return all that is stored of a project: each stream's name and head hash, and its entries."""
     return [
-        each.write
-        for section, owner in _sections(store, project_id, limit=limit)
-        for each in _section(store, section, owner, limit=limit)
+        (
+            *(head.kind, head.name, head.hash),
+            [_plain(each) for each in store.all_entries(head.row)],
+        )
+        for head in streams_of(store, project_id)
     ]
 
 
-def _sections(
-    store: WholeStore, project_id: types.ProjectId, *, limit: int
-) -> Iterator[tuple[Section, str]]:
-    for section in PROJECT_SECTIONS:
-        yield section, project_id
-    for each in _section(store, "conversation", project_id, limit=limit):
-        assert isinstance(each.write, commands.OpenConversation)
-        for owned in CONVERSATION_SECTIONS:
-            yield owned, each.write.conversation.conversation_id
+def _plain(entry: Entry) -> tuple[object, ...]:
+    kept, said = as_bytes(entry.kept), as_bytes(entry.said)
+    return (entry.seq, entry.kind, entry.at_ms, kept, said, entry.digest, entry.hash)
 
 
-def _section(store: WholeStore, section: Section, owner: str, *, limit: int) -> Iterator[Recorded]:
-    after = None
-    while page := store.recorded(section, owner, after=after, limit=limit):
-        assert len(page) <= limit
-        yield from page
-        after = page[-1].place
+def copied(source: LogStore, target: LogStore, project_id: types.ProjectId) -> None:
+    """Copy all streams of a project, a few entries at a time."""
+    for head in streams_of(source, project_id):
+        made = new_head(head.kind, head.name, head.project_id)
+        after = 0
+        while page := source.entries(head.row, after=after, first=2):
+            change = changed(made)
+            for entry in page:
+                change.copy(entry)
+            (made.row,) = target.append([change])
+            after = page[-1].seq
 
 
-def what_is_recorded_makes_the_same_store_again(trial: Trial) -> None:
+def what_is_copied_is_the_same_store_again(trial: Trial) -> None:
     source = trial.store
     target = trial.backend.make(trial.place.with_name("moved"))
     try:
         source.commit(everything())
-        written = recorded_in(source, PROJECT)
-        target.commit(written)
-        # As text: NaN is not equal to itself, and 1, 1.0 and True are.
-        assert list(map(repr, recorded_in(target, PROJECT, limit=1_000))) == list(
-            map(repr, written)
-        )
+        copied(source, target, PROJECT)
+        assert recorded_in(target, PROJECT) == recorded_in(source, PROJECT)
         expected = dict(_answers(source))
         for what, answer in _answers(target):
             assert answer == expected[what], f"{what} is {answer}, and was {expected[what]}"
         for conversation_id in CONVERSATIONS:
             assert target.verify(conversation_id).damaged_seq is None
+        target.commit(everything())
+        assert recorded_in(target, PROJECT) == recorded_in(source, PROJECT)
     finally:
         target.close()
 
 
-def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
+def _answers(store: LogStore) -> Iterator[tuple[str, str]]:
     """Yield what each read of the port returns of all that `everything` writes, by its words."""
     asked: dict[str, Iterator[object]] = {
         "known": iter(store.known_projects()),
@@ -222,12 +223,12 @@ def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
         "resolved": map(store.resolve, (samples.KEY, samples.sibling_key(role="validator"))),
         "owners": (store.owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
         "runs": iter(store.runs(PROJECT, samples.WORKSTREAM)),
+        "due": (due_runs(store, PROJECT, before_ms=each) for each in (5, 15, 25)),
         "once": (store.once(PROJECT, key) for key in ("push", "deploy")),
     }
     for run_id in (RUN, WAITING, STARTED):
         asked[f"events of {run_id}"] = iter(store.run_events(run_id))
         asked[f"acts of {run_id}"] = iter(store.acts(run_id))
-        asked[f"times of {run_id}"] = iter((store.run(run_id),))
     for conversation_id in CONVERSATIONS:
         asked.update(_answers_of(store, conversation_id))
     for what, answers in asked.items():
@@ -235,7 +236,7 @@ def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
 
 
 def _answers_of(
-    store: WholeStore, conversation_id: types.ConversationId
+    store: LogStore, conversation_id: types.ConversationId
 ) -> Iterator[tuple[str, Iterator[object]]]:
     """Yield what is read of a conversation and its turns."""
     turns = store.turns(conversation_id)
@@ -250,77 +251,97 @@ def _answers_of(
         "edit": store.briefing_edit(conversation_id),
         "refusals": store.refusals(conversation_id),
         "acts": store.acts(conversation_id),
-        "chain": store.verify(conversation_id),
     }
     for what, answer in answers.items():
         yield f"{what} of {conversation_id}", iter((answer,))
 
 
 def pages_of_any_size_hold_the_same(trial: Trial) -> None:
-    """Every section, and in each every row once, in one order."""
+    """From either end, each entry once, in one order."""
     store = trial.store
     store.commit(everything())
-    for section, owner in _sections(store, PROJECT, limit=1_000):
-        whole = list(map(repr, _section(store, section, owner, limit=1_000)))
+    written: set[str] = set()
+    for head in streams_of(store, PROJECT):
+        whole = list(store.entries(head.row))
+        written |= {each.kind for each in whole}
+        assert [each.seq for each in whole] == list(range(1, head.last + 1))
         for limit in (1, 2, 3):
-            by_pages = list(map(repr, _section(store, section, owner, limit=limit)))
-            assert by_pages == whole, f"{section} of {owner}, {limit} rows a page"
-    found = {type(write).__name__ for write in recorded_in(store, PROJECT)}
-    written = {type(write).__name__ for write in everything()} - {
-        commands.EraseConversation.__name__
-    }
-    assert found == written
-    assert list(store.known_projects()) == [
-        KnownProject(project_id=write.project_id, identity=write.identity)
-        for write in everything()
-        if isinstance(write, commands.RecordProject)
-    ]
+            forwards, backwards = _pages(store, head, limit)
+            assert forwards == whole, f"{head.kind} {head.name}, {limit} entries a page"
+            assert backwards == whole, f"{head.kind} {head.name}, {limit} entries a page"
+        for kind in {each.kind for each in whole} - set(PARTS):
+            assert list(store.entries(head.row, (kind,))) == [e for e in whole if e.kind == kind]
+    assert written == set(KINDS)
+
+
+def _pages(store: LogStore, head: Head, limit: int) -> tuple[list[Entry], list[Entry]]:
+    forwards: list[Entry] = []
+    while page := store.entries(head.row, after=len(forwards), first=limit):
+        assert len(page) <= limit, "no more than were asked for"
+        forwards += page
+    backwards: list[Entry] = []
+    before = head.last + 1
+    while page := store.entries(head.row, before=before, newest=limit):
+        backwards = [*page, *backwards]
+        before = page[0].seq
+    return forwards, backwards
 
 
 def a_chain_ends_in_what_was_said(trial: Trial) -> None:
     """The same words end alike, and one other word, early or late, does not."""
-    heads: list[bytes | None] = []
+    ends: list[bytes | None] = []
     for number, words in enumerate((("a", "b"), ("a", "b"), ("x", "b"), ("a", "x"), ("a",))):
         place = trial.place.with_name(f"{trial.place.name}-{number}")
         store = trial.backend.make(place)
         parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
-        heads.append(store.verify(CONVERSATION).head)
+        ends.append(store.verify(CONVERSATION).head)
         store.close()
-    assert None not in heads
-    assert heads[0] == heads[1]
-    assert len(set(heads)) == len(heads) - 1
+    assert None not in ends
+    assert ends[0] == ends[1]
+    assert len(set(ends)) == len(ends) - 1
 
 
-def nothing_of_another_project_is_recorded(trial: Trial) -> None:
+def nothing_of_another_project_is_there(trial: Trial) -> None:
     store = trial.store
     store.commit(everything())
-    nobody = types.ProjectId(f"{PROJECT}_two")
-    assert recorded_in(store, nobody) == []
-    for section in CONVERSATION_SECTIONS:
-        assert store.recorded(section, "con_nobody", limit=10) == ()
+    assert recorded_in(store, types.ProjectId(f"{PROJECT}_two")) == []
+    assert len(recorded_in(store, PROJECT)) == len(list(streams_of(store, PROJECT)))
 
 
-def what_was_erased_is_recorded_by_its_outline(trial: Trial) -> None:
+def what_was_erased_is_there_by_its_outline(trial: Trial) -> None:
     store = trial.store
     store.commit(everything())
-    writes = [each.write for each in _section(store, "part", FORGOTTEN, limit=1)]
-    parts = [write.parts for write in writes if isinstance(write, commands.RecordParts)]
-    assert len(parts) == len(_PARTS)
-    for (part,) in parts:
+    (message,) = store.messages(FORGOTTEN)
+    assert len(message.parts) == len(_PARTS)
+    for part in message.parts:
         assert isinstance(part, types.ErasedPart)
-        assert part.digest
         assert part.size_bytes
+    head = store.head("conversation", FORGOTTEN)
+    assert head is not None
+    assert [each.said for each in store.entries(head.row, PARTS)] == [None]
+    assert all(each.digest for each in store.entries(head.row, PARTS))
+
+
+def a_head_is_what_its_entries_make(trial: Trial) -> None:
+    """Also after each kind of write, and when it was read anew."""
+    store = trial.store
+    store.commit(everything())
+    trial.reopen()
+    store = trial.store
+    for head in streams_of(store, PROJECT):
+        assert repr(refolded(head, store.all_entries(head.row))) == repr(head)
 
 
 MOVING_PROMISES = promises(
     {
         "S29": (
-            what_is_recorded_makes_the_same_store_again,
+            what_is_copied_is_the_same_store_again,
             pages_of_any_size_hold_the_same,
             a_chain_ends_in_what_was_said,
-            nothing_of_another_project_is_recorded,
-            what_was_erased_is_recorded_by_its_outline,
+            nothing_of_another_project_is_there,
+            what_was_erased_is_there_by_its_outline,
+            a_head_is_what_its_entries_make,
         ),
     }
 )

@@ -76,12 +76,12 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
     assert seqs(after_seq=10, first=2) == [11, 12]
     assert seqs(after_seq=29, first=20) == [30]
     assert seqs(first=0) == []
-    contents = store.part_contents(CONVERSATION)
-    parts = (part for each in store.messages(CONVERSATION) for part in each.parts)
-    texts = [part.text for part in parts if isinstance(part, types.TextPart)]
-    assert [each and each.decode() for each in contents] == texts
-    assert store.part_contents(CONVERSATION, after_seq=10, first=2) == contents[10:12]
-    assert store.part_contents(CONVERSATION, after_seq=30) == ()
+    contents = store.said_in_messages(CONVERSATION, first=30)
+    assert [each and each.decode() for each in contents] == [
+        f'[{{"type":"text","text":"message {seq}"}}]' for seq in range(1, 31)
+    ]
+    assert store.said_in_messages(CONVERSATION, after_seq=10, first=2) == contents[10:12]
+    assert store.said_in_messages(CONVERSATION, after_seq=30, first=1) == ()
     assert store.message_count(CONVERSATION) == 30
 
 

@@ -22,7 +22,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConflictError, FencedError, NotFoundError
 from upthread.runtime.record.store_copy import due_runs
-from upthread.store.base import WholeStore
+from upthread.store.log import LogStore
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -88,7 +88,7 @@ def _one_of_each() -> list[commands.Write]:
     ]
 
 
-def _all_of(store: WholeStore) -> dict[str, object]:
+def _all_of(store: LogStore) -> dict[str, object]:
     """Return what is read of each thing that `_one_of_each` writes, by its name."""
     conversations = store.conversations(PROJECT, samples.WORKSTREAM)
     ids = [CONVERSATION, ConversationId("con_child")]

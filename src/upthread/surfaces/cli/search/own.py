@@ -64,11 +64,20 @@ def _backwards(store: Store, conversation: Conversation, words: Words) -> Iterat
     owner, until = conversation.conversation_id, store.message_count(conversation.conversation_id)
     while until > 0:
         after = max(0, until - MESSAGES_AT_ONCE)
-        contents = store.part_contents(owner, after_seq=after, first=until - after)
+        contents = store.said_in_messages(owner, after_seq=after, first=until - after)
         # At once, for which there is one call of RE2; a line end is in no word.
-        if None in contents or words.may_be_in_parts(b"\n".join(each or b"" for each in contents)):
+        if None in contents or words.may_be_in_parts(
+            b"\n".join(_unescaped(each) for each in contents if each is not None)
+        ):
             yield from reversed(store.messages(owner, after_seq=after, first=until - after))
         until = after
+
+
+def _unescaped(content: bytes) -> bytes:
+    """Return JSON with its texts as they are, but for control characters, which no word has."""
+    if b"\\" not in content:
+        return content
+    return content.replace(b"\\\\", b"\0").replace(b'\\"', b'"').replace(b"\0", b"\\")
 
 
 def _hits_of(

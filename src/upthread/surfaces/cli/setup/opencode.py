@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary.own_home import agents_home
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Target, read_file
 
@@ -36,9 +37,8 @@ def taken_out(_path: Path, _content: bytes) -> bytes | None:
 
 def _plugin_folder(environment: Mapping[str, str]) -> Path:
     chosen = environment.get("XDG_CONFIG_HOME")
-    home = environment.get("HOME")
     # As OpenCode itself looks for it, by the XDG variables.
-    base = Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".config"
+    base = Path(chosen) if chosen else agents_home(environment) / ".config"
     return base / "opencode" / "plugin"
 
 

@@ -30,8 +30,11 @@ from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
+from upthread.store.entries import StreamKind
+from upthread.store.proof import must_be_whole
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.store.streams import STREAMS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.agents import list_agents
@@ -227,7 +230,7 @@ def _file_finding(found: FileFaults | None) -> Finding | None:
         store=OURS,
         history=str(found.path),
         path=str(found.path),
-        unreadable=len(found.pages) or len(found.faults),
+        unreadable=len(found.faults),
         what=told + more,
         cure=found.cure,
     )
@@ -268,6 +271,23 @@ def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | Non
                 yield _own_finding(store, conversation)
             except StoreError as error:
                 yield _unreadable(conversation_name(conversation), error)
+    for kind in STREAMS:
+        if kind != "conversation":
+            yield from _stream_findings(store, project_id, kind)
+
+
+def _stream_findings(store: Store, project_id: ProjectId, kind: StreamKind) -> Iterator[Finding]:
+    """Yield the streams of one kind that are not what was recorded, their heads included."""
+    try:
+        heads = store.heads(project_id, kind)
+    except StoreError as error:
+        yield _unreadable(kind, error)
+        return
+    for head in heads:
+        try:
+            must_be_whole(store, head)
+        except StoreError as error:
+            yield _unreadable(f"{kind} {head.name}", error)
 
 
 def _unreadable(history: str, error: StoreError) -> Finding:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from upthread.client.daily_backup import remove_daily_backups
 from upthread.client.encryption import key_of, made_key
 from upthread.config import Settings
 from upthread.errors import UsageError
@@ -39,7 +40,11 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     question = _question(path, settings, is_removed=is_removed)
     if not is_yes and not confirm(call.output, question, hint="say --yes"):
         return DECLINED
+    # Backups are under the old key, or under none. Removed first, so that none of them outlives a
+    # kill, and again for one that was made meanwhile.
+    remove_daily_backups(settings)
     change_key(path, before=before, after=after)
+    remove_daily_backups(settings)
     return _tell(call, path, settings, is_encrypted=not is_removed, is_changed=True)
 
 

@@ -16,7 +16,7 @@ from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_mo
 from upthread.client.stores import migrate_store
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
-from upthread.store.base import Section
+from upthread.store.entries import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
@@ -26,13 +26,14 @@ from upthread.surfaces.cli.terminal.phrases import counted
 TOLD_EVERY_S: Final = 5.0
 """The pause between two lines of progress, where no status line can be shown."""
 
-_SHOWN: Final[tuple[tuple[Section, str], ...]] = (
-    ("workstream", "workstream"),
-    ("conversation", "conversation"),
-    ("turn", "turn"),
-    ("part", "part"),
-    ("run", "run"),
+_SHOWN: Final = (
+    (("workstream",), "workstream"),
+    (("conversation",), "conversation"),
+    (("turn",), "turn"),
+    (PARTS, "message record"),
+    (("run",), "run"),
 )
+"""Which kinds of entries are counted together, and as what."""
 
 
 @options.verb
@@ -78,7 +79,7 @@ def main(
         return DECLINED
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
-        done = make_move(settings, request, on_rows=progress.add)
+        done = make_move(settings, request, on_entries=progress.add)
     # Also after an interruption, otherwise the status line stays on the screen.
     finally:
         progress.end()
@@ -98,7 +99,7 @@ def _migrate(call: Call) -> int:
 
 
 class _Progress:
-    """Shows how many rows were written: on the status line, or on a line from time to time."""
+    """Shows how many entries were written: on the status line, or on a line from time to time."""
 
     def __init__(self, output: Output, total: int) -> None:
         self._output = output
@@ -109,7 +110,7 @@ class _Progress:
 
     def add(self, rows: int) -> None:
         self._done += rows
-        text = f"moved {self._done} of {counted(self._total, 'row')}"
+        text = f"moved {self._done} of {counted(self._total, 'record')}"
         self._status.show(text)
         if not self._output.is_live and time.monotonic() - self._told_at_s > TOLD_EVERY_S:
             self._told_at_s = time.monotonic()
@@ -124,11 +125,13 @@ def _show(output: Output, plan: MovePlan) -> None:
     output.line(f"to   {plan.target}")
     for project in plan.projects:
         path = project.identities[-1].path if project.identities else project.project_id
-        rows = [counted(project.rows[section], word) for section, word in _SHOWN]
+        rows = [
+            counted(sum(project.entries[kind] for kind in kinds), word) for kinds, word in _SHOWN
+        ]
         output.line(f"  {path}: {', '.join(rows)}")
         if project.there:
             output.line(
-                f"    {project.there} of {counted(project.rows.total(), 'row')} there already"
+                f"    {project.there} of {counted(project.entries.total(), 'record')} there already"
             )
     if plan.others:
         output.line(f"  {counted(plan.others, 'other project')}: not moved without --all", "dim")
@@ -146,10 +149,10 @@ def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> int:
         return 0
     if not is_done:
         return 0
-    rows = sum(each.rows.total() for each in plan.projects)
-    chains = sum(len(each.conversations) for each in plan.projects)
+    rows = sum(each.entries.total() for each in plan.projects)
+    chains = sum(len(each.streams) for each in plan.projects)
     output.line(
-        f"moved and proved: {counted(rows, 'row')} compared, "
+        f"moved and proved: {counted(rows, 'record')} compared, "
         f"{counted(chains, 'hash chain')} computed again",
         "green",
     )
@@ -173,6 +176,6 @@ def _project_shape(project: ToMove) -> dict[str, object]:
     return {
         "project_id": project.project_id,
         "paths": [each.path for each in project.identities],
-        "rows": dict(project.rows),
-        "rows_there_before": project.there,
+        "entries": {kind: project.entries[kind] for kind in KINDS},
+        "entries_there_before": project.there,
     }

@@ -12,7 +12,7 @@ import anyio
 import click
 
 from upthread.agents.registry import seen_way, version_here
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_home import home_directory, persons_home
 from upthread.client.agent_calls import InUse
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.names import did_you_mean
@@ -79,6 +79,7 @@ def main(
         like = did_you_mean(agent, TARGETS)
         raise UsageError(f"{agent!r} cannot be set up{like}", hint=f"one of: {', '.join(TARGETS)}")
     agent = known.setup_name
+    persons_home(os.environ)  # without one, an agent would not find what is set up
     home = home_directory(os.environ)
     installed = Installed(home)
     if is_removing:

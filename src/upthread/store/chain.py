@@ -1,0 +1,70 @@
+"""The chain over the entries of a stream, and what proves one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, Final, cast, overload
+
+from upthread.core.codec import encode_plain_json
+from upthread.errors import StoreError
+from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, Written
+
+_NOTHING: Final = sha256(b"").digest()
+
+
+def first_hash(kind: StreamKind, name: str, project_id: str) -> bytes:
+    """Return what the first entry of a stream is chained to."""
+    return sha256(encode_plain_json([kind, project_id, name])).digest()
+
+
+@overload
+def as_bytes(document: str | bytes) -> bytes: ...
+@overload
+def as_bytes(document: str | bytes | None) -> bytes | None: ...
+def as_bytes(document: str | bytes | None) -> bytes | None:
+    """Return JSON as bytes; a store may have it as text."""
+    return document.encode() if isinstance(document, str) else document
+
+
+def digest_of(said: bytes | None) -> bytes:
+    """Return the digest of what was said; of nothing where nobody said anything."""
+    return _NOTHING if said is None else sha256(said).digest()
+
+
+def chained(before: bytes, seq: int, entry: Written, digest: bytes) -> bytes:
+    """Return the hash of an entry that follows one with the hash `before`."""
+    kept = entry.kept
+    covered = b"%b%b%d %b %d " % (before, digest, seq, entry.kind.encode(), entry.at_ms)
+    return sha256(covered + kept).digest()
+
+
+def hash_of(entry: Entry, before: bytes) -> bytes:
+    """Return the hash that an entry as stored should have after one with the hash `before`."""
+    try:
+        digest = entry.digest or digest_of(as_bytes(entry.said))
+        kept = Written(entry.kind, entry.at_ms, as_bytes(entry.kept), None, cast("Any", None))
+        return chained(before, entry.seq, kept, digest)
+    except (AttributeError, TypeError, UnicodeEncodeError):  # another program wrote another type
+        return b""
+
+
+def not_whole(what: str) -> StoreError:
+    """Return the error of an entry that is not what was recorded."""
+    return StoreError(
+        f"{what} is damaged: it is not what was recorded, or what stood before it is gone",
+        hint=CURE_OF_DAMAGE,
+    )
+
+
+def proved(entries: Iterable[Entry], *, what: str, first: bytes) -> list[Entry]:
+    """Return entries that were read with the hash before each. StoreError for one that is damaged.
+
+    `first` is what the first entry of their stream is chained to.
+    """
+    found = list(entries)
+    for each in found:
+        before = first if each.seq == 1 else each.before
+        if before is None or hash_of(each, before) != each.hash:
+            raise not_whole(f"entry {each.seq} of {what}, {each.kind},")
+    return found

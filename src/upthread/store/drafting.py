@@ -1,0 +1,444 @@
+"""Writes to entries: what a commit adds to each stream it names, before any lock.
+
+Pure but for what it reads: entries that are there, which never change. A write is next in its
+stream and becomes an entry; or it is there already, and is compared; or it is an error (S2, S3,
+S6, S21, S23). A draft builds on a head; whether that is still the stream's head is the store's
+question, when it appends. So what is drafted here may be thrown away, and drafted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from msgspec import Struct, structs
+
+from upthread.core import commands
+from upthread.core.codec import encode_json
+from upthread.core.record_policy import forgotten
+from upthread.core.types import Speaker, TurnId
+from upthread.errors import ConflictError
+from upthread.store import entries, streams
+from upthread.store._rules import is_next, must_equal, must_exist
+from upthread.store.chain import as_bytes, chained, digest_of, hash_of, not_whole
+from upthread.store.entries import (
+    PARTS,
+    Entry,
+    Kept,
+    StreamKind,
+    Written,
+    kept_of,
+    place_of,
+    spoken_of,
+    written,
+    written_event,
+    written_parts,
+)
+from upthread.store.reads import Reads
+from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
+from upthread.store.tags import Tag, gives_tags, tag, tags_of
+
+_READ_AGAIN: Final = "read again: another writer may have been there first"
+
+
+class Erasure(NamedTuple):
+    """What `forget` takes of a stream: of some entries, or of all before a time; up to `last`."""
+
+    last: int
+    before_ms: int | None
+    seqs: tuple[int, ...] | None = None
+
+
+def joined(writes: Sequence[commands.Write]) -> Iterator[commands.Write]:
+    """Yield the writes of a batch, those that add to one message at one moment as one.
+
+    Always alike, so that the same batch again is compared by the same entries.
+    """
+    last: commands.RecordParts | None = None
+    for write in writes:
+        if type(write) is not commands.RecordParts:
+            if last is not None:
+                yield last
+                last = None
+            yield write
+        elif last is not None and _continues(last, write):
+            last = structs.replace(last, parts=(*last.parts, *write.parts))
+        else:
+            if last is not None:
+                yield last
+            last = write
+    if last is not None:
+        yield last
+
+
+def _continues(last: commands.RecordParts, write: commands.RecordParts) -> bool:
+    return (
+        (write.seq, write.first_ordinal) == (last.seq, last.first_ordinal + len(last.parts))
+        and (write.conversation_id, write.recorded_at_ms)
+        == (last.conversation_id, last.recorded_at_ms)
+        and _author(write) == _author(last)
+    )
+
+
+class Change(Struct):
+    """What a commit does to one stream: the head it builds on, the one it leaves, and the rest."""
+
+    head: Head
+    last: int
+    hash: bytes
+    entries: list[Entry]
+    tags: list[Tag]
+    erasures: list[Erasure]
+    job: commands.EnqueueTransition | None = None
+    """The transition that workers are to be handed, where there are any."""
+
+    def add(self, entry: Written) -> None:
+        """Add an entry."""
+        seq = self.head.last + 1
+        hashed = chained(self.head.hash, seq, entry, digest_of(entry.said))
+        self._put(
+            Entry(seq, entry.kind, entry.at_ms, entry.kept, entry.said, None, hashed), entry.value
+        )
+
+    def copy(self, entry: Entry) -> None:
+        """Add an entry of another store. StoreError for one that is not what was recorded there."""
+        if entry.seq != self.head.last + 1 or hash_of(entry, self.head.hash) != entry.hash:
+            raise not_whole(f"entry {entry.seq} of {self.head.kind} {self.head.name}")
+        self._put(entry, kept_of(entry))
+
+    def _put(self, entry: Entry, value: Kept) -> None:
+        head = self.head
+        head.last, head.hash = entry.seq, entry.hash
+        fold(head, entry.at_ms, value)
+        self.entries.append(entry)
+        if entry.seq == 1 or gives_tags(value):
+            self.tags += tags_of(head.kind, head.name, head.project_id, entry.seq, value)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes: all was there."""
+        return not (self.entries or self.erasures)
+
+
+def changed(head: Head) -> Change:
+    """Return a change of a stream in which nothing has changed yet. `head` moves with it."""
+    return Change(head, head.last, head.hash, [], [], [])
+
+
+StreamKey = tuple[str, str, str]
+
+
+class Drafts:
+    """What a batch does, stream by stream.
+
+    `remembered` are heads as the last commits have left them, `turns` the conversations of turns.
+    With `is_careful` it is looked up whether a turn that is opened is there already; without, the
+    store finds that out when it appends.
+    """
+
+    def __init__(
+        self,
+        reads: Reads,
+        remembered: dict[StreamKey, Head],
+        turns: dict[TurnId, str],
+        *,
+        is_careful: bool,
+    ) -> None:
+        self._reads = reads
+        self._remembered = remembered
+        self._turns = turns
+        self._is_careful = is_careful
+        self.opened_turns: dict[TurnId, str] = {}
+        self.changes: dict[StreamKey, Change] = {}
+
+    # --- streams ----------------------------------------------------------------------------------
+
+    def change(self, kind: StreamKind, name: str, project_id: str = "") -> Change | None:
+        """Return the change of a stream, None for one that was never opened."""
+        key = (kind, name, project_id)
+        known = self.changes.get(key)
+        if known is None:  # most writes of a batch are of one stream
+            head = self._remembered.get(key) or self._reads.head(kind, name, project_id)
+            if head is None:
+                return None
+            known = self.changes[key] = changed(head.moved())
+        return known
+
+    def existing(self, kind: StreamKind, name: str, project_id: str = "") -> Change:
+        """Return the change of a stream. NotFoundError for one that was never opened (S21)."""
+        return must_exist(self.change(kind, name, project_id), what=kind, name=name)
+
+    def opened(self, kind: StreamKind, name: str, project_id: str, opening: Written) -> Change:
+        """Return a stream's change, opened where it was not; the same again is accepted."""
+        key = (kind, name, project_id if kind in _OF_A_PROJECT else "")
+        known = self.change(*key)
+        if known is None:
+            head = new_head(kind, name, project_id)
+            known = self.changes[key] = changed(head)
+            known.add(opening)
+            return known
+        if known.head.project_id != project_id:
+            raise other_content(f"{kind} {name!r}")
+        for first in self.stored(known, (kind,)):
+            must_be_same(first, opening, what=f"{kind} {name!r}")
+        return known
+
+    def stored(
+        self, change: Change, kinds: Sequence[str], *, after: int = 0, first: int | None = None
+    ) -> Iterator[Entry]:
+        """Yield entries of a stream, those of this batch included."""
+        if change.last:
+            yield from self._reads.entries(change.head.row, kinds, after=after, first=first)
+        yield from (each for each in change.entries if each.kind in kinds and each.seq > after)
+
+    def owner_of(self, text: str, nth: int) -> str | None:
+        """Return the name of the one stream that has this tag, None where it is free."""
+        for change in self.changes.values():
+            if any((each.text, each.nth) == (text, nth) for each in change.tags):
+                return change.head.name
+        return next((each.head.name for each in self._reads.found(text) if each.nth == nth), None)
+
+    # --- turns ------------------------------------------------------------------------------------
+
+    def must_know_turn(self, turn_id: TurnId, change: Change) -> str:
+        """Return the conversation a turn is of, most often that of `change` (S21)."""
+        turn = conversation_of(change).turn
+        if turn is not None and turn.turn_id == turn_id:
+            return change.head.name
+        name = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
+        if name is None:
+            found = self._reads.found(tag("turn", turn_id))
+            name = must_exist(found or None, what="turn", name=turn_id)[0].head.name
+            self._turns[turn_id] = name
+        return name
+
+    def with_turn(self, conversation_id: str, turn_id: TurnId) -> Change:
+        """Return the change of a conversation that a turn is of. NotFoundError for another's."""
+        change = self.existing("conversation", conversation_id)
+        is_own = self.must_know_turn(turn_id, change) == conversation_id
+        must_exist(is_own or None, what="turn", name=turn_id)
+        return change
+
+    def open_turn(self, write: commands.OpenTurn) -> None:
+        """Open a turn, or compare it."""
+        turn_id, owner = write.turn_id, write.conversation_id
+        opening = written(entries.TurnOpened(turn_id, write.run_id), write.opened_at_ms)
+        change = self.existing("conversation", owner)
+        if write.run_id is not None:
+            self.existing("run", write.run_id)
+        known = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
+        if known is None and self._is_careful:
+            known = next((each.head.name for each in self._reads.found(tag("turn", turn_id))), None)
+        if known is None:
+            change.add(opening)
+            self.opened_turns[turn_id] = owner
+            return
+        what = f"turn {turn_id}"
+        must_equal(known, owner, what=what)
+        for each in self.stored(change, ("turn",)):
+            if kept_of(each).turn_id == turn_id:
+                must_be_same(each, opening, what=what)
+
+    def turn_event(self, write: commands.RecordTurnEvent) -> None:
+        """Add an event to a turn, or compare it."""
+        turn_id, seq = write.turn_id, write.seq
+        change = self.with_turn(write.conversation_id, turn_id)
+        event = written_event(entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
+        turn = conversation_of(change).turn
+        there: list[Entry] = []
+        last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
+        if last < seq - 1 or seq <= last:  # of an older turn, a gap, or there already
+            there = [
+                each
+                for each in self.stored(change, ("turn_event",))
+                if kept_of(each).turn_id == turn_id
+            ]
+            last = len(there)
+        if is_next(seq, last=last, what="turn event", owner=turn_id):
+            change.add(event)
+        else:
+            must_be_same(there[seq - 1], event, what=f"event {seq} of turn {turn_id}")
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def record_parts(self, write: commands.RecordParts) -> None:
+        """Append parts of one message, or compare those that are there."""
+        owner = write.conversation_id
+        change = self.existing("conversation", owner)
+        self.must_know_turn(write.turn_id, change)
+        if not write.parts:
+            return
+        state = conversation_of(change)
+        seq, first = write.seq, write.first_ordinal
+        there = 0
+        if seq == state.messages + 1 and first == 0:
+            pass  # the usual case, without the words that only a conflict needs
+        elif seq == state.messages:
+            there = min(max(state.parts - first, 0), len(write.parts))
+            must_equal(state.author, _author(write), what=f"message {seq} of {owner}")
+            is_next(first + 1, last=state.parts, what=f"in message {seq}, part", owner=owner)
+        elif is_next(seq, last=state.messages, what="message", owner=owner):
+            is_next(first + 1, last=0, what=f"in message {seq}, part", owner=owner)
+        else:
+            there = len(write.parts)
+        if there:
+            self._compare_parts(change, write, there)
+        if there < len(write.parts):
+            place = _place(write, first + there)
+            change.add(written_parts(place, write.recorded_at_ms, write.parts[there:]))
+
+    def _compare_parts(self, change: Change, write: commands.RecordParts, count: int) -> None:
+        """Compare the first `count` parts of a write with those that are stored (S3)."""
+        first, at = write.first_ordinal, write.first_ordinal
+        end = first + count
+        what = f"message {write.seq} of {write.conversation_id}"
+        for entry in self._message(change, write.seq):
+            spoken = spoken_of(entry.kept)
+            low, high = spoken.first_ordinal, spoken.first_ordinal + len(spoken.outline)
+            if low > at or at >= end:
+                break
+            if high <= at:
+                continue
+            given = write.parts[at - first : min(high, end) - first]
+            if (low, len(given)) == (at, high - low):
+                value = _place(write, low)
+                must_be_same(entry, written_parts(value, write.recorded_at_ms, given), what=what)
+            else:
+                self._compare_some(entry, write, given, at - low, what)
+            at += len(given)
+        if at < end:  # an earlier message has fewer parts, and can have no more
+            raise ConflictError(
+                f"part {at} of {what} would come after a later message", hint="read again"
+            )
+
+    @staticmethod
+    def _compare_some(
+        entry: Entry, write: commands.RecordParts, given: Sequence[Any], at: int, what: str
+    ) -> None:
+        """Compare some parts of an entry. Of what was forgotten there is a digest of all alone."""
+        spoken = spoken_of(entry.kept)
+        stored = entries.parts_of(entry.kept, entry.said)[at : at + len(given)]
+        must_equal(
+            (streams.author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
+            (_author(write), write.recorded_at_ms, list(map(encode_json, given))),
+            what=what,
+        )
+
+    def _message(self, change: Change, seq: int) -> Iterator[Entry]:
+        """Yield the entries of one message."""
+        after = self._reads.place_of_message(change.head, seq) if change.last else 0
+        for entry in self.stored(change, PARTS, after=after):
+            there = place_of(entry.kept).seq
+            if there > seq:
+                return
+            if there == seq:
+                yield entry
+
+    # --- forgetting -------------------------------------------------------------------------------
+
+    def erase_conversation(self, write: commands.EraseConversation) -> None:
+        """Forget what a conversation said before a time, and receipts that say it again (S26)."""
+        change = self.existing("conversation", write.conversation_id)
+        _erase(change, Erasure(change.head.last, write.before_ms))
+        # Receipts last as long as words of their conversation do.
+        before_ms = write.before_ms if self._keeps_words(change, write.before_ms) else None
+        for head, *_ in self._reads.found(tag("receipt", write.conversation_id)):
+            action = self.existing("once", head.name, head.project_id)
+            seqs = tuple(
+                each.seq
+                for each in self.stored(action, ("attempt",))
+                if each.said is not None
+                and _is_of(kept_of(each), write.conversation_id)
+                and (before_ms is None or each.at_ms < before_ms)
+            )
+            _erase(action, Erasure(action.head.last, None, seqs))
+
+    def _keeps_words(self, change: Change, before_ms: int | None) -> bool:
+        return before_ms is not None and any(
+            each.said is not None and each.at_ms >= before_ms for each in self.stored(change, PARTS)
+        )
+
+    def erase_run(self, write: commands.EraseRun) -> None:
+        """Forget what one role, or every role, said in a run before a time."""
+        change = self.existing("run", write.run_id)
+        stored = list(self.stored(change, ("run_event",)))
+        events = [entries.event_of(each, kept_of(each)) for each in stored]
+        # Of all events, whatever their time: whose an answer is, a question before it tells.
+        seqs = tuple(
+            each.seq
+            for each, event, left in zip(stored, events, forgotten(events, write.role), strict=True)
+            if left is not event and (write.before_ms is None or each.at_ms < write.before_ms)
+        )
+        _erase(change, Erasure(change.head.last, None, seqs))
+
+    def note(self, change: Change, entry: Written) -> None:
+        """Add what has no number of its own, unless the same is there (S2, S30)."""
+        state = cast("ConversationState | RunState", change.head.state)
+        # Most are later than all there are, and need no look.
+        is_new = state.noted_at_ms is None or entry.at_ms > state.noted_at_ms
+        if is_new or not any(is_same(each, entry) for each in self.stored(change, (entry.kind,))):
+            change.add(entry)
+
+
+_OF_A_PROJECT: Final = frozenset({"workstream", "once"})
+"""Streams whose names are a project's own; the others' are ids."""
+
+
+def conversation_of(change: Change) -> ConversationState:
+    """Return how a conversation stands after what has been drafted."""
+    return cast("ConversationState", change.head.state)
+
+
+def _author(write: commands.RecordParts) -> tuple[Speaker, str, str | None]:
+    return write.speaker, write.turn_id, write.upstream_session_id
+
+
+def _place(write: commands.RecordParts, first_ordinal: int) -> entries.Place:
+    return entries.Place(
+        write.seq, write.speaker, write.turn_id, write.upstream_session_id, first_ordinal
+    )
+
+
+def _is_of(value: entries.Attempted, conversation_id: str) -> bool:
+    left = value.receipt
+    return isinstance(left, dict) and left.get("conversation_id") == conversation_id
+
+
+def _erase(change: Change, erasure: Erasure) -> None:
+    if erasure.seqs != ():
+        change.erasures.append(erasure)
+        change.entries = [_erased(each, erasure) for each in change.entries]
+
+
+def _erased(entry: Entry, erasure: Erasure) -> Entry:
+    said = as_bytes(entry.said)
+    is_meant = erasure.seqs is None or entry.seq in erasure.seqs
+    is_before = erasure.before_ms is None or entry.at_ms < erasure.before_ms
+    if said is None or not (is_meant and is_before):
+        return entry
+    return entry._replace(said=None, digest=digest_of(said))
+
+
+# --- sameness -------------------------------------------------------------------------------------
+
+
+def is_same(stored: Entry, given: Written) -> bool:
+    """Return whether an entry is what a write would make: an erased one by its digest (S3)."""
+    digest = stored.digest or digest_of(as_bytes(stored.said))
+    if (stored.kind, stored.at_ms, digest) != (given.kind, given.at_ms, digest_of(given.said)):
+        return False
+    if as_bytes(stored.kept) == given.kept:
+        return True
+    # A version that knows more fields writes them, too.
+    return encode_json(kept_of(stored)) == encode_json(given.value)
+
+
+def must_be_same(stored: Entry, given: Written, *, what: str) -> None:
+    """Accept the same again (S2); ConflictError for other content under the same key (S3)."""
+    if not is_same(stored, given):
+        raise other_content(what)
+
+
+def other_content(what: str) -> ConflictError:
+    """Return the error of other content under the same key."""
+    return ConflictError(f"{what} was already written, with other content", hint=_READ_AGAIN)

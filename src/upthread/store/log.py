@@ -1,0 +1,128 @@
+"""A store that is one log: what a backend appends, and how a commit is made of it.
+
+Theory of operation. A commit is drafted before any lock, on the heads that the last commits of
+this store have left, or as they are read. The backend then appends all of it at once, and only
+where each head is still the one that was drafted on, and every lease is held. If some head has
+moved, the commit is drafted again on what is there now. The same algorithm on every backend.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from upthread.core.commands import Write
+from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
+from upthread.errors import ConflictError, UpthreadError
+from upthread.store.base import Store
+from upthread.store.drafting import Change, Drafts, StreamKey, joined
+from upthread.store.streams import Head
+from upthread.store.writes import apply
+
+RACES_MAX: Final = 50
+"""How often a commit is drafted again because another writer was there first."""
+
+REMEMBERED_MAX: Final = 1_000
+"""Heads and turns, each. Whoever writes to more reads them again."""
+
+
+class StreamMovedError(Exception):
+    """A head is not the one that was drafted on, or a name is taken: draft again."""
+
+
+class LogStore(Store):
+    """What a backend has in common with the others. No open project is given the whole of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heads: dict[StreamKey, Head] = {}
+        self._turns: dict[TurnId, str] = {}
+
+    # --- what a backend does ----------------------------------------------------------------------
+
+    @abstractmethod
+    def append(
+        self,
+        changes: Sequence[Change],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+        is_synced: bool = True,
+    ) -> Sequence[int]:
+        """Append to streams, all or nothing, and return their rows, in the order of `changes`.
+
+        StreamMovedError where a head is not as drafted or a tag is taken; FencedError and
+        ConflictError for leases, as `commit`.
+        """
+
+    @abstractmethod
+    def act_for(self, project_id: ProjectId) -> None:
+        """Serve this one project from now on (S32). For the whole of the store, open it anew."""
+
+    # --- a commit ---------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        fences: Sequence[Fence] = (),
+        take: Sequence[LeaseClaim] = (),
+        give: Sequence[Fence] = (),
+    ) -> None:
+        if not (writes or fences or take or give):
+            return
+        is_synced = any(write.durability >= Durability.SYNCED for write in writes)
+        is_careful = False
+        for _ in range(RACES_MAX):
+            try:
+                drafts = self._drafted(writes, is_careful=is_careful)
+            except UpthreadError:
+                if is_careful:
+                    # A writer that has lost its lease is told that, whatever else is wrong.
+                    self.append((), fences=fences)
+                    raise
+                # What was remembered may be out of date, and the error with it.
+                is_careful = True
+                continue
+            changes = [change for change in drafts.changes.values() if not change.is_empty]
+            try:
+                rows = self.append(
+                    changes, fences=fences, take=take, give=give, is_synced=is_synced
+                )
+            except StreamMovedError:
+                is_careful = True
+                self._forget(drafts.changes)
+                continue
+            except BaseException:
+                self._forget(drafts.changes)
+                raise
+            self._learn(drafts, changes, rows)
+            return
+        raise ConflictError("other writers were first each time", hint="do it again later")
+
+    def _drafted(self, writes: Sequence[Write], *, is_careful: bool) -> Drafts:
+        if is_careful:
+            self._heads.clear()
+        drafts = Drafts(self, self._heads, self._turns, is_careful=is_careful)
+        for write in joined(writes):
+            apply(drafts, write)
+        return drafts
+
+    def _forget(self, keys: Collection[StreamKey]) -> None:
+        for key in keys:
+            self._heads.pop(key, None)
+
+    def _learn(self, drafts: Drafts, changes: Sequence[Change], rows: Sequence[int]) -> None:
+        for change, row in zip(changes, rows, strict=True):
+            change.head.row = row
+        # All at once: to drop the oldest alone, each commit would have to keep an order.
+        if len(self._heads) > REMEMBERED_MAX:
+            self._heads.clear()
+        if len(self._turns) > REMEMBERED_MAX:
+            self._turns.clear()
+        for key, change in drafts.changes.items():
+            self._heads[key] = change.head
+        if drafts.opened_turns:
+            self._turns.update(drafts.opened_turns)

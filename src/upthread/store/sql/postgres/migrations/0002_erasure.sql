@@ -1,3 +1,0 @@
--- How long a part's content was, once it is erased; NULL while it is there, and where nobody knows.
-
-ALTER TABLE upthread.part ADD COLUMN erased_bytes BIGINT;

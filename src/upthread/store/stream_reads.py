@@ -1,0 +1,131 @@
+"""The three reads that a store has, and what is made of them for every other read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from upthread.core.types import ConversationId
+from upthread.store.chain import not_whole, proved
+from upthread.store.entries import Entry, SpokenRow, StreamKind, kept_of
+from upthread.store.streams import ConversationState, Head
+from upthread.store.tags import own_tag
+
+PAGE_ENTRIES: Final = 1_000
+"""How many entries are read at once where all might be more than memory should hold."""
+
+ROWS_MAX: Final = 4_096
+"""How many conversations' rows are remembered."""
+
+
+class Found(NamedTuple):
+    """A stream that was found by a tag: its head, the entry that was tagged, and its place."""
+
+    head: Head
+    seq: int
+    nth: int
+
+
+class StreamReads(ABC):
+    """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        """The rows of conversations, which never change."""
+
+    @abstractmethod
+    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
+        """Return the streams under a tag, oldest first; with `newest` the last one alone."""
+
+    @abstractmethod
+    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
+        """Return a project's heads of one kind in the order they were opened; None: of all."""
+
+    @abstractmethod
+    def entries(
+        self,
+        row: int,
+        kinds: Sequence[str] = (),
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        only: Sequence[int] | None = None,
+    ) -> Sequence[Entry]:
+        """Return entries of a stream in order, each after `after` and before `before`.
+
+        Of all kinds unless some are named. With `first` the first so many, with `newest` the last;
+        with `only` those of these numbers, and nothing else is asked.
+        """
+
+    @abstractmethod
+    def spoken(
+        self,
+        row: int,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        first: int | None = None,
+        newest: int | None = None,
+        is_said: bool = False,
+    ) -> Iterable[SpokenRow]:
+        """Return what messages are made of, chosen as by `entries`; with `newest`, newest first.
+
+        With `is_said` only of those in which somebody says something. Apart from `entries`, because
+        whole conversations are read by it. May be read once.
+        """
+
+    def all_entries(self, row: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
+        """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
+        after = -1
+        while page := self.entries(row, kinds, after=after, first=PAGE_ENTRIES):
+            yield from page
+            after = page[-1].seq
+
+    def head(self, kind: StreamKind, name: str, project_id: str = "") -> Head | None:
+        """Return a stream's head, None for one that was never opened."""
+        for head, *_ in self.found(own_tag(kind, name, project_id)):
+            if head.name != name or head.kind != kind:
+                raise not_whole(f"the name of {kind} {name}, which leads to {head.name},")
+            return head
+        return None
+
+    def _row(self, kind: StreamKind, name: str) -> int | None:
+        """Return a stream's row, None for one that was never opened."""
+        row = self._rows.get(name)
+        if row is None:
+            head = self.head(kind, name)
+            if head is None:
+                return None
+            if len(self._rows) >= ROWS_MAX:
+                self._rows.clear()
+            row = self._rows[name] = head.row
+        return row
+
+    def _values(
+        self,
+        head: Head,
+        kinds: Sequence[str],
+        *,
+        after: int = 0,
+        first: int | None = None,
+        newest: int | None = None,
+        only: Sequence[int] | None = None,
+    ) -> list[tuple[Entry, Any]]:
+        """Return entries of a stream with what they keep, each of them proved."""
+        found = self.entries(head.row, kinds, after=after, first=first, newest=newest, only=only)
+        what = f"{head.kind} {head.name}"
+        return [(entry, kept_of(entry)) for entry in proved(found, what=what, first=head.first)]
+
+    def _values_of(
+        self, conversation_id: ConversationId, kind: str, *, newest: int | None = None
+    ) -> list[tuple[Entry, Any]]:
+        head = self.head("conversation", conversation_id)
+        return [] if head is None else self._values(head, (kind,), newest=newest)
+
+
+def conversation_state(head: Head) -> ConversationState:
+    """Return what a conversation's head holds."""
+    return cast("ConversationState", head.state)

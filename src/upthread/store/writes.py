@@ -1,0 +1,271 @@
+"""What each write adds to its stream. A write of a new kind is a function here, and its line below.
+
+Messages, turns and forgetting are methods of `Drafts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+from msgspec import structs
+
+from upthread.core import commands
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.record_policy import left_of_receipt
+from upthread.core.types import MAIN_SLOT
+from upthread.errors import ConflictError
+from upthread.store import entries, streams
+from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
+from upthread.store.drafting import Change, Drafts, conversation_of, is_same, must_be_same
+from upthread.store.entries import Entry, Written, kept_of, written, written_event
+from upthread.store.streams import RunState
+from upthread.store.tags import key_tag, tag
+
+
+def apply(drafts: Drafts, write: commands.Write) -> None:
+    """Add what one write changes."""
+    _APPLY[type(write)](drafts, write)
+
+
+def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
+    opening = written(entries.ProjectOpened(), 0)
+    change = drafts.opened("project", write.project_id, write.project_id, opening)
+    entry = written(entries.Identified(write.identity), 0)
+    if any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
+        return
+    change.add(entry)
+
+
+def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
+    project_id, name, base_name = write.project_id, write.workstream, write.base_name
+    opening = written(entries.WorkstreamOpened(base_name), write.opened_at_ms)
+    if drafts.change("workstream", name, project_id) is None:
+        taken = drafts.owner_of(tag("base_name", project_id, base_name), 0)
+        if taken is not None:
+            raise ConflictError(
+                f"the base name {base_name!r} belongs to workstream {taken!r}",
+                hint="take another base name",
+            )
+    drafts.opened("workstream", name, project_id, opening)
+
+
+def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None:
+    new = write.conversation
+    key, name = new.key, new.conversation_id
+    opening = written(entries.ConversationOpened(new), new.opened_at_ms)
+    if drafts.change("conversation", name) is None:
+        # Children, slot 0, share a key and are not in each other's way.
+        if key.slot >= MAIN_SLOT:
+            taken = drafts.owner_of(key_tag(key), new.generation)
+            if taken is not None:
+                raise ConflictError(
+                    f"{key.address} generation {new.generation} is conversation {taken}",
+                    hint="use that one: resolve again",
+                )
+        home = drafts.existing("workstream", key.workstream, key.project_id)
+        must_equal(
+            cast("streams.WorkstreamState", home.head.state).base_name,
+            new.base_name,
+            what=f"the base name of workstream {key.workstream!r}",
+        )
+        if new.parent_conversation_id is not None:
+            drafts.existing("conversation", new.parent_conversation_id)
+    drafts.opened("conversation", name, key.project_id, opening)
+
+
+def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
+    opening = written(entries.RunOpened(write.workstream), write.opened_at_ms)
+    if drafts.change("run", write.run_id) is None:
+        drafts.existing("workstream", write.workstream, write.project_id)
+    drafts.opened("run", write.run_id, write.project_id, opening)
+
+
+def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
+    link = write.link
+    owner, seq = link.conversation_id, link.seq
+    change = drafts.existing("conversation", owner)
+    # Its end is an entry of its own: a link that has ended since it was opened is the same link.
+    opened = structs.replace(link, ended_because=None, ended_at_ms=None)
+    entry = written(entries.LinkOpened(opened), link.opened_at_ms)
+    if is_next(seq, last=conversation_of(change).links, what="link", owner=owner):
+        change.add(entry)
+    else:
+        stored = list(drafts.stored(change, ("link",)))
+        must_be_same(stored[seq - 1], entry, what=f"link {seq} of {owner}")
+    if link.ended_because is not None:
+        _close_link(change, seq, link.ended_because, link.ended_at_ms or 0)
+
+
+def _end_link(drafts: Drafts, write: commands.EndLink) -> None:
+    change = drafts.existing("conversation", write.conversation_id)
+    is_there = 1 <= write.seq <= conversation_of(change).links
+    must_exist(is_there or None, what="link", name=str(write.seq))
+    _close_link(change, write.seq, write.ended_because, write.ended_at_ms)
+
+
+def _close_link(change: Change, seq: int, because: str, at_ms: int) -> None:
+    # The first cause stands.
+    if any(link.seq == seq for link in conversation_of(change).open_links):
+        change.add(written(entries.LinkEnded(seq, because), at_ms))
+
+
+def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
+    run_id, seq = write.run_id, write.seq
+    change = drafts.existing("run", run_id)
+    event = written_event(entries.RunMoved(seq, write.event), write.recorded_at_ms)
+    last = cast("RunState", change.head.state).events
+    if is_next(seq, last=last, what="run event", owner=run_id):
+        change.add(event)
+    else:
+        stored = list(drafts.stored(change, ("run_event",)))
+        must_be_same(stored[seq - 1], event, what=f"event {seq} of run {run_id}")
+
+
+def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> None:
+    run_id, after = write.run_id, write.run_seq
+    change = drafts.existing("run", run_id)
+    for each in drafts.stored(change, ("due",)):
+        if kept_of(each).run_seq == after:
+            # By its time alone: another host may name another queue.
+            what = f"the transition after event {after} of run {run_id}"
+            return must_equal(each.at_ms, write.due_at_ms, what=what)
+    # What it follows must be there; what it leads to may be there already, by another process.
+    last = cast("RunState", change.head.state).events
+    is_next(after + 1, last=last, what="a transition to event", owner=run_id)
+    change.add(written(entries.Due(after, write.queue), write.due_at_ms))
+    change.job = write
+    return None
+
+
+def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None:
+    turn_id, ordinal = write.turn_id, write.ordinal
+    change = drafts.with_turn(write.conversation_id, turn_id)
+    value = entries.Strayed(turn_id, ordinal, write.reason)
+    entry = written(value, write.recorded_at_ms, write.raw)
+    for each in drafts.stored(change, ("quarantine",)):
+        kept = kept_of(each)
+        if (kept.turn_id, kept.ordinal) == (turn_id, ordinal):
+            what = f"quarantined event {ordinal} of turn {turn_id}"
+            return must_be_same(each, entry, what=what)
+    change.add(entry)
+    return None
+
+
+def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
+    change = drafts.existing("conversation", write.conversation_id)
+    value = entries.Refused(write.decision, write.reasons, write.inputs)
+    drafts.note(change, written(value, write.decided_at_ms))
+
+
+def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
+    conversation_id, run_id = write.conversation_id, write.run_id
+    value = entries.Acted(write.what, write.by_user, write.detail)
+    if conversation_id is not None:
+        about = structs.replace(value, run_id=run_id)
+        change = drafts.existing("conversation", conversation_id)
+        drafts.note(change, written(about, write.recorded_at_ms))
+    if run_id is not None:
+        about = structs.replace(value, conversation_id=conversation_id)
+        drafts.note(drafts.existing("run", run_id), written(about, write.recorded_at_ms))
+
+
+def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:
+    change = drafts.existing("conversation", write.conversation_id)
+    drafts.must_know_turn(write.turn_id, change)
+    given = {write.first_ordinal + at: file for at, file in enumerate(write.files)}
+    turn = conversation_of(change).turn
+    is_newest = turn is not None and turn.turn_id == write.turn_id
+    if not (is_newest and turn is not None and write.first_ordinal >= turn.files):
+        for entry in drafts.stored(change, ("examined",)):
+            _compare_files(entry, write, given)
+    if given:
+        first = min(given)
+        must_equal(list(given), list(range(first, first + len(given))), what="examined files")
+        change.add(_examined_entry(write, first, list(given.values())))
+
+
+def _compare_files(
+    entry: Entry, write: commands.RecordExamined, given: dict[int, ExaminedFile]
+) -> None:
+    """Take files that are there already out of those that are given; compare them (S3)."""
+    value = kept_of(entry)
+    places = range(value.first_ordinal, value.first_ordinal + value.count)
+    same = [place for place in places if place in given]
+    if value.turn_id != write.turn_id or not same:
+        return
+    what = f"examined file {same[0]} of turn {write.turn_id}"
+    files = [given.pop(place) for place in same]
+    if len(files) == value.count:  # also of what was forgotten
+        must_be_same(entry, _examined_entry(write, value.first_ordinal, files), what=what)
+        return
+    stored = dict(zip(places, entries.files_of(entry), strict=False))
+    must_equal(
+        (value.upstream_session_id, entry.at_ms, [stored.get(place) for place in same]),
+        (write.upstream_session_id, write.recorded_at_ms, files),
+        what=what,
+    )
+
+
+def _examined_entry(
+    write: commands.RecordExamined, first: int, files: Sequence[ExaminedFile]
+) -> Written:
+    value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
+    return written(value, write.recorded_at_ms, files)
+
+
+def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
+    owner, seq = write.conversation_id, write.seq
+    change = drafts.existing("conversation", owner)
+    entry = written(entries.BriefingEdited(seq), write.recorded_at_ms, write.edit)
+    what = "edit of the briefing"
+    if is_next(seq, last=conversation_of(change).edits, what=what, owner=owner):
+        change.add(entry)
+    else:
+        stored = list(drafts.stored(change, ("edit",)))
+        must_be_same(stored[seq - 1], entry, what=f"edit {seq} of the briefing of {owner}")
+
+
+def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
+    project_id, key = write.project_id, write.key
+    left = left_of_receipt(write.receipt)
+    value = entries.Attempted(
+        write.attempt_id, write.state, write.receipt if left is None else left
+    )
+    said = () if left is None else (write.receipt,)
+    entry = written(value, write.recorded_at_ms, *said)
+    # Looked up once: what was not there may be there a moment later.
+    change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    for each in drafts.stored(change, ("attempt",)):
+        kept = kept_of(each)
+        # First: no step could follow itself, and the same again is accepted (S2).
+        if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
+            return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
+    state = cast("streams.ActionState", change.head.state)
+    check_attempt(write, (state.attempt_id, state.state) if state.state else None)
+    change.add(entry)
+    return None
+
+
+_APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
+    commands.RecordProject: _record_project,
+    commands.OpenWorkstream: _open_workstream,
+    commands.OpenConversation: _open_conversation,
+    commands.OpenLink: _open_link,
+    commands.EndLink: _end_link,
+    commands.OpenTurn: Drafts.open_turn,
+    commands.RecordParts: Drafts.record_parts,
+    commands.RecordTurnEvent: Drafts.turn_event,
+    commands.OpenRun: _open_run,
+    commands.RecordRunEvent: _record_run_event,
+    commands.EnqueueTransition: _enqueue_transition,
+    commands.RecordQuarantine: _record_quarantine,
+    commands.RecordDecision: _record_decision,
+    commands.RecordAct: _record_act,
+    commands.RecordExamined: _record_examined,
+    commands.RecordBriefingEdit: _record_briefing_edit,
+    commands.RecordOnce: _record_once,
+    commands.EraseConversation: Drafts.erase_conversation,
+    commands.EraseRun: Drafts.erase_run,
+}
+"""What each write does. A write of a new kind is one line here, and what makes its entry."""
