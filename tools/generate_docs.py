@@ -21,10 +21,11 @@ import msgspec
 from tests.support.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
 from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
 from tools.counting import GENERATED_PART
+from tools.shapes.measured import Row, table_of
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
 from upthread.agents.registry import TESTED
-from upthread.core.agents import AGENTS, Agent, Cache
+from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.price import ANY_CACHE
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
@@ -603,6 +604,21 @@ def _joined(seen: Mapping[str, Mapping[str, str]], case: str, way: str) -> str:
     return ", ".join(f"`{agent}`" for agent in seen if ways[agent] == way)
 
 
+# --- shapes of stored sessions -----------------------------------------------------------------
+
+
+def shapes_table(agent: str) -> str:
+    """Return what an agent does with each shape of a session, and what upthread reports of it."""
+    head = ("shape", "the agent", "listed", "`doctor`", "kept", "the repaired copy")
+    return table(head, [_shape_row(row) for _, row in sorted(table_of(agent).items())])
+
+
+def _shape_row(row: Row) -> tuple[str, ...]:
+    resumed = f"{row.outcome}: {row.shown}" if row.shown else f"{row.outcome}: {row.says}"
+    cells = (row.what, resumed, row.listed, row.doctor, row.kept, row.repaired)
+    return tuple(cell.strip(": ").replace("|", "\\|") for cell in cells)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "adrs": adr_index,
     "agents": agents_table,
@@ -625,6 +641,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "kills": kills_table,
     "recall": recall_table,
     "prices": prices_table,
+    **{f"shapes-{agent}": partial(shapes_table, agent) for agent in WITH_A_STORE},
     **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 
