@@ -21,10 +21,11 @@ import msgspec
 from tests.support.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
 from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
 from tools.counting import GENERATED_PART
+from tools.shapes.measured import Row, table_of
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
 from upthread.agents.registry import TESTED
-from upthread.core.agents import AGENTS, Agent, Cache
+from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.price import ANY_CACHE
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
@@ -40,11 +41,7 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
-from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
-from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
-from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.repair import RULES as REPAIRS
-from upthread.core.history.rules import Rule as Demand
 from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import (
@@ -353,12 +350,6 @@ def _summary(function: object) -> str:
     return (function.__doc__ or "").strip().partition("\n")[0]
 
 
-def provider_table(rules: Sequence[Demand]) -> str:
-    """Return what a provider demands, with where that is written and what cures a breach."""
-    rows = [(f"`{rule.name}`", rule.demand, rule.cure, rule.source) for rule in rules]
-    return table(("rule", "demand", "cure", "source"), rows)
-
-
 # --- what agents' sessions go through ------------------------------------------------------------
 
 MEASURED: Final = DOCS / "agents" / "measured"
@@ -613,6 +604,21 @@ def _joined(seen: Mapping[str, Mapping[str, str]], case: str, way: str) -> str:
     return ", ".join(f"`{agent}`" for agent in seen if ways[agent] == way)
 
 
+# --- shapes of stored sessions -----------------------------------------------------------------
+
+
+def shapes_table(agent: str) -> str:
+    """Return what an agent does with each shape of a session, and what upthread reports of it."""
+    head = ("shape", "the agent", "listed", "`doctor`", "kept", "the repaired copy")
+    return table(head, [_shape_row(row) for _, row in sorted(table_of(agent).items())])
+
+
+def _shape_row(row: Row) -> tuple[str, ...]:
+    resumed = f"{row.outcome}: {row.shown}" if row.shown else f"{row.outcome}: {row.says}"
+    cells = (row.what, resumed, row.listed, row.doctor, row.kept, row.repaired)
+    return tuple(cell.strip(": ").replace("|", "\\|") for cell in cells)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "adrs": adr_index,
     "agents": agents_table,
@@ -628,9 +634,6 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "turn-commands": turn_commands,
     "run-commands": run_commands,
     "repair-rules": repair_table,
-    "anthropic-messages-rules": lambda: provider_table(ANTHROPIC_MESSAGES_RULES),
-    "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
-    "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
     "continuity": continuity_matrix,
     "tested-ways": tested_ways,
     "acp-quirks": quirk_table,
@@ -638,6 +641,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "kills": kills_table,
     "recall": recall_table,
     "prices": prices_table,
+    **{f"shapes-{agent}": partial(shapes_table, agent) for agent in WITH_A_STORE},
     **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 

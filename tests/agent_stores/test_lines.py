@@ -19,6 +19,7 @@ from upthread.agent_stores.lines import (
     NO_LINES,
     damage_of,
     decoded,
+    is_cut,
     lines_backward,
     lines_forward,
     read_lines,
@@ -177,12 +178,17 @@ def test_half_of_a_character_is_read_and_what_is_no_object_is_none():
         (b"\0" * 99, b"\0" * 9, False, BINARY),
         (b"PK\3\4\0", b"", True, BINARY),
         (b"hello\nworld\n", b"", True, NO_LINES),
-        (b'{"a" 1}\n{"b":1}\n', b"", True, NO_LINES),
-        (b'{"a":1}\n{"b":', b"", True, CUT),
+        (b'{"a" 1}\n{"b"\n', b"", True, NO_LINES),
+        (b'oops\n{"b":1}\n{"c":', b"", True, ""),
         (b'{"a":', b"", True, CUT),
     ],
 )
 def test_damage_is_told_by_its_reason(head, tail, is_whole, damage):
     assert damage_of(ends(head, tail, is_whole=is_whole)) == damage
-    growing = ends(b'{"a":1}\n{"b":', at_ms=1 << 60)
-    assert damage_of(growing) == ""
+
+
+def test_a_last_line_that_is_no_line_is_cut_unless_somebody_writes_it():
+    assert [is_cut(ends(b'{"a":1}\n' + last)) for last in (b'{"b":', b"\0\0", b'{"b":1}', b"")] == [
+        *(True, True, False, False)
+    ]
+    assert not is_cut(ends(b'{"a":1}\n{"b":', at_ms=1 << 60))

@@ -68,10 +68,11 @@ def result(use_id: str, content: object = "out", **more: object) -> dict[str, ob
 def rollout(path: Path, *items: object, version: str = "0.169.0") -> Path:
     """A Codex thread; an item that is a pair is a line of another type."""
     meta = {"id": "thr_1", "cwd": "/work", "cli_version": version, "originator": "codex_exec"}
-    lines: list[object] = [{"type": "session_meta", "payload": meta}]
+    moment = "2026-11-20T20:00:00Z"
+    lines: list[object] = [{"timestamp": moment, "type": "session_meta", "payload": meta}]
     for item in items:
         kind, payload = item if isinstance(item, tuple) else ("response_item", item)
-        lines.append({"timestamp": "2026-11-20T20:00:00Z", "type": kind, "payload": payload})
+        lines.append({"timestamp": moment, "type": kind, "payload": payload})
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path

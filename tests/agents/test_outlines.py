@@ -119,7 +119,7 @@ def test_whatever_lies_in_the_agents_folders_is_passed_over_at_once_and_left_as_
     sound = {outline.session_id for outline in found if not outline.is_foreign}
     assert sound >= expected or seen.is_cut_short
     if each == 200:
-        assert sound == expected
+        assert all("-cut-" in session for session in sound - expected), "Claude Code resumes these"
         assert seen.passed_over["claude-code", "binary"] == 2 * each // 10 + 1
         assert seen.passed_over["opencode", "not a database of a known form"] == 2
     assert digest(home) == before

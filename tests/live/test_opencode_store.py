@@ -8,6 +8,7 @@ import apsw
 import pytest
 from tests.agent_stores.opencode_database import SCHEMA
 from tests.agents.opencode.test_database import fingerprint
+from tests.core.history.requests import refusals
 from tests.live.opencode import call, command, database_of, delegation
 from tests.live.shell import ADDRESS, only
 from tests.support.sets import EXTENDED
@@ -15,7 +16,6 @@ from tests.support.sets import EXTENDED
 from upthread.agents.opencode.reader import read_histories
 from upthread.agents.opencode.repair import repair as repair_database
 from upthread.core.history.model import faults, is_sound
-from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
 from upthread.core.types import TextPart, ToolCallPart, ToolResultPart
 
@@ -64,7 +64,7 @@ def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
     assert [edit.place.split()[0] for edit in copy.edits] == [killed]
     assert copy.left == ()
     for each in read_histories(copy.after):
-        assert proof(repair(each.history).history) == dict.fromkeys(PROVIDERS, ())
+        assert refusals(repair(each.history).history) == []
     (whole,) = read_histories(copy.after, session_id=session)
     parts = [part for message in whole.history.messages for part in message.parts]
     calls = [part.title for part in parts if isinstance(part, ToolCallPart)]

@@ -28,6 +28,7 @@ from upthread.errors import StoreError
 
 LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 DEPTH_MAX: Final = 500
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
@@ -43,6 +44,11 @@ class Line(Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """`line 41`."""
         return f"line {self.number}"
+
+    @property
+    def text(self) -> bytes:
+        """The line without a byte order mark."""
+        return self.raw.removeprefix(BYTE_ORDER_MARK)
 
     @property
     def unreadable(self) -> Unreadable:
@@ -117,7 +123,7 @@ def _skip(file: BinaryIO) -> int:
 def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
     """Return the object that JSON bytes hold, or an empty one and what is wrong."""
     try:
-        value = read_json(raw)
+        value = read_json(raw.removeprefix(BYTE_ORDER_MARK))
     except StoreError as error:
         return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
     # What is nested deeper still meets the decoder's own limit, before ours is asked.
@@ -179,27 +185,28 @@ def lines_backward(ends: FileEnds) -> Iterator[bytes]:
 def decoded(line: bytes) -> dict[str, Any]:
     """Return the object of a line, an empty one where it holds none."""
     try:
-        return _DECODER.decode(line)
+        return _DECODER.decode(line.removeprefix(BYTE_ORDER_MARK))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value, _ = read_object(line)  # takes what msgspec does not: halves of characters
         return dict(value)
 
 
 def damage_of(ends: FileEnds) -> str:
-    """Return what is wrong with a file of lines, as its ends tell; empty for nothing."""
+    """Return why a file holds no lines of JSON, as its beginning shows; empty if it holds some."""
+    lines = [line for line in ends.head.split(b"\n") if line.strip()]
+    # A line that is longer than the head cannot be decoded.
+    is_piece = len(lines) == 1 and lines[0].removeprefix(BYTE_ORDER_MARK).startswith(b"{")
+    if any(map(decoded, lines)) or (is_piece and not ends.is_whole):
+        return ""
+    if not lines:
+        return EMPTY
     if b"\0" in ends.head[:_PROBED_BYTES]:
         return BINARY
-    first, feed, _ = ends.head.lstrip().partition(b"\n")
-    if not first:
-        return EMPTY
-    # A first line that is longer than the head is cut there, and cannot be decoded.
-    if not first.startswith(b"{") or ((feed or ends.is_whole) and not decoded(first)):
-        return NO_LINES if feed or not first.startswith(b"{") else CUT
-    last = (ends.tail or ends.head).rsplit(b"\n", 1)
-    if len(last) > 1 and last[1].strip() and not decoded(last[1]):
-        return "" if _is_growing(ends) else CUT
-    return ""
+    return CUT if is_piece else NO_LINES
 
 
-def _is_growing(ends: FileEnds) -> bool:
-    return ends.written_at_ms > time.time_ns() // 1_000_000 - GROWING_MS
+def is_cut(ends: FileEnds) -> bool:
+    """Return whether a file ends in the middle of a line, or in NUL bytes, and nobody writes it."""
+    last = (ends.tail or ends.head).rpartition(b"\n")[2]
+    is_growing = ends.written_at_ms > time.time_ns() // 1_000_000 - GROWING_MS
+    return bool(last.strip()) and not decoded(last) and not is_growing

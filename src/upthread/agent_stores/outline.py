@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core.history.rules import items_of, text_of
+from upthread.core.history.json_values import items_of, text_of
 from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 

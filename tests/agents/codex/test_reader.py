@@ -160,7 +160,7 @@ def test_a_compaction_takes_the_place_of_all_before_it(tmp_path):
         ("compacted", {"message": "older form"}),
         spoken("user", "next"),
     )
-    assert [part.text for part in parts(read_rollout(path))] == ["summary", "next"]
+    assert [part.text for part in parts(read_rollout(path))] == ["summary", "older form", "next"]
 
 
 def test_an_open_call_and_an_orphan_output_are_found(tmp_path):

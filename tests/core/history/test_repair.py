@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
 
 import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
+from tests.core.history.requests import refusals
 from tests.support.sets import SOAK
 
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History, faults, is_sound
-from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
-from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
-from upthread.core.history.proof import (
-    as_anthropic_messages,
-    as_chat_messages,
-    as_responses_input,
-    tool_names,
-)
 from upthread.core.history.repair import (
     CHANGES_TOLD_MAX,
     MISSING_BEGINNING,
@@ -31,15 +22,8 @@ from upthread.core.history.repair import (
     repair,
     told_to_model,
 )
-from upthread.core.history.rules import violations
 from upthread.core.text import unicode_text
 from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart, UnknownPart
-from upthread.testing.rehearsal_model.history_rules import (
-    CHAT_COMPLETIONS_RULES,
-    MESSAGES_RULES,
-    RESPONSES_RULES,
-    apply_rules,
-)
 
 SEEDS_TRIED = 150
 SEEDS_IN_CI = 1_500
@@ -47,44 +31,6 @@ SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
 SOAK_SHARES = 8
 """So that several processes have a share each."""
 SEEDS_BETWEEN_WORDS = 25_000
-OURS_ASKED_EVERY = 10
-"""In the million our own rules, a third of the work, are asked less often than the independent."""
-
-
-def refusals(given: History, *, are_ours_asked: bool = True) -> list[object]:
-    """What the independent checker says, and our own rules, of a history as it would be sent.
-
-    A prompt follows it, as it always does; JSON comes between, as on the wire.
-    """
-    if not given.messages:
-        return []
-    tools = [{"name": name, "function": {"name": name}} for name in tool_names(given)]
-    messages = wire(as_anthropic_messages(given))
-    chat = wire(as_chat_messages(given))
-    items = wire(as_responses_input(given))
-    for_messages = {"messages": messages, "tools": tools}
-    for_chat = {"messages": chat, "tools": tools}
-    for_responses = {"input": items}
-    if not messages:
-        assert chat == items == []
-        return []
-    refused: list[object] = [
-        *apply_rules(MESSAGES_RULES, for_messages),
-        *apply_rules(CHAT_COMPLETIONS_RULES, for_chat),
-        *apply_rules(RESPONSES_RULES, for_responses),
-    ]
-    if not are_ours_asked:
-        return refused
-    return [
-        *refused,
-        *violations(ANTHROPIC_MESSAGES_RULES, for_messages),
-        *violations(OPENAI_CHAT_RULES, for_chat),
-        *violations(OPENAI_RESPONSES_RULES, for_responses),
-    ]
-
-
-def wire(rendered: object):
-    return json.loads(json.dumps(rendered, allow_nan=False))
 
 
 def said(given: History, speakers: Iterable[Speaker]) -> str:
@@ -102,11 +48,11 @@ USER = {Speaker.USER}
 OTHERS = {Speaker.ASSISTANT, Speaker.TOOL}  # text among results counts as the assistant's
 
 
-def failures(given: History, rules=None, *, are_ours_asked: bool = True) -> list[object]:
+def failures(given: History, rules=None) -> list[object]:
     """Everything that repair promises and does not keep for one history."""
     repaired = repair(given, rules=rules)
     again = repair(repaired.history, rules=rules)
-    broken = refusals(repaired.history, are_ours_asked=are_ours_asked)
+    broken: list[object] = [*refusals(repaired.history)]
     broken += [] if is_sound(repaired.history.messages) else ["not sound"]
     broken += faults(repaired.history.messages)
     broken += [] if again.history == repaired.history else ["changed again"]
@@ -140,8 +86,7 @@ def test_any_damaged_history_is_valid_for_every_provider_after_repair(seeds):
 def test_a_million_damaged_histories_are_valid_after_repair(share, capsys):
     seeds = range(SEEDS_IN_CI + share, SEEDS_IN_CI + SEEDS_IN_SOAK, SOAK_SHARES)
     for done, seed in enumerate(seeds, start=1):
-        are_ours_asked = done % OURS_ASKED_EVERY == 0
-        assert failures(Histories(seed).damaged(), are_ours_asked=are_ours_asked) == [], seed
+        assert failures(Histories(seed).damaged()) == [], seed
         if done % SEEDS_BETWEEN_WORDS == 0 or done == len(seeds):
             words = f"damaged histories, share {share}: {done:,} of {len(seeds):,} valid"
             with capsys.disabled():

@@ -14,8 +14,6 @@ from tests.agent_stores.opencode_database import (
 from tests.agents.test_repair import damaged_rollout, damaged_transcript
 from tests.support.agent_homes import compressed
 
-from upthread.core.history.proof import PROVIDERS
-
 
 def diagnosed(out: str) -> list[str]:
     """The lines after what there is and how hooks are: test_forgetting.py, test_launcher.py."""
@@ -31,11 +29,11 @@ def database_of(up) -> Path:
 def test_one_session_is_repaired_alone_and_shown_as_a_diff(up):
     damaged_database(database_of(up)).close()
     session = up("doctor", "opencode", "--json").json["findings"][0]["history"]
-    shown = up("repair", "opencode", session, "--into", str(up.home / "mine"))
+    shown = up("repair", "opencode", session, "--into", str(up.home / "mine"), code=1)
     assert "- read call_0_ok" not in shown.out
     assert "running\n+ " in shown.out
     assert "error: interrupted; outcome unknown" in shown.out
-    assert "valid for anthropic_messages, openai_chat, openai_responses" in shown.out
+    assert f"opencode does not open {session}" in shown.out, "what is on PATH is no OpenCode"
     assert f"put the copy in the place of {database_of(up)}" in shown.out
     again = up("repair", "opencode", session, "--into", str(up.home / "mine"), code=2)
     assert "has a repaired copy already" in again.err
@@ -71,7 +69,7 @@ def test_transcripts_are_diagnosed_with_their_bad_lines_and_repaired(up):
     assert lines[3] == "  upthread repair codex thr_1"
     for agent in ("claude-code", "codex"):
         (copy,) = up("repair", agent, "--json").json["copies"]
-        assert (copy["left"], copy["valid_for"]) == ([], list(PROVIDERS))
+        assert (copy["left"], copy["opens"], copy["refusals"]) == ([], [], {})
 
 
 def test_a_version_nobody_has_seen_is_diagnosed_and_never_repaired(up):
@@ -137,7 +135,6 @@ def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
         "schema": 1,
         "address": "d1/planner",
         "changes": [],
-        "valid_for": list(PROVIDERS),
     }
     assert "0 changes would make it valid" in up("repair", "d1/planner").out
 

@@ -18,11 +18,12 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version
+from upthread.agent_stores.base import VendorHistory, is_known_version
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
 from upthread.agent_stores.lines import (
     decoded,
+    is_cut,
     lines_backward,
     lines_forward,
     marked_objects,
@@ -51,7 +52,9 @@ from upthread.agents.claude_code.outcomes import (
 from upthread.agents.claude_code.tools import child_session, kind_of, locations_of, role_of
 from upthread.agents.claude_code.tools import title_of as call_title
 from upthread.agents.claude_code.transcripts import (
+    LAST_PROMPT,
     Entry,
+    branch_of,
     files,
     find_any_subagent,
     find_histories,
@@ -69,8 +72,8 @@ from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, through_links
 from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
+from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError
@@ -99,9 +102,6 @@ _TITLES: Final = {
     "summary": "summary",
 }
 """By a person, by a model, by older versions; the first is the best."""
-
-_LAST_PROMPT: Final = "last-prompt"
-"""Written anew at each turn's end: of use where the first prompt is longer than what is read."""
 
 _AT_THE_BEGINNING: Final = frozenset({"entry", "prompt"})
 _AT_THE_END: Final = frozenset({"entry", "tokens", "custom-title"})
@@ -159,7 +159,7 @@ def _outline(ends: FileEnds, file: LineFile) -> SessionOutline:
     meta = _meta(file, parent)
     told: tuple[JsonObject, ...] = (meta, tail, head)
     titles = [text_of(end.get(kind)) for end in told for kind in ("description", *_TITLES)]
-    titles += [head.get("prompt", ""), tail.get(_LAST_PROMPT, "")]
+    titles += [head.get("prompt", ""), tail.get(LAST_PROMPT, "")]
     begun: JsonObject = head.get("entry", {})
     newest = {**begun, **tail.get("entry", {})}
     main = text_of(newest.get("sessionId")) if file.name.startswith(_BESIDE) else ""
@@ -178,7 +178,7 @@ def _outline(ends: FileEnds, file: LineFile) -> SessionOutline:
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
         version=text_of(newest.get("version")),
-        ending=_ending(tail["entry"]) if "entry" in tail else "unknown",
+        ending=_ending(tail["entry"], ends) if "entry" in tail else "unknown",
         is_foreign=not newest,
     )
 
@@ -202,7 +202,7 @@ def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
         return {}
     value = decoded(line)
     kind = text_of(value.get("type"))
-    if kind in _TITLES or kind == _LAST_PROMPT:
+    if kind in _TITLES or kind == LAST_PROMPT:
         return {kind: text_of(value.get(_TITLES.get(kind, "lastPrompt")))}
     message = object_of(value.get("message"))
     if kind == "assistant":
@@ -217,8 +217,8 @@ def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
     return {"entry": value, "prompt": "" if said.lstrip().startswith("<") else said}
 
 
-def _ending(value: JsonObject) -> Ending:
-    if value.get("type") == "user" or value.get("isApiErrorMessage"):
+def _ending(value: JsonObject, ends: FileEnds) -> Ending:
+    if value.get("type") == "user" or value.get("isApiErrorMessage") or is_cut(ends):
         return "interrupted"  # a prompt or a result that nothing answered, or a person's Esc
     blocks = items_of(object_of(value.get("message")).get("content"))
     is_calling = any(each.get("type") == "tool_use" for each in blocks)
@@ -250,13 +250,7 @@ def said_in(value: JsonObject) -> Iterator[Said]:
 def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
     """Yield the session that a transcript holds. StoreError when the file cannot be opened."""
     read = read_entries(path, characters_max=characters_max)
-    known = {entry.uuid for entry in read.entries}
-    sent = read.sent
-    gaps = [
-        Unreadable(place=each.place, why=f"the entry before it, {each.parent}, is missing")
-        for each in sent
-        if each.parent and each.parent not in known
-    ]
+    branch = branch_of(read)
     version = text_of(read.last.get("version"))
     yield VendorHistory(
         agent=AGENT,
@@ -264,8 +258,8 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(m for entry in sent for m in _messages(entry))),
-        unreadable=(*read.unreadable, *gaps),
+        history=History(messages=tuple(m for entry in branch.sent for m in _messages(entry))),
+        unreadable=(*read.unreadable, *branch.faults),
         parent_session_id=parent_of(str(path.parent)) or None,
         directory=text_of(read.last.get("cwd")),
     )
@@ -401,7 +395,7 @@ def read_history(
         call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    sent = read_entries(path).sent
+    sent = branch_of(read_entries(path)).sent
     # One answer is several entries, each with what was counted of all of it: the last counts.
     last_of = {entry.message_id: entry.uuid for entry in sent if entry.message_id}
     told: list[AgentEvent] = []

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.lines import Line
 from upthread.agents.claude_code.reader import read_histories
+from upthread.agents.claude_code.transcripts import Branch, branch_of, read_entries
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.rules import items_of, object_of, text_of
+from upthread.core.history.json_values import items_of, object_of, text_of
 from upthread.core.types import JsonValue
 
 _Object = dict[str, JsonValue]
@@ -25,11 +27,23 @@ def repair(
     The file is one session: which is asked for makes no difference.
     """
     del session_id, sessions
-    return repaired_lines(path, into, read_histories, _lines)
+    branch = branch_of(read_entries(path, characters_max=0))
+    ids = {each.uuid: _uuid(each.uuid, []) for each in branch.sent if each.uuid == each.place}
+    return repaired_lines(path, into, read_histories, partial(_lines, branch=branch, ids=ids))
 
 
-def _lines(line: Line, plan: Plan) -> Iterator[bytes]:
+def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) -> Iterator[bytes]:
     entry: _Object = dict(line.value)
+    uuid = text_of(entry.get("uuid")) or line.place
+    if uuid in branch.beside:
+        plan.edit(line, "another process wrote it to a branch that is not resumed")
+        return
+    if uuid in ids:
+        entry["uuid"] = ids[uuid]
+    if uuid in branch.joined:
+        above = ids.get(branch.joined[uuid], branch.joined[uuid])
+        entry["parentUuid"] = above or None
+        plan.edit(line, "it hung on nothing", f"parentUuid: {above}")
     parent = text_of(entry.get("parentUuid"))
     if parent in plan.parents:
         entry["parentUuid"] = plan.parents[parent] or None

@@ -3,30 +3,36 @@
 A session is `~/.claude/projects/*/<session>.jsonl`, its sub-agents are beside it in
 `<session>/subagents/agent-*.jsonl`, each with a small `.meta.json` that names the call.
 
-Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
-written as several entries with the same `message.id`, one for each block, and the results of tools
-used at once hang on different ones, so both are gathered beside the branch. Written for Claude
-Code 2.1 (2.1.197 to 2.1.330; seen 2026-11). A hook loads this file.
+Entries form a tree by `parentUuid`. Claude Code sends the branch of the entry that the newest
+`last-prompt` line names, or of the newest entry that hangs on it and was written after that line;
+without such a line, the branch of the last message. A branch ends where a parent is missing: the
+shapes in docs/agents/shapes/claude-code.json were measured. One answer is written as several
+entries with the same `message.id`, one for each block, and the results of tools used at once hang
+on different ones, so both are gathered beside the branch. Written for Claude Code 2.1 (2.1.197 to
+2.1.332; seen 2026-11). A hook loads this file.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path, PurePath
+from sys import maxsize
 from typing import Final
 
 from msgspec import Struct, field
 
 from upthread.agent_stores.base import Unreadable, outlined
+from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.line_files import FileWalk, LineFile
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
 from upthread.agent_stores.outline import look
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
-from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stored_session import UNANSWERED
 from upthread.core.types import JsonValue
 
@@ -36,6 +42,16 @@ META_BYTES_MAX: Final = 1024 * 1024
 TAIL_BYTES: Final = 256 * 1024
 """How much of a transcript's end is searched for its newest entry."""
 
+MESSAGES: Final = frozenset({"user", "assistant"})
+LAST_PROMPT: Final = "last-prompt"
+"""Written anew at each turn's end, with the entry that the turn ended with."""
+
+_OF_A_COMPACTION: Final = frozenset({"compactMetadata", "isCompactSummary"})
+_HANGS_ON_NOTHING: Final = (
+    "the entry before it is missing: Claude Code resumes without all that was said before it"
+)
+_BESIDE: Final = "another process wrote it to a branch of its own, which Claude Code leaves out"
+_ASIDE: Final = "every message is a sub-agent's: Claude Code does not resume the session"
 _SYNTHETIC_MODEL: Final = "<synthetic>"
 _INTERRUPTED: Final = frozenset(
     {"[Request interrupted by user]", "[Request interrupted by user for tool use]"}
@@ -85,8 +101,11 @@ def find_subagent(main: Path, agent_id: str) -> Path | None:
 
 
 def _found(home: Path, name: str, pattern: str) -> Path | None:
+    if not _is_name(name):
+        return None
+    # A session only grows: of two copies the longer one is the newer.
     paths = (home / "projects").glob(pattern.format(glob.escape(name)))
-    return next(paths, None) if _is_name(name) else None
+    return max(paths, key=size_of, default=None)
 
 
 def _is_name(name: str) -> bool:
@@ -158,7 +177,9 @@ class Entry(Struct, kw_only=True):
     """What of an entry decides whether and how it is sent. `parts` are already outlined.
 
     `kind` is empty where it is not sent. `is_synthetic` marks what Claude Code itself put in, the
-    words of neither person nor model. `usage` is what the model's provider counted.
+    words of neither person nor model. `is_beginning` marks an entry that a compaction wrote:
+    nothing before it is sent. A branch may end with an entry that `ends`: no sub-agent's message.
+    `usage` is what the model's provider counted.
     """
 
     number: int
@@ -168,6 +189,8 @@ class Entry(Struct, kw_only=True):
     message_id: str
     parts: tuple[types.Part, ...]
     is_synthetic: bool = False
+    is_beginning: bool = False
+    ends: bool = False
     usage: JsonObject = field(default_factory=dict[str, JsonValue])
 
     @property
@@ -177,16 +200,16 @@ class Entry(Struct, kw_only=True):
 
 
 class Transcript(Struct):
-    """The entries of a transcript, which of its lines are unreadable, and its last message."""
+    """The entries of a transcript, which of its lines are unreadable, and its last message.
+
+    `pointer` is the entry that the newest `last-prompt` line names, and `pointer_number` that line.
+    """
 
     entries: list[Entry] = field(default_factory=list[Entry])
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
     last: JsonObject = field(default_factory=dict[str, JsonValue])
-
-    @property
-    def sent(self) -> list[Entry]:
-        """The entries with messages that are sent, in file order."""
-        return branch(self.entries)
+    pointer: str = ""
+    pointer_number: int = 0
 
 
 def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript:
@@ -194,10 +217,13 @@ def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript
     read = Transcript()
     is_subagent = path.parent.name == SUBAGENTS
     for line in read_lines(path):
+        kind = text_of(line.value.get("type"))
         if line.why:
             read.unreadable.append(line.unreadable)
+        elif kind == LAST_PROMPT:
+            read.pointer, read.pointer_number = text_of(line.value.get("leafUuid")), line.number
         # Titles, snapshots, queue operations have no id: they are no part of the tree.
-        elif text_of(line.value.get("uuid")):
+        elif text_of(line.value.get("uuid")) or kind in MESSAGES:
             entry = _entry(line, characters_max, is_subagent=is_subagent)
             read.entries.append(entry)
             read.last = line.value if entry.kind else read.last
@@ -208,17 +234,18 @@ def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entr
     value = line.value
     kind = text_of(value.get("type"))
     message = object_of(value.get("message"))
-    is_said = kind in {"user", "assistant"} and not value.get("isApiErrorMessage")
-    is_other = bool(value.get("isSidechain")) and not is_subagent
+    is_said = kind in MESSAGES and not value.get("isApiErrorMessage")
     return Entry(
         number=line.number,
-        uuid=text_of(value.get("uuid")),
+        uuid=text_of(value.get("uuid")) or line.place,
         parent=text_of(value.get("parentUuid")),
         # What is not sent stays a link of the tree: what was said after it hangs on it.
-        kind=kind if is_said and not is_other else "",
+        kind=kind if is_said else "",
         message_id=text_of(message.get("id")) if kind == "assistant" else "",
         parts=outlined(parts_of(message.get("content")), characters_max) if is_said else (),
         is_synthetic=_is_synthetic(value, message),
+        ends=is_said and (is_subagent or not value.get("isSidechain")),
+        is_beginning=not value.keys().isdisjoint(_OF_A_COMPACTION),
         usage=object_of(message.get("usage")),
     )
 
@@ -232,21 +259,84 @@ def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
     return is_marked or message.get("model") == _SYNTHETIC_MODEL or is_interruption
 
 
-def branch(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with messages that belong to the branch of the last one, in file order.
+class Branch(Struct):
+    """The branch of a transcript that counts, in file order.
 
-    Where an entry's parent is missing, the branch continues with the entry stored before it.
+    `joined` has the entries that hang on nothing, each with the message stored before it: Claude
+    Code resumes without all that was said before such an entry. `beside` are the messages that
+    another process wrote meanwhile to a branch of its own. `faults` has both as reports.
     """
+
+    sent: list[Entry] = field(default_factory=list[Entry])
+    joined: dict[str, str] = field(default_factory=dict[str, str])
+    beside: set[str] = field(default_factory=set[str])
+    faults: list[Unreadable] = field(default_factory=list[Unreadable])
+
+
+def branch_of(read: Transcript) -> Branch:
+    """Return the branch that Claude Code resumes, joined to all that was said before it."""
+    entries, branch = read.entries, Branch()
     position = {entry.uuid: index for index, entry in enumerate(entries)}
-    index = next((i for i in reversed(range(len(entries))) if entries[i].kind), -1)
     members: set[int] = set()
-    # Parents in a damaged file may go in a circle.
+    index = _newest(read, position)
     while index >= 0 and index not in members:
         members.add(index)
-        parent = entries[index].parent
-        index = position.get(parent, index - 1) if parent else -1
+        entry = entries[index]
+        index = position.get(entry.parent, -1)
+        # Parents in a damaged file may be missing, or go in a circle.
+        if not entry.is_beginning and (index < 0 or index in members):
+            index = _message_before(entry.number, entries, members)
+            if index >= 0 or entry.parent:
+                branch.joined[entry.uuid] = entries[index].uuid if index >= 0 else ""
+                branch.faults.append(Unreadable(place=entry.place, why=_HANGS_ON_NOTHING))
     _gather(entries, members)
-    return [entries[i] for i in sorted(members) if entries[i].kind]
+    for entry in _beside(entries, members, position):
+        branch.beside.add(entry.uuid)
+        branch.faults.append(Unreadable(place=entry.place, why=_BESIDE))
+    if not members and any(entry.kind for entry in entries):
+        branch.faults.append(Unreadable(place=entries[0].place, why=_ASIDE))
+    branch.sent = [entries[i] for i in sorted(members) if entries[i].kind]
+    return branch
+
+
+def _message_before(number: int, entries: Sequence[Entry], but: AbstractSet[int]) -> int:
+    """Return the position of the newest message above a line, -1 for none."""
+    places = reversed(range(len(entries)))
+    return next(
+        (i for i in places if entries[i].ends and entries[i].number < number and i not in but), -1
+    )
+
+
+def _newest(read: Transcript, position: Mapping[str, int]) -> int:
+    """Return the position of the entry whose branch Claude Code resumes, -1 for none."""
+    newest, beneath = position.get(read.pointer, -1), {read.pointer}
+    if newest < 0 or not read.entries[newest].ends:
+        return _message_before(maxsize, read.entries, set())
+    for index, entry in enumerate(read.entries):
+        is_beneath = entry.parent in beneath or entry.is_beginning
+        if entry.number > read.pointer_number and is_beneath:
+            beneath.add(entry.uuid)
+            newest = index if entry.ends else newest
+    return newest
+
+
+def _beside(
+    entries: Sequence[Entry], members: set[int], position: Mapping[str, int]
+) -> Iterator[Entry]:
+    """Yield the messages beside the branch that were written after the branch had gone on.
+
+    A person who goes back leaves messages behind as well, but before the new ones are written.
+    """
+    fork: dict[int, int] = {}
+    newest = -1
+    for index, entry in enumerate(entries):
+        above = position.get(entry.parent, -1)
+        if index in members:
+            newest = index
+        elif above in members or above in fork:
+            fork[index] = fork.get(above, above)
+            if entry.ends and fork[index] != newest:
+                yield entry
 
 
 def _gather(entries: Sequence[Entry], members: set[int]) -> None:

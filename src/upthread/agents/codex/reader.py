@@ -19,13 +19,20 @@ from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_versi
 from upthread.agent_stores.compressed import SUFFIX
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
-from upthread.agent_stores.lines import decoded, lines_backward, lines_forward, marked_objects
+from upthread.agent_stores.lines import (
+    decoded,
+    is_cut,
+    lines_backward,
+    lines_forward,
+    marked_objects,
+)
 from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
 from upthread.agent_stores.text_search import Said, Searched, said_of, texts_in
 from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
     OUTPUTS,
+    PUT_IN,
     SESSIONS,
     arguments_of,
     files,
@@ -34,7 +41,9 @@ from upthread.agents.codex.rollouts import (
     output_text,
     part_of,
     read_records,
+    refusals,
     replaced_by,
+    summary_of,
     thread_of,
     version_in,
 )
@@ -42,10 +51,10 @@ from upthread.agents.codex.stored_items import events_of, failure_of
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
 from upthread.core.events import UserTextReplayed
+from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Speaker, UpstreamSessionId
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169", "0.171")
@@ -116,7 +125,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
     meta = object_of(line.get("payload"))
     source = object_of(object_of(meta.get("source")).get("subagent"))
     spawned = {**object_of(source.get("thread_spawn")), **meta}
-    thread = text_of(meta.get("id")) or thread_of(file.name)
+    thread = thread_of(file.name, meta)
     return SessionOutline(
         agent=AGENT,
         session_id=thread,
@@ -132,7 +141,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
         version=text_of(meta.get("cli_version")),
-        ending=tail.get("ending", "unknown"),
+        ending="interrupted" if is_cut(ends) else tail.get("ending", "unknown"),
         is_archived=file.directory.path.endswith(f"/{ARCHIVED}"),
         is_foreign=not meta,
     )
@@ -164,8 +173,7 @@ def _prompt(payload: JsonObject) -> str:
         said = text_of(payload.get("message"))
     elif payload.get("type") == "message" and payload.get("role") == "user":
         said = text_in(payload.get("content"))
-        # What Codex itself puts before a prompt is in angle brackets, or names its file.
-        said = "" if said.lstrip().startswith(("<", "# AGENTS.md")) else said
+        said = "" if said.lstrip().startswith(PUT_IN) else said
     else:
         return ""
     return said.rpartition(AGENTS[AGENT].request_heading)[2].lstrip()
@@ -200,15 +208,18 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
     meta: JsonObject = {}
     messages: list[HistoryMessage] = []
     unreadable: list[Unreadable] = []
-    for record in read_records(path):
+    records = list(read_records(path))
+    for record in records:
         items = [record.payload] if record.kind == "response_item" else []
         if record.unreadable is not None:
             unreadable.append(record.unreadable)
-        elif record.kind == "session_meta":  # a fork repeats its parent's after its own
+        if record.kind == "session_meta":  # a fork repeats its parent's after its own
             meta = meta or record.payload
-        elif record.kind == "compacted" and (left := replaced_by(record.payload)) is not None:
-            messages.clear()
-            items = left
+        elif record.kind == "compacted":
+            left = replaced_by(record.payload)
+            prompts = [each for each in messages if each.speaker is Speaker.USER]
+            messages = prompts if left is None else []
+            items = [summary_of(record.payload)] if left is None else left
         for item in items:
             speaker, part = part_of(item)
             if part is not None:
@@ -218,12 +229,12 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
     version = text_of(meta.get("cli_version"))
     yield VendorHistory(
         agent=AGENT,
-        session_id=text_of(meta.get("id")) or path.stem.removeprefix("rollout-"),
+        session_id=thread_of(path.name, meta),
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
         history=History(messages=tuple(messages)),
-        unreadable=tuple(unreadable),
+        unreadable=(*unreadable, *refusals(records)),
         parent_session_id=text_of(meta.get("forked_from_id")) or None,
         directory=text_of(meta.get("cwd")),
     )
@@ -234,7 +245,7 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
 
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
     """Return a thread as its rollout holds it, None without one. Raises StoreError."""
-    path = find_rollout(home, session)
+    path = find_rollout(home, session) or _renamed(home, session)
     if path is None:
         require_listed(home / SESSIONS)
         return None
@@ -248,6 +259,12 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
         written_at_ns=written_at_ns,
         failure=failure_of(records),
     )
+
+
+def _renamed(home: Path, session: str) -> Path | None:
+    """Return the rollout whose header names a thread, whatever the file is called."""
+    heads = ((path, next(read_records(path), None)) for path in find_histories(home))
+    return next((path for path, head in heads if head and head.payload.get("id") == session), None)
 
 
 def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:

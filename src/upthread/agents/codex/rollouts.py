@@ -11,34 +11,52 @@ all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 20
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.agent_stores.base import Unreadable
 from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.line_files import FileWalk, LineFile
-from upthread.agent_stores.lines import read_lines, read_object
+from upthread.agent_stores.lines import BYTE_ORDER_MARK, Line, read_lines, read_object
 from upthread.agent_stores.outline import look
 from upthread.core import types
-from upthread.core.history.openai_responses import OUTPUT_OF
-from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.types import JsonValue
 
 SESSIONS: Final = "sessions"
 ARCHIVED: Final = "archived_sessions"
+OUTPUT_OF: Final = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+"""The calls that Codex itself answers, and what answers them; other tools run at the provider."""
+
 OUTPUTS: Final = frozenset(OUTPUT_OF.values())
 TURN_EVENTS: Final = frozenset({"task_started", "task_complete", "turn_aborted"})
 """How Codex names the start and the end of a turn."""
 
-_LEVELS: Final = {SESSIONS: 3, ARCHIVED: 0}
-"""Directories of a year, a month and a day; none for what is archived."""
+PUT_IN: Final = ("<", "# AGENTS.md")
+"""How a text in a user's name begins that Codex itself puts before a prompt."""
+
+_PLACES: Final = ((SESSIONS, 3), (SESSIONS, 0), (ARCHIVED, 0))
+"""With directories of a year, a month and a day; Codex takes those without as well."""
 
 _PREFIX: Final = "rollout-"
 _LINES: Final = ".jsonl"
 _STAMP_CHARACTERS: Final = len("2026-11-23T01-24-53-")
+_NEEDED: Final = ("id", "cwd", "cli_version")
+_PAGINATED: Final = "paginated"
+"""The `history_mode` of a rollout whose lines are numbered."""
+
 _INNER: Final = {"item_completed": "item", "token_count": "info"}
 """The member of an event that says all of it."""
 
@@ -53,7 +71,7 @@ def files(
 ) -> Iterator[LineFile]:
     """Yield the rollouts under a Codex home (`~/.codex`), the newest days first, then archived."""
     plain = ""
-    for place, levels in _LEVELS.items():
+    for place, levels in _PLACES:
         pattern = f"{_PREFIX}{name}{_LINES}*"
         for file in walk.files(home / place, *["*"] * levels, pattern, is_ordinary=is_ordinary):
             # Of a plain file and a compressed one the plain: it is the newer.
@@ -76,27 +94,29 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
         return None
     # Whatever lies under its name: it is refused where it is opened.
     found = files(home, FileWalk("", look()), f"*-{session_id}", is_ordinary=False)
-    return next((Path(file.path) for file in found), None)
+    # A thread only grows: of two copies the longer one is the newer.
+    return max((Path(file.path) for file in found), key=size_of, default=None)
 
 
-def thread_of(name: str) -> str:
-    """Return the thread that a rollout is called after."""
-    plain = name.removesuffix(SUFFIX).removesuffix(_LINES)
-    return plain.removeprefix(_PREFIX)[_STAMP_CHARACTERS:]
+def thread_of(name: str, meta: JsonObject) -> str:
+    """Return the thread that a rollout's header names, otherwise the thread in the file's name."""
+    plain = name.removesuffix(SUFFIX).removesuffix(_LINES).removeprefix(_PREFIX)
+    return text_of(meta.get("id")) or plain[_STAMP_CHARACTERS:] or plain
 
 
 # --- what is in them -----------------------------------------------------------------------------
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """A line of a rollout. `unreadable` is None unless the line could not be read.
+    """A line of a rollout. `unreadable` is None unless Codex cannot read the line.
 
-    `kind` is the line's, for example `response_item` or `compacted`, and of an event the event's
-    own, for example `token_count`.
+    `value` is the whole line. `kind` is the line's, for example `response_item` or `compacted`, and
+    of an event the event's own, for example `token_count`.
     """
 
     kind: str
     payload: JsonObject
+    value: JsonObject
     place: str
     unreadable: Unreadable | None = None
 
@@ -105,8 +125,59 @@ def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a rollout in order. StoreError when the file cannot be opened."""
     for line in read_lines(path):
         kind, payload = _record(line.value)
-        unreadable = line.unreadable if line.why else None
-        yield Record(kind=kind, payload=payload, place=line.place, unreadable=unreadable)
+        why = line.why or _why_not(line)
+        yield Record(
+            kind=kind,
+            payload=payload,
+            value=line.value,
+            place=line.place,
+            unreadable=structs.replace(line.unreadable, why=why) if why else None,
+        )
+
+
+def _why_not(line: Line) -> str:
+    """Return why Codex cannot read a line that is JSON, empty if it can."""
+    if line.raw.startswith(BYTE_ORDER_MARK):
+        return "it begins with a byte order mark"
+    if rb"\ud" in line.raw.lower():
+        try:
+            json.dumps(line.value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return "it has half of a character"
+    return "" if text_of(line.value.get("timestamp")) else "it has no time that is text"
+
+
+def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
+    """Yield why Codex does not resume a rollout, beside lines that it cannot read.
+
+    Measured: docs/agents/shapes/codex.json.
+    """
+    if not records:
+        yield Unreadable(place="the file", why="it holds nothing, so that Codex refuses it")
+        return
+    first = records[0]
+    missing = [name for name in _NEEDED if not text_of(first.payload.get(name))]
+    why = ""
+    if first.kind != "session_meta":
+        why = "the first line is not the thread's header"
+    elif missing:
+        why = f"the header has no {missing[0]}"
+    if why and first.unreadable is None:
+        yield Unreadable(place=first.place, why=f"{why}: Codex refuses it")
+    kinds = {each.kind for each in records}
+    if "item_completed" in kinds and kinds.isdisjoint({"response_item", "compacted"}):
+        why = "it has events alone: Codex resumes without all that was said"
+        yield Unreadable(place=first.place, why=why)
+    if is_unnumbered(records):
+        last = "the last line has no ordinal"
+        yield Unreadable(place=records[-1].place, why=f"{last}: Codex refuses it")
+
+
+def is_unnumbered(records: Sequence[Record]) -> bool:
+    """Return whether Codex numbers the lines of a rollout, and its last line has no number."""
+    lines = [each.value for each in records if each.value]
+    modes = [text_of(object_of(each.get("payload")).get("history_mode")) for each in lines[:1]]
+    return _PAGINATED in modes and "ordinal" not in lines[-1]
 
 
 def _record(value: JsonObject) -> tuple[str, JsonObject]:
@@ -127,6 +198,12 @@ def replaced_by(payload: JsonObject) -> list[JsonObject] | None:
     """Return the items that a compaction leaves in the place of all before it, None for none."""
     found = payload.get("replacement_history")
     return None if found is None else [*items_of(found)]
+
+
+def summary_of(payload: JsonObject) -> JsonObject:
+    """Return the item that an older version's compaction puts after the prompts before it."""
+    content = [{"type": "input_text", "text": text_of(payload.get("message"))}]
+    return {"type": "message", "role": "user", "content": content}
 
 
 def part_of(item: JsonObject) -> tuple[types.Speaker, types.Part | None]:

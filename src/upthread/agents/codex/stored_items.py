@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from msgspec import structs
@@ -17,24 +18,27 @@ from upthread.agents._json_lines import as_object, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.outcomes import failure_of_turn
 from upthread.agents.codex.rollouts import (
+    OUTPUT_OF,
     OUTPUTS,
+    PUT_IN,
     TURN_EVENTS,
     Record,
     arguments_of,
     output_text,
+    part_of,
 )
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
     ToolCallAnnounced,
     ToolCallUpdated,
+    UserTextReplayed,
 )
-from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.stored_session import StoredFailure
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+from upthread.core.types import JsonValue, Outcome, Speaker, TextPart, UpstreamSessionId
 
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("exec_command", "shell", "write_stdin"), "execute"),
@@ -98,6 +102,7 @@ def events_of(records: Sequence[Record], session: UpstreamSessionId) -> Iterator
         for each in records
         if text_at(each.payload, "type") in OUTPUTS
     }
+    reported = {_packed(_words(each)) for each in completed.values()} - {""}
     for record in records:
         kind, each = record.kind, record.payload
         if kind == "compacted":
@@ -106,6 +111,8 @@ def events_of(records: Sequence[Record], session: UpstreamSessionId) -> Iterator
             yield from _usage(each, session)
         elif kind == "item_completed":
             yield from _spoken(each, session)
+        elif kind == "response_item" and text_at(each, "type") == "message":
+            yield from _unreported(each, session, reported)
         elif kind == "response_item" and text_at(each, "type") in OUTPUT_OF:
             call_id = text_at(each, "call_id")
             item = _as_item(completed.get(call_id, {}))
@@ -125,7 +132,7 @@ def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[Agen
 
 
 def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-    text = "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+    text = _words(item)
     match text_at(item, "type"):
         case "UserMessage":
             return items.user_text(item, session)
@@ -136,6 +143,30 @@ def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentE
             return items.said({"type": "reasoning"}, session, thought)
         case _:
             return ()
+
+
+def _words(item: Mapping[str, Any]) -> str:
+    return "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+
+
+def _packed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _unreported(
+    item: Mapping[str, Any], session: UpstreamSessionId, reported: AbstractSet[str]
+) -> Iterator[AgentEvent]:
+    """Yield a message that no completed item repeats: of an older version, or of a killed turn."""
+    speaker, part = part_of(item)
+    if not isinstance(part, TextPart) or part.text.lstrip().startswith(PUT_IN):
+        return
+    words = _packed(part.text)
+    if words in reported or any(words in each or each in words for each in reported):
+        return
+    if speaker is Speaker.USER:
+        yield UserTextReplayed(upstream_session_id=session, text=part.text)
+    else:
+        yield from items.said({"type": "agentMessage"}, session, part.text)
 
 
 def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:

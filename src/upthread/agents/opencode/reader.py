@@ -36,8 +36,8 @@ from upthread.agents.opencode.database import (
 from upthread.agents.opencode.parts import history, usage
 from upthread.core import types
 from upthread.core.events import AgentEvent
+from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError

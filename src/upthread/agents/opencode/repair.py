@@ -19,7 +19,7 @@ from upthread.agents.opencode.database import Connection, beside, connected, obj
 from upthread.agents.opencode.reader import OPEN_STATES, read_histories
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.rules import object_of, text_of
+from upthread.core.history.json_values import object_of, text_of
 from upthread.core.types import JsonValue
 
 _TOOLS: Final = """

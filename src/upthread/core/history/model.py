@@ -5,8 +5,7 @@ judged, repaired and rendered by the same code. Parts are those of core/types.py
 
 Soundness is whether a stored history could be sent to any provider as it stands. `is_sound` is
 asked of every history that is read, so it is one pass that allocates next to nothing. `faults` is
-asked where that says no: each fault with its place, rule and cure. What the rules of one provider
-add to this, rendering sees to (core/history/proof.py).
+asked where that says no: each fault with its place, rule and cure.
 """
 
 from __future__ import annotations

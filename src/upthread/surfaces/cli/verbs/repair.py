@@ -1,28 +1,29 @@
 """`upthread repair`: an agent's history made valid in a copy.
 
-An agent's store is only read. The original is kept beside the copy, what differs is shown, and the
-copy is read again and judged by the rules of every provider.
+An agent's store is only read. The original is kept beside the copy, what differs is shown, the copy
+is read again, and the agent itself is asked whether it opens it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import anyio
 import anyio.to_thread
 import click
 from msgspec import structs, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.copies import RepairedCopy
-from upthread.agents.stored import outlines, repaired_copy, stored_histories
+from upthread.agents.stored import repaired_copy, stored_histories
 from upthread.boundary.own_home import home_directory
+from upthread.client.agents.copy_opening import OpeningResult, ask_agent, can_be_asked
 from upthread.client.project import Project
 from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.history.model import History, history_of
-from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair as repaired
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli import options
@@ -78,7 +79,7 @@ def main(
     if is_dry_run or not paths:
         return _plan(call, target, known)
     copies = [_copy(target, path, known, into=into, session=session) for path in paths]
-    return _tell(call, target, copies)
+    return _tell(call, target, copies, known)
 
 
 def _found(agent: str) -> Iterator[VendorHistory]:
@@ -128,10 +129,15 @@ def _free(directory: Path, agent: str, path: Path) -> Path:
     return place
 
 
-def _tell(call: Call, agent: str, copies: Sequence[RepairedCopy]) -> int:
+def _tell(
+    call: Call, agent: str, copies: Sequence[RepairedCopy], known: Sequence[VendorHistory]
+) -> int:
     output = call.output
-    refused = {copy.after: _refused(agent, copy) for copy in copies}
-    is_wrong = any(copy.left for copy in copies) or any(refused.values())
+    asked = {
+        copy.after: anyio.run(ask_agent, agent, copy, _to_open(known, copy), os.environ)
+        for copy in copies
+    }
+    is_wrong = any(copy.left or asked[copy.after].refusals for copy in copies)
     if output.is_json:
         shapes = [
             {
@@ -140,7 +146,8 @@ def _tell(call: Call, agent: str, copies: Sequence[RepairedCopy]) -> int:
                 "after": str(copy.after),
                 "edits": [to_builtins(edit) for edit in copy.edits],
                 "left": copy.left,
-                "valid_for": [] if refused[copy.after] else PROVIDERS,
+                "opens": asked[copy.after].opens,
+                "refusals": asked[copy.after].refusals,
             }
             for copy in copies
         ]
@@ -157,24 +164,26 @@ def _tell(call: Call, agent: str, copies: Sequence[RepairedCopy]) -> int:
             output.line(f"… and {len(copy.edits) - EDITS_SHOWN_MAX} more; all are in --json")
         output.line(f"kept as it was: {copy.before}")
         output.line(f"repaired copy:  {copy.after} ({counted(len(copy.edits), 'edit')})")
-        for line in (*copy.left, *refused[copy.after]):
+        for line in copy.left:
             output.line(f"still wrong: {line}", "red")
-        if not copy.left and not refused[copy.after]:
-            output.line(f"valid for {', '.join(PROVIDERS)}", "green")
+        _tell_asked(call, agent, asked[copy.after])
         where = "beside" if copy.source.name != copy.after.name else "in the place of"
         output.line(f"to use it, end {agent} and put the copy {where} {copy.source}")
     return LEFT_WRONG if is_wrong else 0
 
 
-def _refused(agent: str, copy: RepairedCopy) -> list[str]:
-    """Read the copy again, and return the parts that a provider would refuse."""
-    return [
-        f"{each.session_id}: {provider}: {violation.in_words()}"
-        for each in outlines(agent, copy.after)
-        if each.is_version_known
-        for provider, found in proof(repaired(each.history).history).items()
-        for violation in found
-    ]
+def _to_open(known: Sequence[VendorHistory], copy: RepairedCopy) -> list[VendorHistory]:
+    return [each for each in known if each.path == copy.source and can_be_asked(each)]
+
+
+def _tell_asked(call: Call, agent: str, asked: OpeningResult) -> None:
+    for session, why in asked.refusals.items():
+        call.output.line(f"{agent} does not open {session}: {why}", "red")
+    if asked.opens:
+        call.output.line(f"{agent} opens {', '.join(asked.opens)}", "green")
+    elif not asked.refusals:
+        why = "it is not on this machine, or the sessions' directories are gone"
+        call.output.line(f"{agent} was not asked: {why}", "dim")
 
 
 # --- ours --------------------------------------------------------------------------------------
@@ -191,17 +200,12 @@ def _own(call: Call, address: str) -> int:
 
     name, history = call.with_project(use)
     made = repaired(history)
-    refused: Mapping[str, int] = {p: len(v) for p, v in proof(made.history).items()}
-    valid = [provider for provider, number in refused.items() if number == 0]
     if call.output.is_json:
         changes = [structs.asdict(change) for change in made.changes]
-        call.output.json({"address": address, "changes": changes, "valid_for": valid})
-    else:
-        for change in made.changes:
-            call.output.line(change.in_words())
-        number = counted(len(made.changes), "change")
-        call.output.line(
-            f"{name}: {number} would make it valid; the record itself stays as it is; "
-            f"valid for {', '.join(valid)}"
-        )
-    return 0 if len(valid) == len(PROVIDERS) else LEFT_WRONG
+        call.output.json({"address": address, "changes": changes})
+        return 0
+    for change in made.changes:
+        call.output.line(change.in_words())
+    number = counted(len(made.changes), "change")
+    call.output.line(f"{name}: {number} would make it valid; the record itself stays as it is")
+    return 0

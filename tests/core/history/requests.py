@@ -1,26 +1,23 @@
-"""Proof: a history rendered for every provider, each request judged by that provider's rules.
+"""A history as the request of each provider, and what the test kit's rules say of it.
 
 The rendering decides only form: what the provider would join is joined, ids and names take the
 pattern it wants, arguments are objects, text is text. Reasoning is never rendered, since it is
-nothing to another model and refused when one letter differs; notes and erased parts are nobody's
-words. Give it what core/history/repair.py returns, and the rules of each provider hold.
+nothing to another model; notes and erased parts are nobody's words.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct, field
 
 from upthread.core.codec import encode_json
-from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
+from upthread.core.history.json_values import sendable
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
-from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
-from upthread.core.history.rules import Violation, sendable, violations
-from upthread.core.lazy_regex import regex
 from upthread.core.text import PARAGRAPH, unicode_text
 from upthread.core.types import (
     ContextPart,
@@ -32,29 +29,33 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
 )
+from upthread.testing.rehearsal_model.history_rules import (
+    CHAT_COMPLETIONS_RULES,
+    MESSAGES_RULES,
+    RESPONSES_RULES,
+    Violation,
+    apply_rules,
+)
 
-PROVIDERS: Final = ("anthropic_messages", "openai_chat", "openai_responses")
 
+def refusals(given: History) -> list[Violation]:
+    """Return what the rehearsal model's rules say of a history as it would be sent.
 
-def proof(history: History) -> Mapping[str, tuple[Violation, ...]]:
-    """Return what each provider would refuse, empty tuples for a valid history.
-
-    A history without a message of anybody's is valid: nothing would be sent of it.
+    A prompt follows it, as it always does; JSON comes between, as on the wire.
     """
-    messages = as_anthropic_messages(history)
+    tools = [{"name": name, "function": {"name": name}} for name in tool_names(given)]
+    messages, chat, items = (
+        json.loads(json.dumps(rendered(given), allow_nan=False))
+        for rendered in (as_anthropic_messages, as_chat_messages, as_responses_input)
+    )
     if not messages:
-        return dict.fromkeys(PROVIDERS, ())
-    # As an agent would define them: which tools there are is none of the history's faults.
-    tools: list[JsonValue] = [{"name": name} for name in tool_names(history)]
-    return {
-        "anthropic_messages": violations(
-            ANTHROPIC_MESSAGES_RULES, {"messages": messages, "tools": tools}
-        ),
-        "openai_chat": violations(OPENAI_CHAT_RULES, {"messages": as_chat_messages(history)}),
-        "openai_responses": violations(
-            OPENAI_RESPONSES_RULES, {"input": as_responses_input(history)}
-        ),
-    }
+        assert chat == items == []
+        return []
+    return [
+        *apply_rules(MESSAGES_RULES, {"messages": messages, "tools": tools}),
+        *apply_rules(CHAT_COMPLETIONS_RULES, {"messages": chat, "tools": tools}),
+        *apply_rules(RESPONSES_RULES, {"input": items}),
+    ]
 
 
 # --- a repaired history as the messages of a provider's request -----------------------------------
@@ -64,8 +65,8 @@ NO_OUTPUT: Final = "(no output)"
 NAMELESS: Final = "tool"
 
 # The narrowest of the providers': Anthropic's pattern, and OpenAI's 40 characters for a Chat id.
-_CALL_ID: Final = regex("[a-zA-Z0-9_-]{1,40}")
-_NOT_IN_NAMES: Final = regex("[^a-zA-Z0-9_-]+")
+_CALL_ID: Final = re.compile("[a-zA-Z0-9_-]{1,40}")
+_NOT_IN_NAMES: Final = re.compile("[^a-zA-Z0-9_-]+")
 _NAME_CHARACTERS_MAX: Final = 64
 
 Rendered = list[JsonValue]
