@@ -14,14 +14,14 @@ from typing import Any
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities
-from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.commands import OpenLink, Write
 from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import LOST
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import lacking_in_words
-from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
+from upthread.core.events import AgentEvent, SessionAttached
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
@@ -31,10 +31,12 @@ from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.system import System
+from upthread.runtime.turns.beginning import decided_again
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
+from upthread.runtime.turns.turn_end import link_end
 from upthread.store.base import Store
 
 
@@ -157,18 +159,6 @@ def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
         return said
     live.lost_profile = profile
     return ""
-
-
-def decided_again(live: LiveTurn) -> TurnIntended:
-    """Return the turn's intent as it is decided with what is known by now."""
-    assert live.inputs is not None
-    decision = decide(live.inputs)
-    return structs.replace(
-        live.log.intended,
-        decision=decision.decision,
-        reasons=decision.reasons,
-        inputs=decision.inputs,
-    )
 
 
 def _is_to_compare(live: LiveTurn) -> bool:
@@ -310,16 +300,6 @@ def closed_in_words(live: LiveTurn) -> str:
         is_closed = isinstance(error.__cause__, PermissionError)
         return f"{error.message} (change who may read it)" if is_closed else ""
     return ""
-
-
-def link_end(link: Link, because: str, at_ms: int) -> EndLink:
-    """Return the write that closes a link."""
-    return EndLink(
-        conversation_id=link.conversation_id,
-        seq=link.seq,
-        ended_because=because,
-        ended_at_ms=at_ms,
-    )
 
 
 # --- what its listener is told -----------------------------------------------------------------

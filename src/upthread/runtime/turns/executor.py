@@ -38,18 +38,23 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
     attach_as_decided,
     closed_in_words,
-    decided_again,
     elsewhere_in_words,
-    link_end,
     restore_refused,
     tell_kept,
 )
+from upthread.runtime.turns.beginning import decided_again
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import Recoverer, rest_of
-from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
+from upthread.runtime.turns.turn_end import (
+    end_here,
+    ended_event,
+    link_end,
+    parked_event,
+    result_of,
+)
 from upthread.runtime.turns.turn_history import effects_of_turn
 from upthread.store.base import Store
 

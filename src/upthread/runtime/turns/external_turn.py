@@ -45,8 +45,7 @@ from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
-from upthread.runtime.turns.attach import decided_again
-from upthread.runtime.turns.beginning import Beginning
+from upthread.runtime.turns.beginning import Beginning, decided_again
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_calls import (

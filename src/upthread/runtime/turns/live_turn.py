@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import anyio
 from msgspec import structs
 
 from upthread.agents.base import OpenRequest
@@ -53,9 +52,11 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import Notice
-from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
 from upthread.tasks import task_group
+
+if TYPE_CHECKING:
+    from upthread.runtime.turns.recorder import Answer, Recording
 
 Result = TypeVar("Result")
 
@@ -284,6 +285,8 @@ class LiveTurn:
         self, wanted: str, *, is_prompted: bool = False
     ) -> AsyncGenerator[Callable[[], None]]:
         """Tell the listener what is waited for, until the block or the given call ends it."""
+        import anyio  # noqa: PLC0415  # a hook has no event loop
+
         agent, options = self.request.claim.agent, self.request.open
         most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
         if is_prompted:

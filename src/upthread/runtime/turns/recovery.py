@@ -9,7 +9,7 @@ alone: what it then reports, with an action failed that nobody was there to allo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -40,16 +40,8 @@ from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import (
-    Attached,
-    attach,
-    attached_event,
-    notify_started,
-)
-from upthread.runtime.turns.delivery import Sender, sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import as_recorded
-from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
@@ -60,8 +52,14 @@ from upthread.runtime.turns.turn_history import (
     prior_of,
     recorded_children,
     recorder_of_rest,
+    sent_event,
 )
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.runtime.turns.attach import Attached
+    from upthread.runtime.turns.delivery import Sender
+    from upthread.runtime.turns.recorder import Answer
 
 
 class Recoverer:
@@ -76,6 +74,12 @@ class Recoverer:
 
         Raises UpstreamError for a session that cannot be attached.
         """
+        from upthread.runtime.turns.attach import (  # noqa: PLC0415  # a hook attaches nothing
+            attach,
+            attached_event,
+            notify_started,
+        )
+
         current = live.require_link().upstream_session_id
         async with live.telling_of_wait(f"open session {current}"):
             # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
