@@ -45,11 +45,6 @@ VARIABLE: Final = "UPTHREAD_CALLS"
 QUESTION_BYTES_MAX: Final = 16 * 1024 * 1024
 TOKEN_BYTES: Final = 24
 
-ALLOW: Final = "allow"
-REJECT: Final = "reject"
-ALLOW_OR_REJECT: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
-"""What can be answered to an agent whose questions name no options of their own."""
-
 CANCELLED: Final = "cancelled"
 """The answer on record of a question that was withdrawn, and of a call that was held back."""
 

@@ -65,11 +65,11 @@ from msgspec import Struct, field
 
 from upthread.core.events import AgentEvent
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
-from upthread.core.shell.expected_call import Foreseen, Told, foreseen
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
+    from upthread.core.shell.expected_call import Foreseen, Told
 
 OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 
@@ -97,6 +97,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     store: str = ""
 
 
+ALLOW: Final = "allow"
+REJECT: Final = "reject"
+ALLOW_OR_REJECT: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
+"""What can be answered to an agent whose questions name no options of their own."""
+
+
 class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The agent asks before it acts. `options` are (option id, kind) as the agent offered them.
 
@@ -122,11 +128,15 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     @property
     def foreseen(self) -> Foreseen:
         """What will happen if it is allowed."""
+        from upthread.core.shell.expected_call import foreseen  # noqa: PLC0415  # a hook has no call
+
         return foreseen(self.tellings or (self.told,))
 
     @property
     def told(self) -> Told:
         """What the request itself says."""
+        from upthread.core.shell.expected_call import Told  # noqa: PLC0415  # as above
+
         return Told(
             title=self.title,
             tool_kind=self.tool_kind,

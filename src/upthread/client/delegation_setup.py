@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -48,13 +49,15 @@ from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.events import run_view
 from upthread.runtime.record.turn_views import last_attached
-from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
+
+if TYPE_CHECKING:
+    from upthread.runtime.runs.live_run import StepRequest
 
 
 class Preparing:

@@ -77,7 +77,7 @@ class ExpressionSet:
 
     def __init__(self, patterns: Sequence[str], needs: Sequence[str] = ()) -> None:
         """`needs` has an expression for each pattern, without which the pattern matches nowhere."""
-        self._needs = {need: Expression(need) for need in ("", *needs)}
+        self._needs = {need: Expression(need) for need in dict.fromkeys(("", *needs))}
         self._sets: list[tuple[str, list[int], Callable[[], re2.Set]]] = []
         for need in self._needs:
             places = [at for at in range(len(patterns)) if (needs[at] if needs else "") == need]
