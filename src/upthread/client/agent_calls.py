@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
@@ -49,11 +49,7 @@ from upthread.core.workstreams import (
 from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.role_files import personal_role, unusable_role
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions.gate import Gate
-from upthread.runtime.permissions.policy import PermissionPolicy
-from upthread.runtime.record.effects import effects_in_doubt, left_open
 from upthread.runtime.record.turn_views import main_session_of
-from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
@@ -72,9 +68,12 @@ INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
 """How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
 UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
 """How long after its last word a main session is read for calls that no hook recorded."""
-_GUARDED_BY: Final = (effects_in_doubt, left_open)
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
+
+
+if TYPE_CHECKING:
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 
 
 class InUse(Struct, frozen=True, kw_only=True):
@@ -390,6 +389,13 @@ class AgentCalls:
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
+        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # other events need none
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
+        from upthread.runtime.record.effects import (  # noqa: PLC0415  # as above
+            effects_in_doubt,
+            left_open,
+        )
+
         self.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         known = (each.workstream for each in self._store.workstreams(self._project_id))
@@ -402,7 +408,10 @@ class AgentCalls:
         gate = Gate(policy, outward_patterns=patterns, redactor=redactor)
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
-            found = (f(self._store, self._project_id, name, **asked) for f in _GUARDED_BY)
+            found = (
+                f(self._store, self._project_id, name, **asked)
+                for f in (effects_in_doubt, left_open)
+            )
             effects = [each.effect for part in found for each in part]
             gate.expect(known=tuple(effects))
             answer, _ = gate.refused(request)
@@ -430,6 +439,8 @@ class AgentCalls:
 
     def standing(self, workstream: str) -> WorkstreamView | None:
         """Return how a workstream stands."""
+        from upthread.runtime.record.workstream_views import Overview  # noqa: PLC0415  # as above
+
         return Overview(self._store, self._system.is_dead).workstream(self._project_id, workstream)
 
     def to_continue(

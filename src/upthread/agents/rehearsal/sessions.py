@@ -14,9 +14,10 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from upthread.agents.rehearsal.protocol import Json
+if TYPE_CHECKING:
+    from upthread.agents.rehearsal.protocol import Json
 
 HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 PAGE_SESSIONS_MAX: Final = 50

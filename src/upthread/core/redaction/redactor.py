@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
 from upthread.core.redaction.expressions import Expression, ExpressionSet, as_read
 from upthread.core.redaction.notation import Check
@@ -22,7 +24,7 @@ from upthread.core.redaction.rules import (
     STRONG_NAME,
     Rule,
 )
-from upthread.core.redaction.values import is_real, looks_random
+from upthread.core.redaction.values import anything, is_real, looks_random
 from upthread.core.types import JsonValue
 
 PASSES_MAX: Final = 8
@@ -255,7 +257,7 @@ def _says_nothing(name: str) -> bool:
     return len(name) <= NAME_CHARACTERS_MAX and _check_under(name) is None
 
 
-class _Known(NamedTuple):
+class _Known(Struct, frozen=True):
     """What is the same for every redactor under the same rules, compiled once.
 
     `places` says which rules to look with; each is compiled when it is first found somewhere.
@@ -268,7 +270,11 @@ class _Known(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _known(rules: tuple[Rule, ...]) -> _Known:
     return _Known(
-        places=ExpressionSet([rule.pattern for rule in rules], [rule.needs for rule in rules]),
+        places=ExpressionSet(
+            [rule.pattern for rule in rules],
+            [rule.needs for rule in rules],
+            exact=[rule.pattern for rule in rules if rule.find or rule.check is anything],
+        ),
         placeholder=Expression(PLACEHOLDER),
     )
 

@@ -31,7 +31,6 @@ from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.system import System
-from upthread.runtime.turns.beginning import decided_again
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
@@ -171,7 +170,7 @@ def _is_to_compare(live: LiveTurn) -> bool:
 async def _decide_again_with(live: LiveTurn, **known: Any) -> None:
     assert live.inputs is not None
     live.inputs = structs.replace(live.inputs, **known)
-    await live.log.commit(decided_again(live))
+    await live.log.commit(live.decided_again())
 
 
 async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Attached | None:
@@ -233,7 +232,7 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     changed = structs.replace(inputs.freshness, agent_version=Shift(was=was, now=now))
     live.inputs = structs.replace(inputs, freshness=changed)
     if decide(live.inputs).reasons != live.log.intended.reasons:
-        await live.log.commit(decided_again(live))
+        await live.log.commit(live.decided_again())
 
 
 def _bank(

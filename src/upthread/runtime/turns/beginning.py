@@ -221,15 +221,3 @@ class Beginning:
             spent=count() if count else spent_in_conversation(self._store, conversation_id),
             next_turn=cost_of(decision, live.inputs.price),
         )
-
-
-def decided_again(live: LiveTurn) -> TurnIntended:
-    """Return the turn's intent as it is decided with what is known by now."""
-    assert live.inputs is not None
-    decision = decide(live.inputs)
-    return structs.replace(
-        live.log.intended,
-        decision=decision.decision,
-        reasons=decision.reasons,
-        inputs=decision.inputs,
-    )

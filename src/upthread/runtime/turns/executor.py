@@ -42,7 +42,6 @@ from upthread.runtime.turns.attach import (
     restore_refused,
     tell_kept,
 )
-from upthread.runtime.turns.beginning import decided_again
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
@@ -171,7 +170,7 @@ class Driver:
         if is_kept:
             assert live.inputs is not None
             live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
-            await live.log.commit(decided_again(live))
+            await live.log.commit(live.decided_again())
             tell_kept(live)
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
@@ -308,7 +307,7 @@ class Driver:
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
         # One commit: between two, a crash would leave a turn that resumes a session that is closed.
-        await live.log.commit(failed, decided_again(live), writes=(*writes, *ends))
+        await live.log.commit(failed, live.decided_again(), writes=(*writes, *ends))
         live.messages.advance_past(writes)
         if outcome is Outcome.CORRUPTED and detail and not is_refused:
             session = link.upstream_session_id
@@ -321,7 +320,7 @@ class Driver:
         A prompt that left SENDS_MAX times is not sent again anywhere.
         """
         if live.log.view.may_send:
-            await live.log.commit(decided_again(live))
+            await live.log.commit(live.decided_again())
         else:
             detail = f"{live.log.view.sends} sends before another agent was named"
             await live.log.commit(TurnParked(reason=UNDECIDABLE, detail=detail))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import structs
@@ -20,6 +21,7 @@ from upthread.agents.base import OpenRequest
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
+from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import HandshakeInputs, freshness_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
@@ -46,7 +48,6 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.runtime.cost import Account
-from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.record.turn_views import refusals_in_row, totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
@@ -56,6 +57,7 @@ from upthread.store.base import Store
 from upthread.tasks import task_group
 
 if TYPE_CHECKING:
+    from upthread.runtime.permissions.gate import Gate
     from upthread.runtime.turns.recorder import Answer, Recording
 
 Result = TypeVar("Result")
@@ -76,11 +78,6 @@ class LiveTurn:
         self.conversation = claim.conversation
         self.log = TurnLog(store, system, request, claim)
         self.messages = TurnMessages(store, system, claim, self.log, durability=request.durability)
-        self.gate = Gate(
-            request.permissions,
-            outward_patterns=request.outward_patterns,
-            redactor=request.redactor,
-        )
         self.account = Account()
         self.taken_at_ms = system.now_ms()
         # By those who decide and drive:
@@ -104,6 +101,18 @@ class LiveTurn:
         """Outcome and detail of an interrupted prompt, whose turn another attempt continues."""
         self._store = store
         self._system = system
+
+    @cached_property
+    def gate(self) -> Gate:
+        """What answers the agent's requests in this turn."""
+        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # a hook asks for none
+
+        request = self.request
+        return Gate(
+            request.permissions,
+            outward_patterns=request.outward_patterns,
+            redactor=request.redactor,
+        )
 
     async def read(self, query: Callable[[Store], Result]) -> Result:
         """Ask the store all that is to be known next, off the event loop: one hop, one moment."""
@@ -189,6 +198,17 @@ class LiveTurn:
     def notice(self, kind: str, text: str, **about: str) -> None:
         """Report a notice to the turn's listener; `about` names its subject, for programs."""
         self.request.listener.notice(Notice(kind=kind, text=text, about=about))
+
+    def decided_again(self) -> TurnIntended:
+        """Return the turn's intent as it is decided with what is known by now."""
+        assert self.inputs is not None
+        decision = decide(self.inputs)
+        return structs.replace(
+            self.log.intended,
+            decision=decision.decision,
+            reasons=decision.reasons,
+            inputs=decision.inputs,
+        )
 
     # --- what the session is told ---------------------------------------------------------------
 

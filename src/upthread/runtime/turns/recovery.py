@@ -9,9 +9,9 @@ alone: what it then reports, with an action failed that nobody was there to allo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
@@ -252,7 +252,7 @@ def adopted_end(
     return ended_event(live, adopted, writes=writes, at_ms=now_ms), writes
 
 
-class Rest(NamedTuple):
+class Rest(Struct, frozen=True):
     """What is recorded of a turn that nobody goes on with: its end, and what only its agent knew.
 
     `known` is what became of its prompt, where the agent's own store says it.
