@@ -45,6 +45,10 @@ VARIABLE: Final = "UPTHREAD_CALLS"
 QUESTION_BYTES_MAX: Final = 16 * 1024 * 1024
 TOKEN_BYTES: Final = 24
 
+ALLOW: Final = "allow"
+REJECT: Final = "reject"
+"""The answers of `ALLOW_OR_REJECT`."""
+
 CANCELLED: Final = "cancelled"
 """The answer on record of a question that was withdrawn, and of a call that was held back."""
 

@@ -65,11 +65,11 @@ from msgspec import Struct, field
 
 from upthread.core.events import AgentEvent
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
+from upthread.core.shell.expected_call import Foreseen, Told, foreseen
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
-    from upthread.core.shell.expected_call import Foreseen, Told
 
 OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 
@@ -97,9 +97,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     store: str = ""
 
 
-ALLOW: Final = "allow"
-REJECT: Final = "reject"
-ALLOW_OR_REJECT: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
+ALLOW_OR_REJECT: Final = (("allow", "allow_once"), ("reject", "reject_once"))
 """What can be answered to an agent whose questions name no options of their own."""
 
 
@@ -128,15 +126,11 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     @property
     def foreseen(self) -> Foreseen:
         """What will happen if it is allowed."""
-        from upthread.core.shell.expected_call import foreseen  # noqa: PLC0415  # a hook has no call
-
         return foreseen(self.tellings or (self.told,))
 
     @property
     def told(self) -> Told:
         """What the request itself says."""
-        from upthread.core.shell.expected_call import Told  # noqa: PLC0415  # as above
-
         return Told(
             title=self.title,
             tool_kind=self.tool_kind,

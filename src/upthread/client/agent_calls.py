@@ -391,10 +391,7 @@ class AgentCalls:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
         from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # other events need none
         from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
-        from upthread.runtime.record.effects import (  # noqa: PLC0415  # as above
-            effects_in_doubt,
-            left_open,
-        )
+        from upthread.runtime.record import effects  # noqa: PLC0415  # as above
 
         self.recover_dead()
         workstream, because = self.workstream_of(agent, session)
@@ -406,14 +403,11 @@ class AgentCalls:
         asked: dict[str, Any] = {"outward_patterns": patterns, "apart_from": next(asking, None)}
         policy, redactor = PermissionPolicy(tree=self._root), self._redactor
         gate = Gate(policy, outward_patterns=patterns, redactor=redactor)
+        guarded_by = (effects.effects_in_doubt, effects.left_open)
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
-            found = (
-                f(self._store, self._project_id, name, **asked)
-                for f in (effects_in_doubt, left_open)
-            )
-            effects = [each.effect for part in found for each in part]
-            gate.expect(known=tuple(effects))
+            found = (f(self._store, self._project_id, name, **asked) for f in guarded_by)
+            gate.expect(known=tuple(each.effect for part in found for each in part))
             answer, _ = gate.refused(request)
             if answer and gate.parked:
                 in_doubt[name] = f"{answer.why}: {gate.parked.detail}"

@@ -8,7 +8,7 @@ installed. The rehearsal agent is never chosen by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,6 @@ from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.events import run_view
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -57,6 +56,7 @@ from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 if TYPE_CHECKING:
+    from upthread.runtime.permissions.policy import PermissionPolicy
     from upthread.runtime.runs.live_run import StepRequest
 
 
@@ -79,9 +79,11 @@ class Preparing:
         self._now_ms = parts.system.now_ms
         self._host = host
 
-    @cached_property
-    def _permissions(self) -> PermissionPolicy:
-        return PermissionPolicy(rules=self._settings.permissions, ask_person=self._ask_person)
+    def _permissions(self, tree: str, role: Role) -> PermissionPolicy:
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # no hook's
+
+        rules, ask = self._settings.permissions, self._ask_person
+        return PermissionPolicy(rules=rules, ask_person=ask, tree=tree, limits=role.limits)
 
     @property
     def freshness(self) -> FreshnessSettings:
@@ -295,9 +297,7 @@ class Preparing:
             adapter=None,
             open=options,
             redactor=self._redactor_of(role.name),
-            permissions=structs.replace(
-                self._permissions, tree=options.working_directory, limits=role.limits
-            ),
+            permissions=partial(self._permissions, options.working_directory, role),
             options=chosen,
             is_handed_back=bool(chosen.key),
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,10 +13,12 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
 from upthread.core.types import ProjectId, RecordMode
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.permissions.policy import AskPerson
 from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.runtime.permissions.policy import AskPerson
 
 
 class ProjectParts(Struct, frozen=True, kw_only=True):

@@ -19,12 +19,11 @@ from msgspec import Struct
 from upthread.agent_stores.homes import agent_environment, home_of
 from upthread.agents._connection import Connection, Steps, start_of
 from upthread.agents._json_lines import as_object, member, text_at
-from upthread.agents._permissions import ask_to_hold, permission
+from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._process import started_child
 from upthread.agents._process_end import is_uuid
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
-    REJECT,
     AnswerPermission,
     Capabilities,
     HoldCall,
@@ -36,7 +35,7 @@ from upthread.agents.base import (
 from upthread.agents.claude_code.outcomes import is_missing, result_of
 from upthread.agents.claude_code.process import STREAMING, ClaudeProcess, limiting_words
 from upthread.agents.claude_code.reader import read_history
-from upthread.agents.claude_code.tools import permission_request
+from upthread.agents.claude_code.tools import request_of
 from upthread.agents.claude_code.transcripts import find_transcript
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.agents.claude_code.writer import writer_of
@@ -388,7 +387,7 @@ async def _decide(
     """Return the response to one `can_use_tool` request."""
     if running is None:
         return _NOT_ANSWERED
-    asked = permission_request(request, running.session)
+    asked = request_of(request, running.session)
     option_id = await permission(asked, running, answer_permission)
     if option_id is None:
         return _NOT_ANSWERED
@@ -404,7 +403,7 @@ async def _hold(
     if running is None or hold_call is None or text_at(told, "hook_event_name") != "PreToolUse":
         return {}
     request = {**told, "input": told.get("tool_input")}
-    held = await ask_to_hold(permission_request(request, running.session), running, hold_call)
+    held = await ask_to_hold(request_of(request, running.session), running, hold_call)
     if held is None:
         return {}
     return {

@@ -65,16 +65,7 @@ def role_of(frame_or_arguments: object) -> str:
     return text_at(frame_or_arguments, "subagent_type") or ROLE_UNKNOWN
 
 
-def call_request(
-    tool: str, arguments: Mapping[str, Any], *, session: str, call_id: str
-) -> PermissionRequest:
-    """Return a call that is about to run, as a hook tells it."""
-    return permission_request(
-        {"tool_name": tool, "input": arguments, "tool_use_id": call_id}, UpstreamSessionId(session)
-    )
-
-
-def permission_request(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
+def request_of(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
     """Return a call that waits for its permission, or is about to run, as Claude Code names it."""
     tool, arguments = text_at(request, "tool_name"), request.get("input")
     agent_id = text_at(request, "agent_id")

@@ -37,12 +37,11 @@ REACH_BYTES: Final = 500
 AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""
 
-EXACT_REPEATS_MAX: Final = 10
-"""How many repetitions a rough expression counts: RE2 compiles each of them."""
-
 HEXADECIMAL_DIGITS: Final = 2
 
-_REPEATED: Final = regex(r"\{(\d+)(,?)\d*\}")
+_MANY: Final = regex(r"\{\d\d+,?\d*\}")
+_RANGE: Final = regex(r"\{(\d),\d+\}")
+"""Repetitions of which a rough expression counts fewer, because RE2 compiles each of them."""
 
 
 class Expression:
@@ -149,14 +148,7 @@ def roughly(pattern: str) -> str:
 
     For example `[a-f]{10,}` for `[a-f]{32}`. No class of the pattern may hold a number in braces.
     """
-    return _REPEATED.sub(
-        lambda found: (
-            f"{{{min(int(found[1]), EXACT_REPEATS_MAX)},}}"
-            if found[2] or int(found[1]) > EXACT_REPEATS_MAX
-            else found[0]
-        ),
-        pattern,
-    )
+    return _RANGE.sub(r"{\1,}", _MANY.sub("{10,}", pattern))
 
 
 def _options() -> re2.Options:

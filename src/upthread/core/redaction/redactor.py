@@ -269,14 +269,10 @@ class _Known(Struct, frozen=True):
 
 @functools.lru_cache(maxsize=4)
 def _known(rules: tuple[Rule, ...]) -> _Known:
-    return _Known(
-        places=ExpressionSet(
-            [rule.pattern for rule in rules],
-            [rule.needs for rule in rules],
-            exact=[rule.pattern for rule in rules if rule.find or rule.check is anything],
-        ),
-        placeholder=Expression(PLACEHOLDER),
-    )
+    patterns, needs = [rule.pattern for rule in rules], [rule.needs for rule in rules]
+    exact = [rule.pattern for rule in rules if rule.find or rule.check is anything]
+    places = ExpressionSet(patterns, needs, exact=exact)
+    return _Known(places=places, placeholder=Expression(PLACEHOLDER))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -35,7 +35,7 @@ from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
-from upthread.runtime.turns.turn_end import link_end
+from upthread.runtime.turns.turn_history import link_end
 from upthread.store.base import Store
 
 

@@ -47,14 +47,8 @@ from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import Recoverer, rest_of
-from upthread.runtime.turns.turn_end import (
-    end_here,
-    ended_event,
-    link_end,
-    parked_event,
-    result_of,
-)
-from upthread.runtime.turns.turn_history import effects_of_turn
+from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
+from upthread.runtime.turns.turn_history import effects_of_turn, link_end
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"

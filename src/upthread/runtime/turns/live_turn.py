@@ -109,7 +109,7 @@ class LiveTurn:
 
         request = self.request
         return Gate(
-            request.permissions,
+            request.permissions(),
             outward_patterns=request.outward_patterns,
             redactor=request.redactor,
         )

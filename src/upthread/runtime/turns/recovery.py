@@ -35,7 +35,7 @@ from upthread.core.turns.prompt import (
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
-from upthread.core.turns.stored_session import CutOffCall, StoredFailure
+from upthread.core.turns.stored_session import CutOffCall, StoredFailure, StoredSession
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
@@ -195,17 +195,7 @@ def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
 
 def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
     """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
-    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
-    if link is None or live.log.view.sent is None:
-        return None
-    own, session = live.request.own_sessions, link.upstream_session_id
-    if call is None:
-        found = own.read(link.agent, session, link.agent)
-    else:
-        main, call_id = call.main_session, call.call_id
-        found = own.of_call(
-            CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
-        )
+    found = _session_in_store(live)
     if found is None:
         return None
     judged = _judged(store, live, live.messages.read(_sent(live).prompt_seq), found.events)
@@ -214,18 +204,22 @@ def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
 
 def failure_in_store(live: LiveTurn) -> StoredFailure | None:
     """Return how a call failed, where the agent's store says so and no hook does. Blocking."""
-    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
-    if link is None or call is None or live.log.view.sent is None:
-        return None
-    found = live.request.own_sessions.of_call(
-        CutOffCall(
-            agent=link.agent,
-            main_session=call.main_session,
-            call_id=call.call_id,
-            session=link.upstream_session_id,
-        )
-    )
+    found = _session_in_store(live)
     return found.failure if found else None
+
+
+def _session_in_store(live: LiveTurn) -> StoredSession | None:
+    """Return the session that the prompt went to, or its call's, as the agent's store has it."""
+    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
+    if link is None or live.log.view.sent is None:
+        return None
+    own, session = live.request.own_sessions, link.upstream_session_id
+    if call is None:
+        return own.read(link.agent, session, link.agent)
+    main, call_id = call.main_session, call.call_id
+    return own.of_call(
+        CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
+    )
 
 
 def _judged(

@@ -9,14 +9,14 @@ import msgspec
 from msgspec import structs
 
 from upthread.agents.base import PromptResult
-from upthread.core.commands import EndLink, Write
+from upthread.core.commands import Write
 from upthread.core.decision.model import price_in
 from upthread.core.events import TurnEnded, TurnParked
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.turns.stream import calls_open
-from upthread.core.types import JsonValue, Link, Outcome
+from upthread.core.types import JsonValue, Outcome
 from upthread.errors import StoreError
 from upthread.runtime.cost import Fixed
 from upthread.runtime.record.turn_views import wrote
@@ -165,13 +165,3 @@ def _tree_digest(live: LiveTurn) -> str:
     from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
 
     return tree_digest(Path(live.request.open.working_directory))
-
-
-def link_end(link: Link, because: str, at_ms: int) -> EndLink:
-    """Return the write that closes a link."""
-    return EndLink(
-        conversation_id=link.conversation_id,
-        seq=link.seq,
-        ended_because=because,
-        ended_at_ms=at_ms,
-    )

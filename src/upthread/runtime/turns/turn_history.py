@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
-from upthread.core.commands import RecordDecision
+from upthread.core.commands import EndLink, RecordDecision
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import PriorContext, render_prior_context, work_of
 from upthread.core.decision.freshness import change_lines
@@ -30,6 +30,7 @@ from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
     Conversation,
     ConversationId,
+    Link,
     Message,
     Outcome,
     Speaker,
@@ -307,4 +308,14 @@ def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = N
         known=store.examined(conversation_id, upstream_session_id=session),
         first_ordinal=first_file_after(live.log.view.events),
         unseen_after_ns=unseen_after_ns,
+    )
+
+
+def link_end(link: Link, because: str, at_ms: int) -> EndLink:
+    """Return the write that closes a link."""
+    return EndLink(
+        conversation_id=link.conversation_id,
+        seq=link.seq,
+        ended_because=because,
+        ended_at_ms=at_ms,
     )

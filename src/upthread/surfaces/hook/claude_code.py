@@ -10,7 +10,7 @@ https://code.claude.com/docs/en/hooks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -21,9 +21,10 @@ from upthread.agents.claude_code.entries import ENDS
 from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.turns.external_progress import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
+from upthread.surfaces.hook.handover import hand_over
 
 AGENT: Final = "claude-code"
 WRITING: Final = "SendMessage"
@@ -46,14 +47,8 @@ def _continuing(transcript: str) -> main_session.Continuing:
         only_own=True,
         note=LOADING,
         # Copied before any model acts: afterwards it would have to be denied a call first.
-        reached=partial(_reached, transcript),
+        reached=partial(hand_over, transcript),
     )
-
-
-def _reached(transcript: str, others: Sequence[tuple[str, str]]) -> frozenset[str]:
-    from upthread.surfaces.hook.handover import hand_over  # seldom asked for
-
-    return hand_over(transcript, others)
 
 
 class Given(Struct, frozen=True):
@@ -157,11 +152,11 @@ def _call(event: Event) -> SubAgentCall:
 
 
 def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    from upthread.agents.claude_code.tools import call_request  # other events need none
+    from upthread.agents.claude_code.tools import request_of  # other events need none
 
-    asked = call_request(
-        event.tool_name, event.tool_input, session=event.session_id, call_id=event.tool_use_id
-    )
+    told = {"tool_name": event.tool_name, "input": event.tool_input}
+    session = UpstreamSessionId(event.session_id)
+    asked = request_of({**told, "tool_use_id": event.tool_use_id}, session)
     return main_session.guarded(calls, AGENT, event.session_id, asked, "ask")
 
 

@@ -151,9 +151,7 @@ def _state_of(view: WorkstreamView) -> str:
 
 def _interrupted_line(role: RoleView, workstream: str) -> str:
     """Return which role was interrupted, what it had done, and how to continue it from here."""
-    from upthread.core.states import State  # a view of a role has loaded it
-
-    if role.standing.state is not State.INTERRUPTED or role.cut_off is None:
+    if role.standing.state != "interrupted" or role.cut_off is None:
         return ""
     key = role.conversation.key
     done = [visible_line(each) for each in role.cut_off.actions[:ACTIONS_TOLD_MAX]]

@@ -186,9 +186,16 @@ def _why(error: Exception) -> str:
 def _tell(told: Mapping[str, Any]) -> None:
     if not told:
         return
-    import json
+    import msgspec
 
-    raw = json.dumps(told).encode("ascii")
+    try:
+        raw = msgspec.json.encode(told)
+    except UnicodeEncodeError:  # half of a character
+        raw = b""
+    if not raw or not raw.isascii():
+        import json
+
+        raw = json.dumps(told).encode("ascii")
     try:
         while raw:
             raw = raw[os.write(1, raw) :]
