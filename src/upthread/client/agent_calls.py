@@ -36,7 +36,7 @@ from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
 from upthread.core.turns.replayed_history import is_finished
 from upthread.core.turns.stored_session import CutOffCall, UndecidedCall, stored_turns
-from upthread.core.types import CHILD_SLOT, Outcome
+from upthread.core.types import CHILD_SLOT
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -481,24 +481,18 @@ class AgentCalls:
             role=role,
             call=agents_call(call, because),
         )
-        lost = [_outcome(why) for why in call.unusable.values() if why not in {BUSY, ELSEWHERE}]
         claim = structs.replace(
             request.claim,
             takes_no_session=not call.takes_session,
             opens_only_within=ELSEWHERE in call.unusable.values()
             or self._is_elsewhere(call, role, workstream, slot),
-            session_lost=lost[-1] if lost else None,
+            session_lost=call.session_lost,
         )
         return structs.replace(request, claim=claim)
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)
         return self._preparing.called(address, task, role=role, call=call)
-
-
-def _outcome(why: str) -> Outcome:
-    # The plug-in's word may be of a newer version; that the session cannot be used is certain.
-    return Outcome(why) if why in set(Outcome) else Outcome.MISSING
 
 
 def _line(begun: Begun) -> str:

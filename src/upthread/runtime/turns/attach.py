@@ -7,10 +7,12 @@ again with what is then known. Once a session is attached, the turn's listener i
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+import anyio
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities
@@ -37,6 +39,13 @@ from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
 from upthread.runtime.turns.turn_history import link_end
 from upthread.store.base import Store
+from upthread.tasks import task_group
+
+WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
+"""When a person is told that an agent has not opened yet, or not its session."""
+
+SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
+"""When a person is told that an agent has its prompt and has not said a word."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):
@@ -103,7 +112,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     is_new = decision in NEW_SESSION_DECISIONS
     if attached is None or is_new:
         wanted = "make a session" if is_new else f"open session {live.current_session}"
-        async with live.telling_of_wait(wanted):
+        async with telling_of_wait(live, wanted):
             attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
     if live.lost_profile not in {"", event.agent_profile}:
@@ -183,7 +192,7 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
     history = await live.read(lambda _: _stored(live, able.store))
     try:
         if not history:
-            async with live.telling_of_wait(f"open session {session}"):
+            async with telling_of_wait(live, f"open session {session}"):
                 attached = await attach(
                     connection, decision=RESUME, current=session, wants_history=True
                 )
@@ -361,3 +370,32 @@ def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
     if unheld:
         text = f"of the limits of {role.name} not all hold: {unheld}"
         live.notice("role_limits", text, agent=name, role=role.name)
+
+
+@asynccontextmanager
+async def telling_of_wait(
+    live: LiveTurn, wanted: str, *, is_prompted: bool = False
+) -> AsyncGenerator[Callable[[], None]]:
+    """Tell the listener what is waited for, until the block or the given call ends it."""
+    agent, options = live.request.claim.agent, live.request.open
+    most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
+    if is_prompted:
+        most_s, setting = options.prompt_timeout_s, "prompt_timeout_s"
+        told_at_s = SILENCE_TOLD_AT_S
+    is_over = anyio.Event()
+
+    async def tell() -> None:
+        before_s = 0.0
+        for waited_s in told_at_s:
+            with anyio.move_on_after(waited_s - before_s):
+                await is_over.wait()
+                return
+            before_s = waited_s
+            waited = f"{waited_s:g} s of at most {most_s:g} s"
+            text = f"waiting for {agent} to {wanted}, for {waited}"
+            live.notice("waiting_for_agent", text, agent=agent, setting=setting)
+
+    async with task_group() as tasks:
+        tasks.start_soon(tell)
+        yield is_over.set
+        is_over.set()

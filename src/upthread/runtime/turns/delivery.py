@@ -23,6 +23,7 @@ from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
+from upthread.runtime.turns.attach import telling_of_wait
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Answer, Recording
@@ -117,7 +118,7 @@ class Sender:
     async def _stream(
         self, live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
     ) -> Answer:
-        async with live.telling_of_wait("answer", is_prompted=True) as has_spoken:
+        async with telling_of_wait(live, "answer", is_prompted=True) as has_spoken:
             return await self._record(live, connection, text, beforehand, has_spoken)
 
     async def _record(

@@ -41,6 +41,7 @@ from upthread.runtime.turns.attach import (
     elsewhere_in_words,
     restore_refused,
     tell_kept,
+    telling_of_wait,
 )
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
@@ -129,7 +130,7 @@ class Driver:
         needs_another = False
         assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
         async with (
-            live.telling_of_wait("start") as has_started,
+            telling_of_wait(live, "start") as has_started,
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()

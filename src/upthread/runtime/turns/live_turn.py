@@ -10,10 +10,9 @@ view as the store has it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
@@ -54,19 +53,12 @@ from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import Notice
 from upthread.store.base import Store
-from upthread.tasks import task_group
 
 if TYPE_CHECKING:
     from upthread.runtime.permissions.gate import Gate
     from upthread.runtime.turns.recorder import Answer, Recording
 
 Result = TypeVar("Result")
-
-WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
-"""When a person is told that an agent has not opened yet, or not its session."""
-
-SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
-"""When a person is told that an agent has its prompt and has not said a word."""
 
 
 class LiveTurn:
@@ -299,36 +291,6 @@ class LiveTurn:
     def host(self) -> str:
         """What this host is called."""
         return self._system.this_process("").host
-
-    @asynccontextmanager
-    async def telling_of_wait(
-        self, wanted: str, *, is_prompted: bool = False
-    ) -> AsyncGenerator[Callable[[], None]]:
-        """Tell the listener what is waited for, until the block or the given call ends it."""
-        import anyio  # noqa: PLC0415  # a hook has no event loop
-
-        agent, options = self.request.claim.agent, self.request.open
-        most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
-        if is_prompted:
-            most_s, setting = options.prompt_timeout_s, "prompt_timeout_s"
-            told_at_s = SILENCE_TOLD_AT_S
-        is_over = anyio.Event()
-
-        async def tell() -> None:
-            before_s = 0.0
-            for waited_s in told_at_s:
-                with anyio.move_on_after(waited_s - before_s):
-                    await is_over.wait()
-                    return
-                before_s = waited_s
-                waited = f"{waited_s:g} s of at most {most_s:g} s"
-                text = f"waiting for {agent} to {wanted}, for {waited}"
-                self.notice("waiting_for_agent", text, agent=agent, setting=setting)
-
-        async with task_group() as tasks:
-            tasks.start_soon(tell)
-            yield is_over.set
-            is_over.set()
 
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""

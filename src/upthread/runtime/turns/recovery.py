@@ -78,10 +78,11 @@ class Recoverer:
             attach,
             attached_event,
             notify_started,
+            telling_of_wait,
         )
 
         current = live.require_link().upstream_session_id
-        async with live.telling_of_wait(f"open session {current}"):
+        async with telling_of_wait(live, f"open session {current}"):
             # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
             # parks until a person says to go on.
             attached = await attach(
