@@ -211,10 +211,6 @@ class Preparing:
         # out of the one, nothing may be of the other.
         return None if self._policy.of_role(role) == "full" else self._redactor
 
-    def opens_sub_agents(self, agent: str) -> bool:
-        """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
-        return opens_sub_agents(self._settings, agent)
-
     def has_hooks(self, agent: str) -> bool:
         """Return whether `upthread setup` was run for an agent. Blocking."""
         try:
@@ -287,7 +283,7 @@ class Preparing:
             callers=self.callers,
             depth_max=self._settings.depth_max,
             host=self._host,
-            opens_sub_agents=self.opens_sub_agents(agent),
+            opens_sub_agents=opens_sub_agents(self._settings, agent),
             on_wait=(chosen.listener or SILENT).waiting,
         )
         is_strict = self._settings.durability == "strict"
