@@ -50,7 +50,7 @@ from upthread.runtime.record.events import run_view
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
-from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
+from upthread.runtime.turns.handshake_inputs import freshness_settings
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
@@ -84,11 +84,6 @@ class Preparing:
 
         rules, ask = self._settings.permissions, self._ask_person
         return PermissionPolicy(rules=rules, ask_person=ask, tree=tree, limits=role.limits)
-
-    @property
-    def freshness(self) -> FreshnessSettings:
-        """How freshness and price are judged in this project."""
-        return freshness_settings(self._settings)
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -300,7 +295,7 @@ class Preparing:
             condition=self.condition(address.workstream, role),
             injection=self._settings.injection(agent),
             rolls_over_when_empty=self._settings.rolls_over_when_empty(agent),
-            freshness=self.freshness,
+            freshness=freshness_settings(self._settings),
             outward_patterns=self._settings.outward_patterns,
             own_sessions=self.own_sessions,
             tested=partial(self._tested, agent),

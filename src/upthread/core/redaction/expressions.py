@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Final
@@ -80,20 +80,15 @@ class Expression:
 class ExpressionSet:
     """Many expressions, looked for in a few passes. They must be valid."""
 
-    def __init__(
-        self, patterns: Sequence[str], needs: Sequence[str] = (), *, exact: Container[str] = ()
-    ) -> None:
-        """`needs` has an expression for each pattern, without which the pattern matches nowhere.
-
-        A pattern that is not `exact` is looked for in a rough form, which may match elsewhere too.
-        """
+    def __init__(self, patterns: Sequence[str], needs: Sequence[str] = ()) -> None:
+        """`needs` has an expression for each pattern, without which the pattern matches nowhere."""
         self._needs = {need: Expression(need) for need in dict.fromkeys(("", *needs))}
         self._sets: list[tuple[str, list[int], Callable[[], re2.Set]]] = []
         for need in self._needs:
             places = [at for at in range(len(patterns)) if (needs[at] if needs else "") == need]
             for some in _split(places, patterns):
                 # Compiled at first use: most texts hold what few of the sets need.
-                compiled = functools.cache(partial(_set_of, [patterns[at] for at in some], exact))
+                compiled = functools.cache(partial(_set_of, [patterns[at] for at in some]))
                 self._sets.append((need, some, compiled))
 
     def found_in(self, text: bytes) -> list[int]:
@@ -134,11 +129,10 @@ def _split(places: Sequence[int], patterns: Sequence[str]) -> Iterator[list[int]
         yield some
 
 
-def _set_of(patterns: Sequence[str], exact: Container[str]) -> re2.Set:
+def _set_of(patterns: Sequence[str]) -> re2.Set:
     expressions = re2.Set.SearchSet(_options())
     for pattern in patterns:
-        wanted = pattern if pattern in exact else roughly(pattern)
-        expressions.Add(wanted.encode("utf-8", "surrogatepass"))
+        expressions.Add(pattern.encode("utf-8", "surrogatepass"))
     expressions.Compile()
     return expressions
 
