@@ -374,6 +374,8 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
+
         # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
         options = self._open_options(agent, mode, place or self._settings.working_directory)
