@@ -100,7 +100,7 @@ class Telling:
             task=Task(text=texts(number)[0]),
             adapter=self._agent,
             open=self._open,
-            permissions=PermissionPolicy(),
+            permissions=PermissionPolicy,
             redactor=self._redactor,
         )
 

@@ -199,7 +199,7 @@ def load_settings(
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
         agent=_last(config.agent for _, config in files),
         own_agent=_last(config.agent for _, config in own),
-        durability=_durability_of(config for _, config in files),
+        durability=_said("default", (config.durability for _, config in files)),
         depth_max=_last(config.depth_max for _, config in files) or 1,
         start_timeout_s=_last(config.start_timeout_s for _, config in files) or 90.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
@@ -219,7 +219,7 @@ def load_settings(
         role_faults=roles.faults,
         agents=agents,
         permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
-        record=_record_of([config for _, config in files]),
+        record=_said(USUAL_RECORD, (config.record for _, config in files)),
         redaction=Redaction(
             rules={name: r for _, config in files for name, r in config.redaction.rules.items()},
             allow=tuple(value for _, config in files for value in config.redaction.allow),
@@ -335,16 +335,6 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
             )
 
 
-def _durability_of(configs: Iterable[ConfigFile]) -> DurabilityPolicy:
-    said: list[DurabilityPolicy | None] = [config.durability for config in configs]
-    return _last(said) or "default"
-
-
-def _record_of(files: Sequence[ConfigFile]) -> RecordMode:
-    said: list[RecordMode | None] = [config.record for config in files]
-    return _last(said) or USUAL_RECORD
-
-
 def _least(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
@@ -357,6 +347,11 @@ def _limits(tables: Sequence[FreshnessTable]) -> Limits:
         if (value := _last(getattr(table, name) for table in tables)) is not None
     }
     return structs.replace(USUAL_LIMITS, **said)
+
+
+def _said(usual: Value, values: Iterable[Value | None]) -> Value:
+    """Return what was said last, else what is usual."""
+    return _last(values) or usual
 
 
 def _last(values: Iterable[Value | None]) -> Value | None:

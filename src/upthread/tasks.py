@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anyio
-from anyio.abc import TaskGroup
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 
 @asynccontextmanager
 async def task_group() -> AsyncGenerator[TaskGroup]:
     """Open a task group that lets a single error through as itself, not as a group of one."""
+    import anyio  # noqa: PLC0415  # a hook has no event loop
+
     try:
         async with anyio.create_task_group() as tasks:
             group: Any = tasks  # its methods are declared final

@@ -123,7 +123,7 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
             task=Task(text="Go on."),
             adapter=ToolTakingAgent(upstream, events),
             open=OpenOptions(working_directory=str(tmp_path), stderr_path=str(tmp_path / "err")),
-            permissions=PermissionPolicy(),
+            permissions=PermissionPolicy,
             own_sessions=OwnSessions(**dict.fromkeys(OwnSessions.__struct_fields__, lambda *_: "")),
         )
         return anyio.run(turns.tell, request)

@@ -47,8 +47,7 @@ TOKEN_BYTES: Final = 24
 
 ALLOW: Final = "allow"
 REJECT: Final = "reject"
-ALLOW_OR_REJECT: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
-"""What can be answered to an agent whose questions name no options of their own."""
+"""The answers of `ALLOW_OR_REJECT`."""
 
 CANCELLED: Final = "cancelled"
 """The answer on record of a question that was withdrawn, and of a call that was held back."""

@@ -2,15 +2,22 @@
 
 It may have ended, be silent for too long, or say no. Each error names the agent, what was asked of
 it and the session, and ends with what the agent last wrote to stderr.
+
+A question in JSON waits for its answer by its number, as JSON-RPC has it. Each protocol has words
+of its own around that, which stand with its adapter.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import anyio
 
+from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -174,3 +181,102 @@ def how_it_ended(exit_code: int | None, *, closed: str = RunningAgent.closes) ->
     if exit_code < 0:
         return f"was ended by signal {-exit_code}"
     return f"exited with code {exit_code}"
+
+
+# --- one that speaks JSON, a message a line -------------------------------------------------------
+
+
+class _Question:
+    def __init__(self) -> None:
+        self.answer: dict[str, Any] | None = None
+        self.is_over = anyio.Event()
+
+
+class Questions:
+    """What was asked on one connection. `has_ended` is set once no answer will come any more."""
+
+    def __init__(self) -> None:
+        self.has_ended = anyio.Event()
+        self._numbers = itertools.count()
+        self._open: dict[object, _Question] = {}
+
+    async def ask(self, send: Callable[[int], Awaitable[None]]) -> dict[str, Any] | None:
+        """Send a question under a number of its own; returns its answer, None if none will come."""
+        if self.has_ended.is_set():
+            return None
+        number = next(self._numbers)
+        question = self._open[number] = _Question()
+        try:
+            await send(number)
+            # It may have ended while the question left.
+            if not self.has_ended.is_set():
+                await question.is_over.wait()
+        finally:
+            self._open.pop(number, None)
+        return question.answer
+
+    def answer(self, number: object, answer: dict[str, Any]) -> None:
+        """Hand an answer to whoever asked; the first counts. Nobody may wait for it any more."""
+        question = self._open.pop(number, None)
+        if question is not None:
+            question.answer = answer
+            question.is_over.set()
+
+    def end(self) -> None:
+        """Let nobody wait any more."""
+        self.has_ended.set()
+        for question in self._open.values():
+            question.is_over.set()
+
+
+class JsonLines(RunningAgent, ABC):
+    """A running agent that speaks JSON on its pipes. `read_all` serves it, until its output ends.
+
+    Messages are handed on and awaited before the next line is read, so that a full pipe stops an
+    agent that is faster than we are. `has_ended` is set when there will be no more.
+    """
+
+    def __init__(self, child: ChildProcess, *, agent: str, timeout_s: float) -> None:
+        super().__init__(child, agent=agent, timeout_s=timeout_s)
+        self._questions = Questions()
+        self.has_ended = self._questions.has_ended
+
+    @abstractmethod
+    async def _take(self, message: object) -> None:
+        """Hand one message on, an answer by `_questions`."""
+
+    async def read_all(self) -> None:
+        """Hand on every message until there will be no more."""
+        try:
+            while (line := await self.child.read_line()) is not None:
+                if line.strip():
+                    await self._take_read(read_json(line))
+        except QuotaExceededError as violation:
+            self.violation = violation
+            # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
+            await self.child.stop()
+        finally:
+            # Whoever waits is woken without an answer, and says how it ended.
+            self._questions.end()
+
+    async def _take_read(self, message: object) -> None:
+        if isinstance(message, Unreadable):
+            self.note_unreadable(message.raw)
+        await self._take(message)
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Queue a message; a dead agent eats it."""
+        await self.child.write_line(write_frame(message))
+
+    async def _answer_to(
+        self, asked: str, send: Callable[[int], Awaitable[None]], *, session: str = ""
+    ) -> dict[str, Any]:
+        """Ask within the agent's patience. Raises UpstreamError when it does not answer."""
+        try:
+            with anyio.fail_after(self.timeout_s):
+                answer = await self._questions.ask(send)
+        except TimeoutError as error:
+            raise self.timed_out(asked, session=session) from error
+        if answer is None:
+            raise await self.died(asked)
+        return answer

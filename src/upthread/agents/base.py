@@ -97,6 +97,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     store: str = ""
 
 
+ALLOW_OR_REJECT: Final = (("allow", "allow_once"), ("reject", "reject_once"))
+"""What can be answered to an agent whose questions name no options of their own."""
+
+
 class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The agent asks before it acts. `options` are (option id, kind) as the agent offered them.
 

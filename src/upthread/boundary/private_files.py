@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, cast
 
 from upthread.boundary import files as opener
+from upthread.core.codec import read_json
+from upthread.errors import StoreError
 
 SCHEMA = 1
 FILE_BYTES_MAX = 4 * 1024 * 1024
@@ -26,10 +27,10 @@ def read(path: str) -> dict[str, Any] | None:
         raise UnreadableError(f"{path}: {error.strerror}") from error
     try:
         raw = _all_of(descriptor)
-        found: Any = json.loads(raw.decode("utf-8"))
+        found = read_json(raw)
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except (StoreError, ValueError, RecursionError) as error:
         raise UnreadableError(f"{path}: {error}") from error
     finally:
         os.close(descriptor)
@@ -56,6 +57,8 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
     make_directory(os.path.dirname(path))
     # Named by the process: two never write into one, and what a dead one left is found by it.
+    import json  # most only read
+
     beside = f"{path}.{os.getpid()}"
     raw = json.dumps({"schema": SCHEMA, **fields}).encode("ascii")
     descriptor = _made(beside)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
@@ -36,7 +36,7 @@ from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
 from upthread.core.turns.replayed_history import is_finished
 from upthread.core.turns.stored_session import CutOffCall, UndecidedCall, stored_turns
-from upthread.core.types import CHILD_SLOT, Outcome
+from upthread.core.types import CHILD_SLOT
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -49,11 +49,7 @@ from upthread.core.workstreams import (
 from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.role_files import personal_role, unusable_role
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions.gate import Gate
-from upthread.runtime.permissions.policy import PermissionPolicy
-from upthread.runtime.record.effects import effects_in_doubt, left_open
 from upthread.runtime.record.turn_views import main_session_of
-from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
@@ -72,9 +68,12 @@ INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
 """How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
 UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
 """How long after its last word a main session is read for calls that no hook recorded."""
-_GUARDED_BY: Final = (effects_in_doubt, left_open)
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
+
+
+if TYPE_CHECKING:
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 
 
 class InUse(Struct, frozen=True, kw_only=True):
@@ -390,6 +389,10 @@ class AgentCalls:
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
+        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # other events need none
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
+        from upthread.runtime.record import effects  # noqa: PLC0415  # as above
+
         self.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         known = (each.workstream for each in self._store.workstreams(self._project_id))
@@ -400,11 +403,11 @@ class AgentCalls:
         asked: dict[str, Any] = {"outward_patterns": patterns, "apart_from": next(asking, None)}
         policy, redactor = PermissionPolicy(tree=self._root), self._redactor
         gate = Gate(policy, outward_patterns=patterns, redactor=redactor)
+        guarded_by = (effects.effects_in_doubt, effects.left_open)
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
-            found = (f(self._store, self._project_id, name, **asked) for f in _GUARDED_BY)
-            effects = [each.effect for part in found for each in part]
-            gate.expect(known=tuple(effects))
+            found = (f(self._store, self._project_id, name, **asked) for f in guarded_by)
+            gate.expect(known=tuple(each.effect for part in found for each in part))
             answer, _ = gate.refused(request)
             if answer and gate.parked:
                 in_doubt[name] = f"{answer.why}: {gate.parked.detail}"
@@ -430,6 +433,8 @@ class AgentCalls:
 
     def standing(self, workstream: str) -> WorkstreamView | None:
         """Return how a workstream stands."""
+        from upthread.runtime.record.workstream_views import Overview  # noqa: PLC0415  # as above
+
         return Overview(self._store, self._system.is_dead).workstream(self._project_id, workstream)
 
     def to_continue(
@@ -476,24 +481,18 @@ class AgentCalls:
             role=role,
             call=agents_call(call, because),
         )
-        lost = [_outcome(why) for why in call.unusable.values() if why not in {BUSY, ELSEWHERE}]
         claim = structs.replace(
             request.claim,
             takes_no_session=not call.takes_session,
             opens_only_within=ELSEWHERE in call.unusable.values()
             or self._is_elsewhere(call, role, workstream, slot),
-            session_lost=lost[-1] if lost else None,
+            session_lost=call.session_lost,
         )
         return structs.replace(request, claim=claim)
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)
         return self._preparing.called(address, task, role=role, call=call)
-
-
-def _outcome(why: str) -> Outcome:
-    # The plug-in's word may be of a newer version; that the session cannot be used is certain.
-    return Outcome(why) if why in set(Outcome) else Outcome.MISSING
 
 
 def _line(begun: Begun) -> str:

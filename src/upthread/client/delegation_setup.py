@@ -8,8 +8,9 @@ installed. The rehearsal agent is never chosen by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -45,16 +46,18 @@ from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.events import run_view
 from upthread.runtime.record.turn_views import last_attached
-from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
-from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
+from upthread.runtime.turns.handshake_inputs import freshness_settings
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
+
+if TYPE_CHECKING:
+    from upthread.runtime.permissions.policy import PermissionPolicy
+    from upthread.runtime.runs.live_run import StepRequest
 
 
 class Preparing:
@@ -76,14 +79,11 @@ class Preparing:
         self._now_ms = parts.system.now_ms
         self._host = host
 
-    @cached_property
-    def _permissions(self) -> PermissionPolicy:
-        return PermissionPolicy(rules=self._settings.permissions, ask_person=self._ask_person)
+    def _permissions(self, tree: str, role: Role) -> PermissionPolicy:
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # no hook's
 
-    @property
-    def freshness(self) -> FreshnessSettings:
-        """How freshness and price are judged in this project."""
-        return freshness_settings(self._settings)
+        rules, ask = self._settings.permissions, self._ask_person
+        return PermissionPolicy(rules=rules, ask_person=ask, tree=tree, limits=role.limits)
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -206,10 +206,6 @@ class Preparing:
         # out of the one, nothing may be of the other.
         return None if self._policy.of_role(role) == "full" else self._redactor
 
-    def opens_sub_agents(self, agent: str) -> bool:
-        """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
-        return opens_sub_agents(self._settings, agent)
-
     def has_hooks(self, agent: str) -> bool:
         """Return whether `upthread setup` was run for an agent. Blocking."""
         try:
@@ -282,7 +278,7 @@ class Preparing:
             callers=self.callers,
             depth_max=self._settings.depth_max,
             host=self._host,
-            opens_sub_agents=self.opens_sub_agents(agent),
+            opens_sub_agents=opens_sub_agents(self._settings, agent),
             on_wait=(chosen.listener or SILENT).waiting,
         )
         is_strict = self._settings.durability == "strict"
@@ -292,16 +288,14 @@ class Preparing:
             adapter=None,
             open=options,
             redactor=self._redactor_of(role.name),
-            permissions=structs.replace(
-                self._permissions, tree=options.working_directory, limits=role.limits
-            ),
+            permissions=partial(self._permissions, options.working_directory, role),
             options=chosen,
             is_handed_back=bool(chosen.key),
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
             injection=self._settings.injection(agent),
             rolls_over_when_empty=self._settings.rolls_over_when_empty(agent),
-            freshness=self.freshness,
+            freshness=freshness_settings(self._settings),
             outward_patterns=self._settings.outward_patterns,
             own_sessions=self.own_sessions,
             tested=partial(self._tested, agent),
@@ -380,6 +374,8 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
+
         # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
         options = self._open_options(agent, mode, place or self._settings.working_directory)

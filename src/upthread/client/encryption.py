@@ -6,7 +6,7 @@ an entry of the operating system's keyring, through the library of that name, an
 
 from __future__ import annotations
 
-import secrets
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -60,7 +60,7 @@ def made_key(settings: Settings) -> bytes:
     if kind == FILE:
         make_key(Path(name).expanduser())
     elif _keyring().get_password(SERVICE, name) is None:
-        _keyring().set_password(SERVICE, name, secrets.token_hex(KEY_BYTES))
+        _keyring().set_password(SERVICE, name, os.urandom(KEY_BYTES).hex())
     # Read back, so that a key is used only once it is known to be kept.
     key = key_of(settings)
     assert key is not None

@@ -31,7 +31,6 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.permissions.policy import AskPerson
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System, user_name
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
     from upthread.client.project import Project
+    from upthread.runtime.permissions.policy import AskPerson
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -102,8 +102,8 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     directory: Path
     environment: Mapping[str, str]
-    database: str | None
-    project: str | None
+    database: str | None = None
+    project: str | None = None
     is_known_only: bool = False
     wait_s: float | None = None
 
@@ -195,7 +195,7 @@ def _open_store(
     is_lost = was_used and not os.path.lexists(key)
     store = open_store(settings.database, key=key_of(settings), wait_s=wait_s)
     try:
-        redactor = _redactor(settings)
+        redactor = redactor_for(settings, redaction_key(key))
         return redactor, (notice, _KEY_LOST.format(key) if is_lost else ""), store
     except BaseException:
         # A key that cannot be read is found last: the file must not stay open for it.
@@ -209,11 +209,6 @@ _KEY_LOST: Final = (
 )
 
 
-def _redactor(settings: Settings) -> Redactor:
-    key = redaction_key(key_path(settings.database, Path(settings.home)))
-    return redactor_for(settings, key)
-
-
 @contextmanager
 def open_agent_calls(
     directory: Path, *, environment: Mapping[str, str], wait_s: float
@@ -223,14 +218,7 @@ def open_agent_calls(
     A store that is in use is waited for `wait_s`. Raises NotFoundError for a project that nobody
     has used upthread in; ConfigError, StoreError and UsageError as `open_project`.
     """
-    asked = Asked(
-        directory=directory,
-        environment=environment,
-        database=None,
-        project=None,
-        is_known_only=True,
-        wait_s=wait_s,
-    )
+    asked = Asked(directory=directory, environment=environment, is_known_only=True, wait_s=wait_s)
     opened = open_record(asked)
     try:
         yield AgentCalls(_parts(opened, environment=environment, system=_system(None)))

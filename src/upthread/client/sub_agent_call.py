@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from upthread.core.events import AgentsCall
-from upthread.core.types import Holder
+from upthread.core.types import Holder, Outcome
 from upthread.core.workstreams import NONE
 from upthread.runtime.system import process_holder
 
@@ -46,6 +46,14 @@ class SubAgentCall(Struct, frozen=True, kw_only=True):
     def holder(self) -> Holder:
         """The agent's process, for which a call's lease is held."""
         return process_holder(self.pid, f"a call in {self.agent}")
+
+    @property
+    def session_lost(self) -> Outcome | None:
+        """Why the agent cannot use the session that it was asked for last; None where it can."""
+        lost = [why for why in self.unusable.values() if why not in {BUSY, ELSEWHERE}]
+        # The plug-in's word may be of a newer version; that the session cannot be used is certain.
+        known = [Outcome(why) if why in set(Outcome) else Outcome.MISSING for why in lost]
+        return known[-1] if known else None
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Final, cast
 
 from msgspec import Struct, structs
 
+from upthread.client.agents.own_interfaces import opens_sub_agents
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
@@ -193,7 +194,7 @@ class Whys:
         return self._preparing.lacked(view.conversation.key.role, view.link, view.last_turn)
 
     def _opens_only_within(self, view: RoleView) -> bool:
-        if view.link is None or self._preparing.opens_sub_agents(view.link.agent):
+        if view.link is None or opens_sub_agents(self._settings, view.link.agent):
             return False
         return is_of_sub_agent(self._store, view.link)
 

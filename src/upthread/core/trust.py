@@ -15,7 +15,6 @@ See docs/adr/0060-a-repository-may-only-tighten.md.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -362,6 +361,8 @@ def _lines(name: str, value: Any) -> Iterator[str]:
             for key, each in step.items():
                 yield from _lines(key, each)
     else:
+        import json  # noqa: PLC0415  # most repositories say nothing
+
         yield f"{name} = {json.dumps(value, ensure_ascii=False, sort_keys=True)}"
 
 

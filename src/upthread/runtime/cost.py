@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, TypedDict
 
 from msgspec import Struct, structs
 
@@ -108,7 +108,7 @@ def price_of(
     )
 
 
-class _Kept(NamedTuple):
+class _Kept(Struct, frozen=True):
     """A price as a turn had it: what the session and a briefing took of our words alone."""
 
     resume: Tokens

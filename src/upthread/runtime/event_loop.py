@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
-
-import anyio
-import anyio.to_thread
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from upthread.boundary.cancellation import GivenUpError, heeding
+
+if TYPE_CHECKING:
+    from anyio import CapacityLimiter
 
 Result = TypeVar("Result")
 
@@ -21,7 +21,7 @@ class EventLoop:
     """Waits on the loop that runs, which is the one that its first call is made on."""
 
     def __init__(self) -> None:
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._limiter: CapacityLimiter | None = None
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a blocking call off the event loop.
@@ -29,9 +29,10 @@ class EventLoop:
         A call under way is not abandoned when the caller is cancelled: this returns, or raises the
         cancellation, only when the call has ended. A git that it waits for is ended then.
         """
+        import anyio.to_thread  # noqa: PLC0415  # a hook has no event loop
+
         watched = _Watched(call)
-        # One call at a time: a connection of a store is no thread's own. Made here, because anyio
-        # loads a whole event loop for it and a hook has none.
+        # One call at a time: a connection of a store is no thread's own.
         self._limiter = self._limiter or anyio.CapacityLimiter(1)
         async with self._limiter:
             try:
@@ -69,6 +70,8 @@ class _Watched(Generic[Result]):
 
     async def wait_until_over(self) -> None:
         """Return when the call has ended; one that has not begun by now never will."""
+        import anyio  # noqa: PLC0415  # a hook has no event loop
+
         self._given_up.set()
         with self._turnstile:
             self._is_given_up = not self._has_begun

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hmac
 import os
 import pwd
 import time
@@ -16,7 +15,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
-import anyio
 from msgspec import Struct, field
 
 from upthread.boundary.processes import started_at_ticks
@@ -77,6 +75,8 @@ def path_owner() -> str:
 
 @functools.cache
 def _machine() -> str:
+    import hmac  # noqa: PLC0415  # few ask which machine this is
+
     for place in _MACHINE_IDS:
         with contextlib.suppress(OSError):
             found = Path(place).read_bytes().strip()
@@ -152,8 +152,12 @@ class System(Struct, frozen=True):
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+        import anyio  # noqa: PLC0415  # a hook has no event loop
+
         await anyio.sleep(seconds)
 
     def shield(self) -> AbstractContextManager[object]:
         """Keep a cancellation off a block."""
+        import anyio  # noqa: PLC0415  # a hook has no event loop
+
         return anyio.CancelScope(shield=True)

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Final, TypeAlias
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from upthread.agents._json_lines import JsonLines, Unreadable, as_object, text_at
+from upthread.agents._json_lines import Unreadable, as_object, text_at
 from upthread.agents._process import ChildProcess
-from upthread.agents._process_end import RefusedByAgentError
+from upthread.agents._process_end import JsonLines, RefusedByAgentError
 from upthread.agents.acp.outcomes import Refusal, refusal_in
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.wire import Message, message_in

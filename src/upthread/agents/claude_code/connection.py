@@ -19,11 +19,14 @@ from msgspec import Struct
 from upthread.agent_stores.homes import agent_environment, home_of
 from upthread.agents._connection import Connection, Steps, start_of
 from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._process import started_child
 from upthread.agents._process_end import is_uuid
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
+    AnswerPermission,
     Capabilities,
+    HoldCall,
     ListedSession,
     OnEvent,
     OpenRequest,
@@ -32,7 +35,7 @@ from upthread.agents.base import (
 from upthread.agents.claude_code.outcomes import is_missing, result_of
 from upthread.agents.claude_code.process import STREAMING, ClaudeProcess, limiting_words
 from upthread.agents.claude_code.reader import read_history
-from upthread.agents.claude_code.tools import HOOKS, decide, hold
+from upthread.agents.claude_code.tools import request_of
 from upthread.agents.claude_code.transcripts import find_transcript
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.agents.claude_code.writer import writer_of
@@ -175,7 +178,7 @@ class ClaudeCodeConnection(Connection):
         process: ClaudeProcess = await self._tasks.start(self._serve, words)
         self._process = self._running_agent = process
         try:
-            await process.ask("initialize", {"hooks": HOOKS})
+            await process.ask("initialize", {"hooks": _HOOKS})
         except UpstreamError as error:
             await self.close()
             # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
@@ -328,10 +331,10 @@ class ClaudeCodeConnection(Connection):
             case "can_use_tool":
                 if running is None:
                     self._late_events += 1
-                response = await decide(request, running, self._request.answer_permission)
+                response = await _decide(request, running, self._request.answer_permission)
             case "hook_callback":
                 told = as_object(request.get("input"))
-                response = await hold(told, running, self._request.hold_call)
+                response = await _hold(told, running, self._request.hold_call)
             case _:
                 await process.refuse(request_id, "upthread does not do this")
                 return
@@ -360,3 +363,57 @@ def _message(text: str) -> dict[str, Any]:
 def _new_id() -> UpstreamSessionId:
     # Not by `uuid4`, which is for our own ids, minted in one place: this one is Claude Code's.
     return UpstreamSessionId(str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)))
+
+
+# --- whether a call may run (A13, A14) ------------------------------------------------------------
+#
+# Nothing is ever allowed here: without a running prompt or an answer, or with one that was not
+# offered, the call is refused and the turn is ended.
+
+_NOT_ANSWERED: Final = {
+    "behavior": "deny",
+    "message": "Nobody could be asked for this permission.",
+    "interrupt": True,
+}
+# An hour, since a person may be asked: a hook that is late lets its call run (2.1.329).
+_HOOKS: Final = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
+"""What has the CLI tell us of every call before it runs, whatever its settings allow."""
+
+_REJECTED: Final = {"behavior": "deny", "message": "This was not permitted. Do not try it again."}
+
+
+async def _decide(
+    request: dict[str, Any],
+    running: RunningPrompt | None,
+    answer_permission: AnswerPermission,
+) -> dict[str, Any]:
+    """Return the response to one `can_use_tool` request."""
+    if running is None:
+        return _NOT_ANSWERED
+    asked = request_of(request, running.session)
+    option_id = await permission(asked, running, answer_permission)
+    if option_id is None:
+        return _NOT_ANSWERED
+    if option_id == REJECT:
+        return _REJECTED
+    return {"behavior": "allow", "updatedInput": request.get("input")}
+
+
+async def _hold(
+    told: dict[str, Any], running: RunningPrompt | None, hold_call: HoldCall | None
+) -> dict[str, Any]:
+    """Return the response to one `hook_callback`: what a PreToolUse hook would print."""
+    if running is None or hold_call is None or text_at(told, "hook_event_name") != "PreToolUse":
+        return {}
+    request = {**told, "input": told.get("tool_input")}
+    held = await ask_to_hold(request_of(request, running.session), running, hold_call)
+    if held is None:
+        return {}
+    return {
+        **({"continue": False, "stopReason": held.why} if held.ends_turn else {}),
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": held.why,
+        },
+    }

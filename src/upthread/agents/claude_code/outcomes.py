@@ -104,22 +104,8 @@ def read_of(usage: object) -> int | None:
     return tokens_of(usage, _READ)
 
 
-def written_of(usage: object) -> int | None:
-    """Return the tokens that a request wrote; None where it does not say."""
-    return _figure(usage, "output_tokens")
-
-
-def cached_of(usage: object) -> int | None:
-    """Return how many of them came from a cache; None where it does not say."""
-    return _figure(usage, "cache_read_input_tokens")
-
-
-def cache_written_of(usage: object) -> int | None:
-    """Return how many of them were put into a cache; None where it does not say."""
-    return _figure(usage, "cache_creation_input_tokens")
-
-
-def _figure(usage: object, name: str) -> int | None:
+def figure_of(usage: object, name: str) -> int | None:
+    """Return the tokens that a usage has under a name; None where it does not say."""
     told = member(usage, name)
     return told if isinstance(told, int) and not isinstance(told, bool) else None
 

@@ -43,11 +43,9 @@ from upthread.agent_stores.text_search import Said, Searched, said_of
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.agents.claude_code.outcomes import (
-    cache_written_of,
-    cached_of,
+    figure_of,
     read_of,
     tokens_of,
-    written_of,
 )
 from upthread.agents.claude_code.tools import child_session, kind_of, locations_of, role_of
 from upthread.agents.claude_code.tools import title_of as call_title
@@ -409,9 +407,9 @@ def read_history(
                     upstream_session_id=session,
                     tokens_used=held,
                     tokens_read=read_of(entry.usage),
-                    tokens_written=written_of(entry.usage),
-                    tokens_cached=cached_of(entry.usage),
-                    tokens_cache_written=cache_written_of(entry.usage),
+                    tokens_written=figure_of(entry.usage, "output_tokens"),
+                    tokens_cached=figure_of(entry.usage, "cache_read_input_tokens"),
+                    tokens_cache_written=figure_of(entry.usage, "cache_creation_input_tokens"),
                 )
             )
     return tuple(told)

@@ -1,8 +1,6 @@
-"""Claude Code's tools: what a call is in ACP's words, and whether it may run (A13, A14).
+"""Claude Code's tools: what a call is in ACP's words.
 
 Names are those of Claude Code 2.1; an unknown tool, an MCP server's for one, is of kind `other`.
-Nothing is ever allowed here: without a running prompt or an answer, or with one that was not
-offered, the call is refused and the turn is ended.
 """
 
 from __future__ import annotations
@@ -11,9 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from upthread.agents._json_lines import objects_at, text_at
-from upthread.agents._permissions import ALLOW_OR_REJECT, REJECT, ask_to_hold, permission
-from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import AnswerPermission, HoldCall, PermissionRequest
+from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
@@ -31,18 +27,6 @@ _KINDS: Final[Mapping[str, str]] = {
 _PATHS: Final = ("file_path", "notebook_path", "path")
 _TELLING: Final = ("command", *_PATHS, "pattern", "url", "query", "description")
 """The argument a title is made of, the first there is."""
-
-
-_NOT_ANSWERED: Final = {
-    "behavior": "deny",
-    "message": "Nobody could be asked for this permission.",
-    "interrupt": True,
-}
-# An hour, since a person may be asked: a hook that is late lets its call run (2.1.329).
-HOOKS: Final = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
-"""What has the CLI tell us of every call before it runs, whatever its settings allow."""
-
-_REJECTED: Final = {"behavior": "deny", "message": "This was not permitted. Do not try it again."}
 
 
 def kind_of(tool: str) -> str:
@@ -81,56 +65,8 @@ def role_of(frame_or_arguments: object) -> str:
     return text_at(frame_or_arguments, "subagent_type") or ROLE_UNKNOWN
 
 
-def call_request(
-    tool: str, arguments: Mapping[str, Any], *, session: str, call_id: str
-) -> PermissionRequest:
-    """Return a call that is about to run, as a hook tells it."""
-    return _request(
-        {"tool_name": tool, "input": arguments, "tool_use_id": call_id}, UpstreamSessionId(session)
-    )
-
-
-# --- whether it may run --------------------------------------------------------------------------
-
-
-async def decide(
-    request: dict[str, Any],
-    running: RunningPrompt | None,
-    answer_permission: AnswerPermission,
-) -> dict[str, Any]:
-    """Return the response to one `can_use_tool` request."""
-    if running is None:
-        return _NOT_ANSWERED
-    asked = _request(request, running.session)
-    option_id = await permission(asked, running, answer_permission)
-    if option_id is None:
-        return _NOT_ANSWERED
-    if option_id == REJECT:
-        return _REJECTED
-    return {"behavior": "allow", "updatedInput": request.get("input")}
-
-
-async def hold(
-    told: dict[str, Any], running: RunningPrompt | None, hold_call: HoldCall | None
-) -> dict[str, Any]:
-    """Return the response to one `hook_callback`: what a PreToolUse hook would print."""
-    if running is None or hold_call is None or text_at(told, "hook_event_name") != "PreToolUse":
-        return {}
-    request = {**told, "input": told.get("tool_input")}
-    held = await ask_to_hold(_request(request, running.session), running, hold_call)
-    if held is None:
-        return {}
-    return {
-        **({"continue": False, "stopReason": held.why} if held.ends_turn else {}),
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": held.why,
-        },
-    }
-
-
-def _request(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
+def request_of(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
+    """Return a call that waits for its permission, or is about to run, as Claude Code names it."""
     tool, arguments = text_at(request, "tool_name"), request.get("input")
     agent_id = text_at(request, "agent_id")
     return PermissionRequest(

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at
 from upthread.agents.claude_code.entries import ENDS
-from upthread.agents.claude_code.outcomes import cache_written_of, cached_of, read_of
+from upthread.agents.claude_code.outcomes import figure_of, read_of
 from upthread.agents.claude_code.tools import (
     child_session,
     kind_of,
@@ -128,8 +128,8 @@ class _Read:
 
     def __init__(self, usage: object) -> None:
         self.tokens = read_of(usage) or 0
-        self.cached = cached_of(usage)
-        self.cache_written = cache_written_of(usage)
+        self.cached = figure_of(usage, "cache_read_input_tokens")
+        self.cache_written = figure_of(usage, "cache_creation_input_tokens")
 
 
 class Translator:

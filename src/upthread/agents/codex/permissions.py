@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.agents._json_lines import as_object, member, text_at
-from upthread.agents._permissions import ALLOW, ALLOW_OR_REJECT, REJECT, ask_to_hold, permission
+from upthread.agents._permissions import ALLOW, REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
+from upthread.agents.base import ALLOW_OR_REJECT, CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced

@@ -7,16 +7,16 @@ ends where it was killed. The store never repairs and never rewrites.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from upthread.agents.rehearsal.protocol import Json
+if TYPE_CHECKING:
+    from upthread.agents.rehearsal.protocol import Json
 
 HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 PAGE_SESSIONS_MAX: Final = 50
@@ -156,6 +156,8 @@ class SessionStore:
 def _entry(line: bytes) -> Json | None:
     """Return the entry; None for a line that a killed process did not finish."""
     try:
+        import json  # noqa: PLC0415  # a hook reads none
+
         entry: object = json.loads(line)
     except ValueError:
         return None
@@ -163,6 +165,8 @@ def _entry(line: bytes) -> Json | None:
 
 
 def _line(entry: Json) -> bytes:
+    import json  # noqa: PLC0415  # as above
+
     return json.dumps(entry).encode("ascii") + b"\n"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -74,7 +74,7 @@ _LEFT_OUT_CHARACTERS: Final = 40
 """Room for the line that says how many items were left out."""
 
 
-class Reported(NamedTuple):
+class Reported(Struct, frozen=True):
     """A report, who gave it, and the message it came from where that is known."""
 
     role: str
@@ -263,7 +263,7 @@ _LABEL_CHARACTERS_MAX: Final = 80
 _FENCE: Final = regex(r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$")
 
 
-class _Utterance(NamedTuple):
+class _Utterance(Struct, frozen=True):
     """A line with which somebody begins to speak."""
 
     at: int

@@ -24,8 +24,6 @@ from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import Expression
 from upthread.core.redaction.values import hides_a_secret
 
-FAMILY: Final = "secret-by-looks"
-
 BYTES_MIN: Final = 20
 BYTES_MAX: Final = 200
 """Longer words are images, signatures or encrypted reasoning."""

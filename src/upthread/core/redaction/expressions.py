@@ -22,6 +22,7 @@ from typing import Final
 import re2
 from msgspec import Struct
 
+from upthread.core.lazy_regex import regex
 from upthread.errors import ConfigError
 
 SET_CHARACTERS_MAX: Final = 2200
@@ -37,6 +38,10 @@ AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""
 
 HEXADECIMAL_DIGITS: Final = 2
+
+_MANY: Final = regex(r"\{\d\d+,?\d*\}")
+_RANGE: Final = regex(r"\{(\d),\d+\}")
+"""Repetitions of which a rough expression counts fewer, because RE2 compiles each of them."""
 
 
 class Expression:
@@ -77,7 +82,7 @@ class ExpressionSet:
 
     def __init__(self, patterns: Sequence[str], needs: Sequence[str] = ()) -> None:
         """`needs` has an expression for each pattern, without which the pattern matches nowhere."""
-        self._needs = {need: Expression(need) for need in ("", *needs)}
+        self._needs = {need: Expression(need) for need in dict.fromkeys(("", *needs))}
         self._sets: list[tuple[str, list[int], Callable[[], re2.Set]]] = []
         for need in self._needs:
             places = [at for at in range(len(patterns)) if (needs[at] if needs else "") == need]
@@ -130,6 +135,14 @@ def _set_of(patterns: Sequence[str]) -> re2.Set:
         expressions.Add(pattern.encode("utf-8", "surrogatepass"))
     expressions.Compile()
     return expressions
+
+
+def roughly(pattern: str) -> str:
+    """Return an expression that matches wherever a pattern does, and compiles in half the time.
+
+    For example `[a-f]{10,}` for `[a-f]{32}`. No class of the pattern may hold a number in braces.
+    """
+    return _RANGE.sub(r"{\1,}", _MANY.sub("{10,}", pattern))
 
 
 def _options() -> re2.Options:

@@ -17,7 +17,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
 
@@ -98,7 +100,7 @@ _MARKER: Final = regex(
 )
 
 
-class _Line(NamedTuple):
+class _Line(Struct, frozen=True):
     """A line from `start` to `end`; its run of base64, if it ends with one, begins at `run`."""
 
     start: int

@@ -12,6 +12,9 @@ from typing import Final
 from upthread.core.lazy_regex import regex
 
 DIGEST_BYTES: Final = 4
+BY_LOOKS: Final = "secret-by-looks"
+"""The family of random words, which no name and no form tells."""
+
 PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
 
 _COMPILED: Final = regex(PLACEHOLDER)

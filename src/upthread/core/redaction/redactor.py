@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from upthread.core.redaction.by_looks import FAMILY as BY_LOOKS
-from upthread.core.redaction.expressions import Expression, ExpressionSet, as_read
-from upthread.core.redaction.notation import Check
-from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
-from upthread.core.redaction.rules import (
-    RULES,
-    SECRET_NAME,
-    STRONG_NAME,
-    Rule,
-)
-from upthread.core.redaction.values import is_real, looks_random
+from msgspec import Struct
+
+from upthread.core.lazy_regex import regex
+from upthread.core.redaction.placeholder import BY_LOOKS, PLACEHOLDER, placeholder
+from upthread.core.redaction.values import anything, is_real, looks_random
 from upthread.core.types import JsonValue
+
+if TYPE_CHECKING:  # loaded for the first text that may hold a secret
+    from upthread.core.redaction.expressions import AsRead, Expression, ExpressionSet
+    from upthread.core.redaction.notation import Check
+    from upthread.core.redaction.rules import Rule
 
 PASSES_MAX: Final = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""
@@ -38,6 +37,11 @@ NAME_CHARACTERS_MAX: Final = 64
 """Longer names of members are judged each time anew: what is remembered stays small."""
 
 DIGEST_CHARACTERS: Final = 64
+
+_HARMLESS: Final = regex(
+    r"[a-z_]{1,20}|[0-9.]{1,12}|[0-9a-f]{1,17}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
+"""A word, a version or an id that no shipped rule matches: most hooks record nothing else."""
 
 _LINE: Final = "line"
 _WITHOUT_HEXADECIMAL: Final = dict.fromkeys(map(ord, "0123456789abcdef"))
@@ -65,28 +69,34 @@ class Redactor:
         self, key: bytes, *, rules: Iterable[Rule] = (), allowed: Iterable[str] = ()
     ) -> None:
         self._key = key[: hashlib.blake2b.MAX_KEY_SIZE]
-        own = tuple(rules)
-        self._rules = (*RULES, *own)
-        for rule in own:  # one that is none is refused at once
+        self._own = tuple(rules)
+        for rule in self._own:  # one that is none is refused at once
             _expression(rule.pattern)
-        # A person's own rule may match less than any that is shipped.
-        self._shortest = 1 if own else SHORTEST_CHARACTERS
-        self._has_own_rules = bool(own)
-        self._allowed = tuple(map(Expression, allowed))
+        self._allowed = tuple(map(_expression, allowed))
+
+    @functools.cached_property
+    def _rules(self) -> tuple[Rule, ...]:
+        from upthread.core.redaction.rules import RULES  # noqa: PLC0415  # as above
+
+        return (*RULES, *self._own)
 
     @functools.cached_property
     def _known(self) -> _Known:
         """Compiled for the first text: whoever only looks something up pays nothing."""
         return _known(self._rules)
 
-    def redact(self, text: str) -> str:
-        """Return a text without its secrets, the same object when it has none."""
-        if len(text) < self._shortest:
+    def redact(self, text: str, *, is_id: bool = False) -> str:
+        """Return a text without its secrets, the same object when it has none.
+
+        Of an id looks do not count: see `redact_id`.
+        """
+        # A person's own rule may match less than any that is shipped.
+        if not self._own and (len(text) < SHORTEST_CHARACTERS or _HARMLESS.fullmatch(text)):
             return text
         content = text.encode("utf-8", "surrogatepass")
         if not self._may_hold_some(content):
             return text
-        redacted = self.redact_bytes(content)
+        redacted = self.redact_bytes(content, is_id=is_id)
         return text if redacted is content else redacted.decode("utf-8", "surrogatepass")
 
     def redact_id(self, given: str) -> str:
@@ -95,9 +105,7 @@ class Redactor:
         Looks do not count, because many ids are random words, for example nanoids. A session with
         a redacted id cannot be attached again.
         """
-        redacted = self.redact_bytes(given.encode("utf-8", "surrogatepass"), is_id=True)
-        text = redacted.decode("utf-8", "surrogatepass")
-        return given if text == given else text
+        return self.redact(given, is_id=True)
 
     def redact_bytes(self, content: bytes, *, is_id: bool = False) -> bytes:
         """Return UTF-8 without its secrets, the same object when it has none."""
@@ -132,7 +140,7 @@ class Redactor:
         False also where one look cannot tell. A line end between two texts is to a shipped rule
         what the end of a text is; to a user's own it need not be, so those look one by one.
         """
-        if self._has_own_rules:
+        if self._own:
             return False
         content = "\n".join(texts).encode("utf-8", "surrogatepass")
         return not self._may_hold_some(content) or not self._spans(content)
@@ -199,14 +207,14 @@ class Redactor:
     def _may_hold_some(self, content: bytes) -> bool:
         if self._known.places.found_in(content):
             return True
-        bare = as_read(content)
+        bare = self._known.as_read(content)
         return bare is not None and bool(self._known.places.found_in(bare.text))
 
     def _spans(self, content: bytes, *, is_id: bool = False) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
         found = self._found_in(content, is_id=is_id)
         # Beside the text as it is, not in its place: without a colour two words may become one.
-        if bare := as_read(content):
+        if bare := self._known.as_read(content):
             seen = self._found_in(bare.text, is_id=is_id)
             found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:
@@ -255,7 +263,7 @@ def _says_nothing(name: str) -> bool:
     return len(name) <= NAME_CHARACTERS_MAX and _check_under(name) is None
 
 
-class _Known(NamedTuple):
+class _Known(Struct, frozen=True):
     """What is the same for every redactor under the same rules, compiled once.
 
     `places` says which rules to look with; each is compiled when it is first found somewhere.
@@ -263,18 +271,25 @@ class _Known(NamedTuple):
 
     places: ExpressionSet
     placeholder: Expression
+    as_read: Callable[[bytes], AsRead | None]
 
 
 @functools.lru_cache(maxsize=4)
 def _known(rules: tuple[Rule, ...]) -> _Known:
-    return _Known(
-        places=ExpressionSet([rule.pattern for rule in rules], [rule.needs for rule in rules]),
-        placeholder=Expression(PLACEHOLDER),
-    )
+    from upthread.core.redaction.expressions import ExpressionSet, as_read, roughly  # noqa: PLC0415  # as above
+
+    patterns = [
+        rule.pattern if rule.find or rule.check is anything else roughly(rule.pattern)
+        for rule in rules
+    ]
+    places = ExpressionSet(patterns, [rule.needs for rule in rules])
+    return _Known(places=places, placeholder=_expression(PLACEHOLDER), as_read=as_read)
 
 
 @functools.lru_cache(maxsize=1024)
 def _expression(pattern: str) -> Expression:
+    from upthread.core.redaction.expressions import Expression  # noqa: PLC0415  # as above
+
     return Expression(pattern)
 
 
@@ -293,7 +308,9 @@ _check_under: Final = functools.lru_cache(maxsize=1024)(_check_of)
 
 @functools.cache
 def _secret_names() -> tuple[Expression, Expression]:
-    return Expression(SECRET_NAME), Expression(STRONG_NAME)
+    from upthread.core.redaction.rules import SECRET_NAME, STRONG_NAME  # noqa: PLC0415  # as above
+
+    return _expression(SECRET_NAME), _expression(STRONG_NAME)
 
 
 def _merged(found: list[Span]) -> list[Span]:

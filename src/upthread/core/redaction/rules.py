@@ -14,14 +14,11 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from upthread.core.lazy_regex import regex
-from upthread.core.redaction.by_looks import (
-    FAMILY,
-    MIXED_WORD,
-    random_words,
-)
+from upthread.core.redaction.by_looks import MIXED_WORD, random_words
 from upthread.core.redaction.contexts import CONTEXTS, WORDS
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
 from upthread.core.redaction.notation import Check, read_forms
+from upthread.core.redaction.placeholder import BY_LOOKS
 from upthread.core.redaction.tables import SECRET_COLUMN, column_secrets
 from upthread.core.redaction.values import anything, is_no_example
 from upthread.errors import ConfigError
@@ -169,7 +166,7 @@ RULES: Final[tuple[Rule, ...]] = (
         for family, form, check, needs in CONTEXTS
     ),
     Rule(family="named-secret", pattern=SECRET_COLUMN, check=anything, find=column_secrets),
-    Rule(family=FAMILY, pattern=MIXED_WORD, check=anything, find=random_words),
+    Rule(family=BY_LOOKS, pattern=MIXED_WORD, check=anything, find=random_words),
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""
 

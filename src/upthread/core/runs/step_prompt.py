@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from upthread.core.actors import Actor
 from upthread.core.roles.reports import Report, instructions, render
@@ -65,7 +66,7 @@ def has_rejected(report: Report | None) -> bool:
     return bool(report and report.verdict and report.verdict.result == "rejected")
 
 
-class _Section(NamedTuple):
+class _Section(Struct, frozen=True):
     """What a step may see: a section of its own, or an item of the section under `heading`."""
 
     text: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum, auto
-from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -50,7 +49,7 @@ class Recognised(Struct, frozen=True, kw_only=True):
     written_at_ns: int = 0
 
 
-class EarlierPrompt(NamedTuple):
+class EarlierPrompt(Struct, frozen=True):
     """A prompt of ours that left for the session before; one that was answered is surely there."""
 
     text: str
@@ -96,7 +95,7 @@ def recognise(
     return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
 
 
-class _Prompt(NamedTuple):
+class _Prompt(Struct, frozen=True):
     """A user message of the history and the index after it.
 
     One that `may_be_more` has no id: prompts that follow each other read as one.

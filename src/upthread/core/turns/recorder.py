@@ -11,9 +11,8 @@ session when it speaks again. A depth counter runs beside all this and only tell
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.core import events
 from upthread.core.commands import (
@@ -52,7 +51,7 @@ CHILDREN_MAX = 256
 _IDLE = events.TextReceived | events.UsageReported | events.TitleChanged | events.UserTextReplayed
 
 
-class _KnownChild(NamedTuple):
+class _KnownChild(Struct, frozen=True):
     """A child that has a conversation already; `next_seq` is its next message."""
 
     conversation_id: ConversationId

@@ -10,7 +10,7 @@ agent is marked, and so is every sum it is in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
@@ -93,7 +93,7 @@ def spent_on_prompt(
     return estimated(characters)
 
 
-class PromptTook(NamedTuple):
+class PromptTook(Struct, frozen=True):
     """What is known of one prompt: marked tokens where not all is known, and what was counted."""
 
     tokens: Tokens

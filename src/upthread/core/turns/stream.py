@@ -21,7 +21,6 @@ from upthread.core.events import (
     ToolCallAnnounced,
     ToolCallUpdated,
 )
-from upthread.core.redaction.running_text import settled_length, settled_paragraphs
 from upthread.core.text import PARAGRAPH
 from upthread.core.turns.effects import INTENT
 
@@ -171,8 +170,10 @@ class Stream:
 
         While more text may come, the paragraph at hand waits, too.
         """
+        from upthread.core.redaction import running_text  # noqa: PLC0415  # loads all of redaction
+
         text = "".join(self._text)
-        length = settled_length(text) if is_end else settled_paragraphs(text)
+        length = (running_text.settled_length if is_end else running_text.settled_paragraphs)(text)
         self._record_text(text[:length], kept=text[length:])
 
     def _record_text(self, text: str, *, kept: str) -> None:

@@ -7,21 +7,23 @@ again with what is then known. Once a session is attached, the turn's listener i
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+import anyio
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities
-from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.commands import OpenLink, Write
 from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import LOST
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import lacking_in_words
-from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
+from upthread.core.events import AgentEvent, SessionAttached
 from upthread.core.quotas import require_session
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
@@ -35,7 +37,15 @@ from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
+from upthread.runtime.turns.turn_history import link_end
 from upthread.store.base import Store
+from upthread.tasks import task_group
+
+WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
+"""When a person is told that an agent has not opened yet, or not its session."""
+
+SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
+"""When a person is told that an agent has its prompt and has not said a word."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):
@@ -102,7 +112,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
     is_new = decision in NEW_SESSION_DECISIONS
     if attached is None or is_new:
         wanted = "make a session" if is_new else f"open session {live.current_session}"
-        async with live.telling_of_wait(wanted):
+        async with telling_of_wait(live, wanted):
             attached = await attach(connection, decision=decision, current=live.current_session)
     event = attached_event(live, connection, attached)
     if live.lost_profile not in {"", event.agent_profile}:
@@ -159,18 +169,6 @@ def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
     return ""
 
 
-def decided_again(live: LiveTurn) -> TurnIntended:
-    """Return the turn's intent as it is decided with what is known by now."""
-    assert live.inputs is not None
-    decision = decide(live.inputs)
-    return structs.replace(
-        live.log.intended,
-        decision=decision.decision,
-        reasons=decision.reasons,
-        inputs=decision.inputs,
-    )
-
-
 def _is_to_compare(live: LiveTurn) -> bool:
     """Whether only the agent can tell what its session holds, and has not just failed to."""
     assert live.inputs is not None
@@ -181,7 +179,7 @@ def _is_to_compare(live: LiveTurn) -> bool:
 async def _decide_again_with(live: LiveTurn, **known: Any) -> None:
     assert live.inputs is not None
     live.inputs = structs.replace(live.inputs, **known)
-    await live.log.commit(decided_again(live))
+    await live.log.commit(live.decided_again())
 
 
 async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Attached | None:
@@ -194,7 +192,7 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
     history = await live.read(lambda _: _stored(live, able.store))
     try:
         if not history:
-            async with live.telling_of_wait(f"open session {session}"):
+            async with telling_of_wait(live, f"open session {session}"):
                 attached = await attach(
                     connection, decision=RESUME, current=session, wants_history=True
                 )
@@ -243,7 +241,7 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     changed = structs.replace(inputs.freshness, agent_version=Shift(was=was, now=now))
     live.inputs = structs.replace(inputs, freshness=changed)
     if decide(live.inputs).reasons != live.log.intended.reasons:
-        await live.log.commit(decided_again(live))
+        await live.log.commit(live.decided_again())
 
 
 def _bank(
@@ -312,16 +310,6 @@ def closed_in_words(live: LiveTurn) -> str:
     return ""
 
 
-def link_end(link: Link, because: str, at_ms: int) -> EndLink:
-    """Return the write that closes a link."""
-    return EndLink(
-        conversation_id=link.conversation_id,
-        seq=link.seq,
-        ended_because=because,
-        ended_at_ms=at_ms,
-    )
-
-
 # --- what its listener is told -----------------------------------------------------------------
 
 
@@ -382,3 +370,32 @@ def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
     if unheld:
         text = f"of the limits of {role.name} not all hold: {unheld}"
         live.notice("role_limits", text, agent=name, role=role.name)
+
+
+@asynccontextmanager
+async def telling_of_wait(
+    live: LiveTurn, wanted: str, *, is_prompted: bool = False
+) -> AsyncGenerator[Callable[[], None]]:
+    """Tell the listener what is waited for, until the block or the given call ends it."""
+    agent, options = live.request.claim.agent, live.request.open
+    most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
+    if is_prompted:
+        most_s, setting = options.prompt_timeout_s, "prompt_timeout_s"
+        told_at_s = SILENCE_TOLD_AT_S
+    is_over = anyio.Event()
+
+    async def tell() -> None:
+        before_s = 0.0
+        for waited_s in told_at_s:
+            with anyio.move_on_after(waited_s - before_s):
+                await is_over.wait()
+                return
+            before_s = waited_s
+            waited = f"{waited_s:g} s of at most {most_s:g} s"
+            text = f"waiting for {agent} to {wanted}, for {waited}"
+            live.notice("waiting_for_agent", text, agent=agent, setting=setting)
+
+    async with task_group() as tasks:
+        tasks.start_soon(tell)
+        yield is_over.set
+        is_over.set()

@@ -15,7 +15,6 @@ from upthread.core.events import AgentsCall, TurnEnded, TurnParked
 from upthread.core.turns.prompt import Task
 from upthread.core.types import Durability, Fence, RunId, TurnId
 from upthread.runtime.options import TellOptions
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.handshake_inputs import USUAL_FRESHNESS, FreshnessSettings
 from upthread.runtime.turns.older_record import OwnSessions
@@ -23,6 +22,7 @@ from upthread.runtime.turns.progress import SILENT, Listener
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
+    from upthread.runtime.permissions.policy import PermissionPolicy
 
 
 class SeenVersion(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     task: Task
     adapter: AgentAdapter | None
     open: OpenOptions
-    permissions: PermissionPolicy
+    permissions: Callable[[], PermissionPolicy]
     options: TellOptions = field(default_factory=TellOptions)
     fences: tuple[Fence, ...] = ()
     run_id: RunId | None = None

@@ -14,9 +14,8 @@ from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
-from upthread.core.context.prior_context import PriorContext
 from upthread.core.decision.words import RESUME_WITH_REPLAY
-from upthread.core.events import AgentEvent, PromptSent, UsageReported
+from upthread.core.events import AgentEvent, UsageReported
 from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for
@@ -24,18 +23,21 @@ from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.examination import Examiner, first_file_after
+from upthread.runtime.turns.attach import telling_of_wait
+from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
     doubts,
     effects_of_turn,
+    examiner_of,
     know_children,
     left_open_before,
     past_of,
     prior_of,
     recorded_children,
+    sent_event,
 )
 from upthread.store.base import Store
 from upthread.tasks import task_group
@@ -116,7 +118,7 @@ class Sender:
     async def _stream(
         self, live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
     ) -> Answer:
-        async with live.telling_of_wait("answer", is_prompted=True) as has_spoken:
+        async with telling_of_wait(live, "answer", is_prompted=True) as has_spoken:
             return await self._record(live, connection, text, beforehand, has_spoken)
 
     async def _record(
@@ -204,17 +206,6 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
     )
 
 
-def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> PromptSent:
-    """Return the event that keeps what leaves, and what was said before it."""
-    return PromptSent(
-        prompt_seq=prompt_seq,
-        prior_from_seq=prior.from_seq,
-        prior_to_seq=prior.to_seq,
-        prior_digest=prior.digest if prior.said else "",
-        is_prior_injected=is_injected and bool(prior.said),
-    )
-
-
 def _is_own_child(store: Store, live: LiveTurn, session: UpstreamSessionId) -> bool:
     """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
     own = live.conversation
@@ -234,21 +225,6 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     # A time that cannot be would have a run wait for years, or resume at once without end.
     is_time = at_ms is None or 0 <= at_ms - now_ms <= RESET_S_MAX * 1000
     return result if is_time else structs.replace(result, reset_at_ms=None)
-
-
-def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
-    """Return who keeps what the session reads, knowing what it read before."""
-    conversation_id, turn_id = live.conversation.conversation_id, live.log.turn_id
-    session = live.require_link().upstream_session_id
-    return Examiner(
-        root=live.request.open.working_directory,
-        conversation_id=conversation_id,
-        turn_id=turn_id,
-        upstream_session_id=session,
-        known=store.examined(conversation_id, upstream_session_id=session),
-        first_ordinal=first_file_after(live.log.view.events),
-        unseen_after_ns=unseen_after_ns,
-    )
 
 
 def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:

@@ -39,11 +39,10 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
     attach_as_decided,
     closed_in_words,
-    decided_again,
     elsewhere_in_words,
-    link_end,
     restore_refused,
     tell_kept,
+    telling_of_wait,
 )
 from upthread.runtime.turns.delivery import Sender
 from upthread.runtime.turns.live_turn import LiveTurn
@@ -51,7 +50,7 @@ from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import Recoverer, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
-from upthread.runtime.turns.turn_history import effects_of_turn
+from upthread.runtime.turns.turn_history import effects_of_turn, link_end
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
@@ -132,7 +131,7 @@ class Driver:
         needs_another = False
         assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
         async with (
-            live.telling_of_wait("start") as has_started,
+            telling_of_wait(live, "start") as has_started,
             live.request.adapter.open(live.open_request()) as connection,
         ):
             has_started()
@@ -167,7 +166,7 @@ class Driver:
         if is_kept:
             assert live.inputs is not None
             live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
-            await live.log.commit(decided_again(live))
+            await live.log.commit(live.decided_again())
             tell_kept(live)
         # Ended here, the next prompt would be sent beside one that may have arrived.
         command = turns.NEXT_COMMAND[view.state]
@@ -308,7 +307,7 @@ class Driver:
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
         # One commit: between two, a crash would leave a turn that resumes a session that is closed.
-        await live.log.commit(failed, decided_again(live), writes=(*writes, *ends))
+        await live.log.commit(failed, live.decided_again(), writes=(*writes, *ends))
         live.messages.advance_past(writes)
         if outcome is Outcome.CORRUPTED and detail and not is_refused:
             session = link.upstream_session_id
@@ -321,7 +320,7 @@ class Driver:
         A prompt that left SENDS_MAX times is not sent again anywhere.
         """
         if live.log.view.may_send:
-            await live.log.commit(decided_again(live))
+            await live.log.commit(live.decided_again())
         else:
             detail = f"{live.log.view.sends} sends before another agent was named"
             await live.log.commit(TurnParked(reason=UNDECIDABLE, detail=detail))

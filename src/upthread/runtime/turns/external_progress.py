@@ -34,7 +34,6 @@ from upthread.core.turns.spent_tokens import recognised_event
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, Outcome, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError, QuotaExceededError, StoreError
-from upthread.runtime.turns.delivery import examiner_of
 from upthread.runtime.turns.external_calls import ExternalCalls, again, turn_id_of
 from upthread.runtime.turns.external_session import attach_external, find_child, found_child
 from upthread.runtime.turns.live_turn import LiveTurn
@@ -45,7 +44,12 @@ from upthread.runtime.turns.recovery import (
     rest_of,
 )
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
-from upthread.runtime.turns.turn_history import know_children, recorded_children, recorder_of_rest
+from upthread.runtime.turns.turn_history import (
+    examiner_of,
+    know_children,
+    recorded_children,
+    recorder_of_rest,
+)
 
 PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""

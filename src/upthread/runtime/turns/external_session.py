@@ -20,10 +20,8 @@ from upthread.core.turns.stored_session import CutOffCall
 from upthread.core.turns.turn import TurnState
 from upthread.core.types import ContextPart, Link, UpstreamSessionId
 from upthread.errors import StoreError
-from upthread.runtime.turns.attach import link_end
-from upthread.runtime.turns.delivery import sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.turn_history import prior_of
+from upthread.runtime.turns.turn_history import link_end, prior_of, sent_event
 from upthread.store.base import Store
 
 RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})

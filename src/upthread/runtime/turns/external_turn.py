@@ -45,7 +45,6 @@ from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
-from upthread.runtime.turns.attach import decided_again
 from upthread.runtime.turns.beginning import Beginning
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
 from upthread.runtime.turns.delegation import TellRequest
@@ -134,7 +133,7 @@ class ExternalTurns:
         was, session = inputs_from(stored), live.link.upstream_session_id
         live.inputs = structs.replace(was, freshness=freshness_in(stored), session_lost=lost)
         live.log.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
-        live.log.hold(decided_again(live))
+        live.log.hold(live.decided_again())
         prompt, context = live.messages.prompt(), self._context(live)
         told, stamp = (ContextPart(text=context),), prompt.upstream_session_id
         parts = live.messages.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)

@@ -26,7 +26,6 @@ from upthread.core.types import Conversation, Link, Outcome, ready
 from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
 from upthread.runtime.record.turn_views import views_newest_first
 from upthread.runtime.turns.examination import look_again
-from upthread.runtime.working_tree.digest import left_out
 from upthread.runtime.working_tree.repository import git_facts
 from upthread.store.base import Store
 
@@ -115,7 +114,11 @@ def gathered(
     now = look_again(subject.working_directory, known)
     missing = [each.path for each in now if each.state == "missing"]
     # What git was told to leave out is there, and no prompt needs to say that it is gone.
-    out = left_out(subject.working_directory, missing) if missing else frozenset[str]()
+    out = frozenset[str]()
+    if missing:
+        from upthread.runtime.working_tree.digest import left_out  # noqa: PLC0415  # starts git
+
+        out = left_out(subject.working_directory, missing)
     found = freshness(
         known=known,
         now=[each for each in now if each.path not in out],

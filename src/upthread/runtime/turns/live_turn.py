@@ -10,17 +10,17 @@ view as the store has it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-import anyio
 from msgspec import structs
 
 from upthread.agents.base import OpenRequest
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
+from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import HandshakeInputs, freshness_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
@@ -47,23 +47,18 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.runtime.cost import Account
-from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.record.turn_views import refusals_in_row, totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import Notice
-from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.store.base import Store
-from upthread.tasks import task_group
+
+if TYPE_CHECKING:
+    from upthread.runtime.permissions.gate import Gate
+    from upthread.runtime.turns.recorder import Answer, Recording
 
 Result = TypeVar("Result")
-
-WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
-"""When a person is told that an agent has not opened yet, or not its session."""
-
-SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
-"""When a person is told that an agent has its prompt and has not said a word."""
 
 
 class LiveTurn:
@@ -75,11 +70,6 @@ class LiveTurn:
         self.conversation = claim.conversation
         self.log = TurnLog(store, system, request, claim)
         self.messages = TurnMessages(store, system, claim, self.log, durability=request.durability)
-        self.gate = Gate(
-            request.permissions,
-            outward_patterns=request.outward_patterns,
-            redactor=request.redactor,
-        )
         self.account = Account()
         self.taken_at_ms = system.now_ms()
         # By those who decide and drive:
@@ -103,6 +93,18 @@ class LiveTurn:
         """Outcome and detail of an interrupted prompt, whose turn another attempt continues."""
         self._store = store
         self._system = system
+
+    @cached_property
+    def gate(self) -> Gate:
+        """What answers the agent's requests in this turn."""
+        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # a hook asks for none
+
+        request = self.request
+        return Gate(
+            request.permissions(),
+            outward_patterns=request.outward_patterns,
+            redactor=request.redactor,
+        )
 
     async def read(self, query: Callable[[Store], Result]) -> Result:
         """Ask the store all that is to be known next, off the event loop: one hop, one moment."""
@@ -193,6 +195,17 @@ class LiveTurn:
     def notice(self, kind: str, text: str, **about: str) -> None:
         """Report a notice to the turn's listener; `about` names its subject, for programs."""
         self.request.listener.notice(Notice(kind=kind, text=text, about=about))
+
+    def decided_again(self) -> TurnIntended:
+        """Return the turn's intent as it is decided with what is known by now."""
+        assert self.inputs is not None
+        decision = decide(self.inputs)
+        return structs.replace(
+            self.log.intended,
+            decision=decision.decision,
+            reasons=decision.reasons,
+            inputs=decision.inputs,
+        )
 
     # --- what the session is told ---------------------------------------------------------------
 
@@ -286,34 +299,6 @@ class LiveTurn:
     def host(self) -> str:
         """What this host is called."""
         return self._system.this_process("").host
-
-    @asynccontextmanager
-    async def telling_of_wait(
-        self, wanted: str, *, is_prompted: bool = False
-    ) -> AsyncGenerator[Callable[[], None]]:
-        """Tell the listener what is waited for, until the block or the given call ends it."""
-        agent, options = self.request.claim.agent, self.request.open
-        most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
-        if is_prompted:
-            most_s, setting = options.prompt_timeout_s, "prompt_timeout_s"
-            told_at_s = SILENCE_TOLD_AT_S
-        is_over = anyio.Event()
-
-        async def tell() -> None:
-            before_s = 0.0
-            for waited_s in told_at_s:
-                with anyio.move_on_after(waited_s - before_s):
-                    await is_over.wait()
-                    return
-                before_s = waited_s
-                waited = f"{waited_s:g} s of at most {most_s:g} s"
-                text = f"waiting for {agent} to {wanted}, for {waited}"
-                self.notice("waiting_for_agent", text, agent=agent, setting=setting)
-
-        async with task_group() as tasks:
-            tasks.start_soon(tell)
-            yield is_over.set
-            is_over.set()
 
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""

@@ -9,9 +9,9 @@ alone: what it then reports, with an action failed that nobody was there to allo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
@@ -35,21 +35,13 @@ from upthread.core.turns.prompt import (
 from upthread.core.turns.recognition import Recognised, recognise
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
-from upthread.core.turns.stored_session import CutOffCall, StoredFailure
+from upthread.core.turns.stored_session import CutOffCall, StoredFailure, StoredSession
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import (
-    Attached,
-    attach,
-    attached_event,
-    notify_started,
-)
-from upthread.runtime.turns.delivery import Sender, sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import as_recorded
-from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
@@ -60,8 +52,14 @@ from upthread.runtime.turns.turn_history import (
     prior_of,
     recorded_children,
     recorder_of_rest,
+    sent_event,
 )
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.runtime.turns.attach import Attached
+    from upthread.runtime.turns.delivery import Sender
+    from upthread.runtime.turns.recorder import Answer
 
 
 class Recoverer:
@@ -76,8 +74,15 @@ class Recoverer:
 
         Raises UpstreamError for a session that cannot be attached.
         """
+        from upthread.runtime.turns.attach import (  # noqa: PLC0415  # a hook attaches nothing
+            attach,
+            attached_event,
+            notify_started,
+            telling_of_wait,
+        )
+
         current = live.require_link().upstream_session_id
-        async with live.telling_of_wait(f"open session {current}"):
+        async with telling_of_wait(live, f"open session {current}"):
             # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
             # parks until a person says to go on.
             attached = await attach(
@@ -203,17 +208,7 @@ def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
 
 def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
     """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
-    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
-    if link is None or live.log.view.sent is None:
-        return None
-    own, session = live.request.own_sessions, link.upstream_session_id
-    if call is None:
-        found = own.read(link.agent, session, link.agent)
-    else:
-        main, call_id = call.main_session, call.call_id
-        found = own.of_call(
-            CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
-        )
+    found = _session_in_store(live)
     if found is None:
         return None
     judged = _judged(store, live, _prompt_of_session(live), found.events)
@@ -222,18 +217,22 @@ def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
 
 def failure_in_store(live: LiveTurn) -> StoredFailure | None:
     """Return how a call failed, where the agent's store says so and no hook does. Blocking."""
-    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
-    if link is None or call is None or live.log.view.sent is None:
-        return None
-    found = live.request.own_sessions.of_call(
-        CutOffCall(
-            agent=link.agent,
-            main_session=call.main_session,
-            call_id=call.call_id,
-            session=link.upstream_session_id,
-        )
-    )
+    found = _session_in_store(live)
     return found.failure if found else None
+
+
+def _session_in_store(live: LiveTurn) -> StoredSession | None:
+    """Return the session that the prompt went to, or its call's, as the agent's store has it."""
+    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
+    if link is None or live.log.view.sent is None:
+        return None
+    own, session = live.request.own_sessions, link.upstream_session_id
+    if call is None:
+        return own.read(link.agent, session, link.agent)
+    main, call_id = call.main_session, call.call_id
+    return own.of_call(
+        CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
+    )
 
 
 def _judged(
@@ -260,7 +259,7 @@ def adopted_end(
     return ended_event(live, adopted, writes=writes, at_ms=now_ms), writes
 
 
-class Rest(NamedTuple):
+class Rest(Struct, frozen=True):
     """What is recorded of a turn that nobody goes on with: its end, and what only its agent knew.
 
     `known` is what became of its prompt, where the agent's own store says it.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
-from upthread.core.commands import RecordDecision
+from upthread.core.commands import EndLink, RecordDecision
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import PriorContext, render_prior_context, work_of
 from upthread.core.decision.freshness import change_lines
@@ -30,6 +30,7 @@ from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
     Conversation,
     ConversationId,
+    Link,
     Message,
     Outcome,
     Speaker,
@@ -40,6 +41,7 @@ from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
 from upthread.runtime.record.events import turn_events, turn_view
 from upthread.runtime.record.replay import REPLAYED_MESSAGES_MAX, effects_told, prior_in
+from upthread.runtime.turns.examination import Examiner, first_file_after
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store
 
@@ -281,3 +283,39 @@ def is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int])
     later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
     begun = (turn_view(store, refused.conversation_id, each).intended for each in later)
     return not any(each and each.decision in {RESUME, RESUME_WITH_UPDATE} for each in begun)
+
+
+def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> PromptSent:
+    """Return the event that keeps what leaves, and what was said before it."""
+    return PromptSent(
+        prompt_seq=prompt_seq,
+        prior_from_seq=prior.from_seq,
+        prior_to_seq=prior.to_seq,
+        prior_digest=prior.digest if prior.said else "",
+        is_prior_injected=is_injected and bool(prior.said),
+    )
+
+
+def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
+    """Return who keeps what the session reads, knowing what it read before."""
+    conversation_id, turn_id = live.conversation.conversation_id, live.log.turn_id
+    session = live.require_link().upstream_session_id
+    return Examiner(
+        root=live.request.open.working_directory,
+        conversation_id=conversation_id,
+        turn_id=turn_id,
+        upstream_session_id=session,
+        known=store.examined(conversation_id, upstream_session_id=session),
+        first_ordinal=first_file_after(live.log.view.events),
+        unseen_after_ns=unseen_after_ns,
+    )
+
+
+def link_end(link: Link, because: str, at_ms: int) -> EndLink:
+    """Return the write that closes a link."""
+    return EndLink(
+        conversation_id=link.conversation_id,
+        seq=link.seq,
+        ended_because=because,
+        ended_at_ms=at_ms,
+    )

@@ -321,23 +321,6 @@ def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:
 _ENDS: Final = ("FATAL", "PANIC")
 
 
-@contextlib.contextmanager
-def rolled_back(connection: Connection) -> Generator[None]:
-    """Roll back what the block leaves open when it raises.
-
-    Then nothing was written, unless the connection was lost: then nobody knows.
-    """
-    try:
-        yield
-    except BaseException:
-        if connection.info.transaction_status not in _OUTSIDE:
-            connection.execute(b"ROLLBACK")
-        raise
-
-
-_OUTSIDE: Final = (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN)
-
-
 def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
     """Return what to connect with, and after how many uses a statement is prepared."""
     head, _, query = address.partition("?")

@@ -18,13 +18,10 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from upthread.agents.claude_code.entries import ENDS
-from upthread.agents.claude_code.outcomes import failed_call
-from upthread.agents.claude_code.tools import call_request
-from upthread.agents.claude_code.transcripts import call_of_subagent
 from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.turns.external_progress import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.handover import hand_over
@@ -50,7 +47,7 @@ def _continuing(transcript: str) -> main_session.Continuing:
         only_own=True,
         note=LOADING,
         # Copied before any model acts: afterwards it would have to be denied a call first.
-        reached=lambda others: hand_over(transcript, others),
+        reached=partial(hand_over, transcript),
     )
 
 
@@ -155,9 +152,11 @@ def _call(event: Event) -> SubAgentCall:
 
 
 def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    asked = call_request(
-        event.tool_name, event.tool_input, session=event.session_id, call_id=event.tool_use_id
-    )
+    from upthread.agents.claude_code.tools import request_of  # other events need none
+
+    told = {"tool_name": event.tool_name, "input": event.tool_input}
+    session = UpstreamSessionId(event.session_id)
+    asked = request_of({**told, "tool_use_id": event.tool_use_id}, session)
     return main_session.guarded(calls, AGENT, event.session_id, asked, "ask")
 
 
@@ -189,6 +188,8 @@ def _works_on(answered: Answered) -> bool:
 def _failure(event: Event, child: str) -> CallEnded:
     if event.is_interrupt:
         return CallEnded(session=child, outcome=Outcome.CANCELLED)
+    from upthread.agents.claude_code.outcomes import failed_call  # other events need none
+
     result = failed_call(event.error)
     return CallEnded(session=child, outcome=result.outcome, detail=result.detail)
 
@@ -210,6 +211,8 @@ def _started_or_stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     A call that waits for its sub-agent ends with its own answer. The file that names the call is
     written after the start (2.1.332).
     """
+    from upthread.agents.claude_code.transcripts import call_of_subagent  # other events need none
+
     made_by = call_of_subagent(event.transcript_path, event.agent_id)
     role = event.agent_type.lower()
     known = calls.open_call(AGENT, event.session_id, event.agent_id, role, call_id=made_by)

@@ -17,7 +17,6 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, field, structs
 
-from upthread.agents.codex.permissions import call_request
 from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
@@ -147,6 +146,8 @@ def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
         "tool": event.tool_name,
         "arguments": event.tool_input,
     }
+    from upthread.agents.codex.permissions import call_request  # other events need none
+
     return main_session.guarded(calls, AGENT, event.session_id, call_request(told), "deny")
 
 

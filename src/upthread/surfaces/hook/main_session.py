@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -15,10 +15,11 @@ from upthread.agents.base import PermissionRequest
 from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
-from upthread.core.states import State
 from upthread.core.text import visible_line
 from upthread.core.workstreams import NONE
-from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+
+if TYPE_CHECKING:
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 
 CONTEXT_CHARACTERS_MAX: Final = 1_200
 """Of what a main session is told at its start: some 300 tokens."""
@@ -150,7 +151,7 @@ def _state_of(view: WorkstreamView) -> str:
 
 def _interrupted_line(role: RoleView, workstream: str) -> str:
     """Return which role was interrupted, what it had done, and how to continue it from here."""
-    if role.standing.state is not State.INTERRUPTED or role.cut_off is None:
+    if role.standing.state != "interrupted" or role.cut_off is None:
         return ""
     key = role.conversation.key
     done = [visible_line(each) for each in role.cut_off.actions[:ACTIONS_TOLD_MAX]]

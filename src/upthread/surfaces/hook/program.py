@@ -82,22 +82,27 @@ def _in_time(agent: str, home: str, raw: bytes, until: float) -> Mapping[str, An
 
 
 def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
-    import json
     import signal
     from pathlib import Path
     from typing import cast
 
     from upthread.errors import ConfigError, NotFoundError, StoreError, StoreUnreachableError
 
-    found: Any = json.loads(raw.decode("utf-8", "surrogateescape"))
-    request = cast("dict[str, Any]", found if isinstance(found, dict) else {})
-    directory = Path(os.path.abspath(str(request.get("cwd") or ".")))
     if agent not in LINE_FIELDS:
         raise ValueError(agent[:40])
     # Else `msgspec` loads it, which takes half as long as all that is needed here.
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    __import__("msgspec")
+    import msgspec
+
     del sys.modules["typing_extensions"]
+    try:
+        found: Any = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # halves of characters, bytes of any path
+        import json
+
+        found = json.loads(raw.decode("utf-8", "surrogateescape"))
+    request = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+    directory = Path(os.path.abspath(str(request.get("cwd") or ".")))
     translator = __import__(
         f"upthread.surfaces.hook.{agent.replace('-', '_')}", fromlist=("understand",)
     )
@@ -181,9 +186,16 @@ def _why(error: Exception) -> str:
 def _tell(told: Mapping[str, Any]) -> None:
     if not told:
         return
-    import json
+    import msgspec
 
-    raw = json.dumps(told).encode("ascii")
+    try:
+        raw = msgspec.json.encode(told)
+    except UnicodeEncodeError:  # half of a character
+        raw = b""
+    if not raw or not raw.isascii():
+        import json
+
+        raw = json.dumps(told).encode("ascii")
     try:
         while raw:
             raw = raw[os.write(1, raw) :]
