@@ -14,6 +14,7 @@ from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
+from upthread.core.decision.rollover import PoisonSigns, detectors_with, poison
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.core.events import AgentEvent, UsageReported
 from upthread.core.quotas import RESET_S_MAX, require_tokens
@@ -203,6 +204,30 @@ def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
         quarantined=live.log.quarantined() if is_again else 0,
         examiner=examiner_of(store, live),
         known=(*doubts(store, live), *left_open_before(store, live), *own),
+    )
+
+
+def judged(live: LiveTurn, answer: Answer) -> PromptResult:
+    """Return how the prompt ended; a reply that is an earlier turn's is poison, whatever it says.
+
+    Only a session that was resumed can give one.
+    """
+    result, attached = answer.result, live.log.view.attached
+    if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
+        return result
+    signs = PoisonSigns(
+        was_interrupted=live.was_interrupted_before,
+        prompt_characters=answer.prompt_characters,
+        duration_s=answer.duration_s,
+        tokens_in=result.tokens_in,
+        tokens_out=result.tokens_out,
+        # Silence after a call is no sign: sent again, what the call did would be done twice.
+        is_reply_empty=not live.reply.strip() and not live.has_worked,
+    )
+    detectors = detectors_with(empty_reply=live.request.rolls_over_when_empty)
+    detector = poison(signs, detectors=detectors)
+    return (
+        structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
     )
 
 

@@ -20,11 +20,8 @@ from upthread.core.decision.rollover import (
     ROLLOVER,
     SENDS_AGAIN,
     SPOILT,
-    PoisonSigns,
     Recovery,
-    detectors_with,
     may_open_again,
-    poison,
     recovery_of,
 )
 from upthread.core.decision.words import OTHER_PROFILE
@@ -44,7 +41,7 @@ from upthread.runtime.turns.attach import (
     tell_kept,
     telling_of_wait,
 )
-from upthread.runtime.turns.delivery import Sender
+from upthread.runtime.turns.delivery import Sender, judged
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
@@ -336,7 +333,7 @@ class Driver:
 
     async def _conclude(self, live: LiveTurn, answer: Answer) -> bool:
         """Do what the table says about the way the prompt ended; as `_carry_out` returns."""
-        result = _judged(live, answer)
+        result = judged(live, answer)
         live.reset_at_ms = result.reset_at_ms
         live.account.note(
             result,
@@ -457,30 +454,6 @@ class Driver:
         except UpstreamError as error:
             return await self._decide_again(live, error)
         return answer is not None and await self._conclude(live, answer)
-
-
-def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
-    """Return how the prompt ended; a reply that is an earlier turn's is poison, whatever it says.
-
-    Only a session that was resumed can give one.
-    """
-    result, attached = answer.result, live.log.view.attached
-    if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
-        return result
-    signs = PoisonSigns(
-        was_interrupted=live.was_interrupted_before,
-        prompt_characters=answer.prompt_characters,
-        duration_s=answer.duration_s,
-        tokens_in=result.tokens_in,
-        tokens_out=result.tokens_out,
-        # Silence after a call is no sign: sent again, what the call did would be done twice.
-        is_reply_empty=not live.reply.strip() and not live.has_worked,
-    )
-    detectors = detectors_with(empty_reply=live.request.rolls_over_when_empty)
-    detector = poison(signs, detectors=detectors)
-    return (
-        structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
-    )
 
 
 def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
