@@ -8,7 +8,15 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from upthread.core.acts import ADOPTED, FORKED, LIMIT_PASSED, acts_in, settlement, settlements_in
+from upthread.core.acts import (
+    ADOPTED,
+    FORKED,
+    LIMIT_PASSED,
+    acts_in,
+    gaps_in,
+    settlement,
+    settlements_in,
+)
 from upthread.core.commands import (
     EraseConversation,
     EraseRun,
@@ -29,7 +37,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnIntended,
 )
-from upthread.core.turns.effects import Settlement
+from upthread.core.turns.effects import EffectState, Settlement
 from upthread.core.types import Outcome
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, RUN, TURN
@@ -110,3 +118,11 @@ def test_what_a_person_says_of_an_action_is_an_act_whose_last_word_counts():
     assert {act.by_user for act in said} == {"ada"}
     assert settlements_in(said) == {"c 1": Settlement.NOT_DONE, "c2": Settlement.AGAIN}
     assert settlements_in([structs.replace(said[0], what="told")]) == {}
+
+
+def test_what_came_after_the_backup_of_a_restore_is_unknown():
+    told = settlement(CONVERSATION, "c1", Settlement.DONE, by_user="ada", at_ms=5)
+    (gap,) = gaps_in([told, structs.replace(told, what="restored", recorded_at_ms=7)])
+    assert (gap.call_id, gap.state) == ("restored 7", EffectState.UNKNOWN)
+    refused = RecoveryStarted(holder="w", refused_as=Outcome.UNKNOWN, detail="row 7")
+    assert acts(event_of_turn(refused)) == acts()

@@ -99,3 +99,9 @@ def test_an_archived_session_is_fetched_first_where_its_agent_asks_for_that():
     assert AGENTS["codex"].unarchive_command(thread) == ("codex", "unarchive", thread)
     assert AGENTS["codex"].unarchive_command("-x") is None
     assert AGENTS["opencode"].unarchive_command("ses_1") is None
+
+
+def test_a_database_that_is_named_wins_over_the_place_of_a_store():
+    places = [row.home.variables for row in AGENTS.values() if row.home]
+    assert ("OPENCODE_DB", "XDG_DATA_HOME") in places
+    assert ("CODEX_HOME",) in places

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from upthread.core import codec
+from upthread.core.codec import read_json
 from upthread.core.events import PromptSent, RunEvent, TurnEnded, TurnEvent, kind_of
 from upthread.core.types import JsonValue, Outcome
 from upthread.errors import StoreError, UsageError
@@ -151,3 +152,9 @@ def test_a_field_of_a_later_version_is_passed_over():
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | TEXT, max_size=8).map(tuple))
 def test_plain_values_have_one_form_whichever_way_they_are_written(values):
     assert codec.encode_plain_json(values) == codec.encode_json(values)
+
+
+def test_the_json_of_others_may_hold_halves_of_characters():
+    assert read_json(b'["\\ud800", NaN]')[0] == "\ud800"  # type: ignore[index]
+    with pytest.raises(StoreError, match="no JSON"):
+        read_json(b"{")

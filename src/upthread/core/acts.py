@@ -101,7 +101,8 @@ def settlements_in(acts: Iterable[RecordAct]) -> dict[str, Settlement]:
 
 
 def _turn_event(write: RecordTurnEvent, _: Sequence[Write]) -> RecordAct | None:
-    if not isinstance(write.event, RecoveryStarted):
+    event = write.event
+    if not isinstance(event, RecoveryStarted) or event.refused_as is not None:
         return None
     return _of(write.conversation_id, "went_on", write.recorded_at_ms, write.turn_id)
 

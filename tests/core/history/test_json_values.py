@@ -10,8 +10,11 @@ from tests.core.history.histories import call, result, text
 from upthread.core.history.json_values import (
     TOO_DEEP,
     has_lone_surrogate,
+    items_of,
     made_unicode,
+    object_of,
     sendable,
+    text_of,
 )
 from upthread.core.types import ContextPart, FilePart, ReasoningPart, ToolCallPart
 
@@ -77,3 +80,8 @@ def test_a_value_nested_too_deeply_is_cut_and_says_so():
     for _ in range(10_000):
         value = [value]
     assert TOO_DEEP in json.dumps(sendable(value))
+
+
+def test_what_is_of_another_form_is_empty():
+    assert (items_of("ab"), items_of([1, {"a": 2}])) == ((), [{}, {"a": 2}])
+    assert (object_of([]), text_of(3)) == ({}, "")

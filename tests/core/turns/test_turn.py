@@ -171,6 +171,9 @@ def test_a_turn_is_refused_when_it_stops_and_no_session_took_its_prompt():
     assert not fold([INTENDED, ATTACHED, SENT, PARKED]).was_refused
 
 
+REFUSED = RecoveryStarted(holder="w", refused_as=Outcome.UNKNOWN, detail="row 7")
+
+
 def test_a_turn_has_an_attempt_for_each_time_that_a_person_asked():
     sent, again = [RESUMED, ATTACHED, SENT, UNKNOWN], [RECOVERY, UNKNOWN, RECOVERY, ABSENT, SENT]
     for events, found in (
@@ -180,6 +183,8 @@ def test_a_turn_has_an_attempt_for_each_time_that_a_person_asked():
         ([*sent[:-1], DIED], [(1, False, False)]),
         ([*sent, DIED], [(1, False, True)]),
         ([*sent, *again], [(1, False, False), (0, False, True), (1, False, True)]),
+        ([*sent[:3], RECOVERY, REFUSED, RECOVERY], [(0, False, False), (1, False, True)]),
+        ([*sent[:3], REFUSED, REFUSED], [(0, False, False), (0, False, True), (1, False, True)]),
     ):
         assert [(a.sends, a.asked_new, a.is_refused) for a in attempts(events)] == found
 
