@@ -14,6 +14,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import World, eventually
 
 import upthread
+from upthread.client.database_files import back_up, restore
 from upthread.core.commands import RecordOnce
 from upthread.errors import FencedError, LeaseHeldError, NotFoundError, UsageError
 
@@ -65,6 +66,24 @@ async def test_after_a_restore_a_key_without_a_receipt_is_refused_until_it_is_se
         await project.once.confirm("failed", 3)
         await project.once.forget("new")
         assert [await project.once(key, Action(4)) for key in ("failed", "new")] == [3, 4]
+
+
+async def test_a_restore_keeps_the_receipts_of_a_database_that_can_be_read(world):
+    async with world.open() as project:
+        for key in ("before", "failed"):
+            with pytest.raises(ZeroDivisionError):
+                await project.once(key, Action(ZeroDivisionError()))
+        made = back_up(project.settings, None)
+        assert await project.once("before", Action(1)) == 1
+        assert await project.once("after", Action(2)) == 2
+        with anyio.move_on_after(0.1):
+            await project.once("cut off", anyio.sleep_forever)
+    assert restore(project.settings, made.backup).unread == ""
+    async with world.open() as project:
+        found = [await project.once(key, Action(3)) for key in ("before", "after", "failed", "new")]
+        assert found == [1, 2, 3, 3]
+        with pytest.raises(UsageError, match="unknown"):
+            await project.once("cut off", Action(4))
 
 
 async def test_an_attempt_that_was_taken_over_is_given_the_receipt_on_record(world):

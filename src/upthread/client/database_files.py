@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.config import Settings
-from upthread.core.commands import RecordAct
+from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown
-from upthread.core.types import Conversation
+from upthread.core.types import Conversation, ProjectId
 from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
 from upthread.runtime.record.store_copy import leases_held
 from upthread.runtime.system import is_dead, now_ms, user_name
@@ -139,11 +140,12 @@ def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
     secure_home(Path(settings.home))
     # A copy, on the same disk: the backup stays as it is, and to put it in place is one rename.
     with copied(backup, beside=path, key=key) as copy:
-        lacking, unread = _compared(path, copy, key)
+        lacking, unread, actions = _compared(path, copy, key)
         stamp = _stamp()
         aside = path.with_name(f"{path.name}.before-restore-{stamp}") if path.exists() else None
         if is_done:
-            _mark(copy, key, None if unread else {_home_of(each.conversation) for each in lacking})
+            gap = None if unread else {_home_of(each.conversation) for each in lacking}
+            _mark(copy, key, gap, actions)
             put_in_place(path, copy, aside or path.with_name(f"{path.name}.{stamp}"), key=key)
             # After the database: killed between the two, redactions
             # are made with the other key, and no row is lost.
@@ -160,8 +162,14 @@ def _own_file(settings: Settings) -> Path:
     return file_path(settings.database)
 
 
-def _mark(copy: Path, key: bytes | None, gap: Container[object] | None) -> None:
-    """Record the restore in the copy, and put each workstream of the gap in doubt; None: all."""
+def _mark(
+    copy: Path, key: bytes | None, gap: Container[object] | None, actions: Iterable[RecordOnce]
+) -> None:
+    """Record the restore in the copy, and put each workstream of the gap in doubt; None: all.
+
+    `actions` are those of `once` that the backup lacks. Without a gap that is known nobody knows
+    them, so that `once` refuses keys without a receipt.
+    """
     at_ms = now_ms()
     with closing(SqliteStore(copy, key=key)) as store:
         first = {_home_of(each): each for each in reversed(tuple(_conversations(store)))}
@@ -177,7 +185,8 @@ def _mark(copy: Path, key: bytes | None, gap: Container[object] | None) -> None:
                         )
                     ]
                 )
-        store.mark_restored(at_ms)
+        store.commit(tuple(actions))
+        store.mark_restored(at_ms if gap is None else 0)
     sync_file(copy)
 
 
@@ -185,17 +194,20 @@ def _home_of(conversation: Conversation) -> tuple[str, str]:
     return conversation.key.project_id, conversation.key.workstream
 
 
-def _compared(path: Path, copy: Path, key: bytes | None) -> tuple[tuple[Lacking, ...], str]:
-    """Return what a copy lacks, which must verify, and why that cannot be told."""
+_Compared: TypeAlias = tuple[tuple[Lacking, ...], str, tuple[RecordOnce, ...]]
+
+
+def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
+    """Return what a copy lacks, which must verify, why that cannot be told, and actions."""
     there = SqliteStore(copy, key=key)
     try:
         # Before anything is put in place of what may be better.
         _must_verify(there)
         if not path.exists():
-            return (), "there is no database to compare it with"
-        return _lacking_of(path, there, key), ""
+            return (), "there is no database to compare it with", ()
+        return _lacking_of(path, there, key)
     except _NotComparedError as error:
-        return (), error.message
+        return (), error.message, ()
     finally:
         there.close()
 
@@ -204,14 +216,14 @@ class _NotComparedError(StoreError):
     """The present database cannot be read."""
 
 
-def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> tuple[Lacking, ...]:
+def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
     try:
         here = SqliteStore(path, key=key)
     except StoreError as error:
         raise _NotComparedError(error.message) from error
     try:
         _must_rest(here)
-        return tuple(_lacking(here, there))
+        return tuple(_lacking(here, there)), "", tuple(_actions(here, there))
     except StoreError as error:
         raise _NotComparedError(error.message) from error
     finally:
@@ -259,6 +271,29 @@ def _lacking(here: LogStore, there: LogStore) -> Iterator[Lacking]:
                 session=links[-1].upstream_session_id if links else "",
                 is_known=is_known,
             )
+
+
+def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
+    """Yield what brings the actions of `once` to where they stand, oldest first in each."""
+    for head in here.heads(None, "once"):
+        project_id, key = ProjectId(head.project_id), head.name
+        stands, known = here.once(project_id, key), there.once(project_id, key)
+        if stands is None or there.head("project", project_id) is None:
+            continue
+        end = RecordOnce(
+            project_id=project_id,
+            key=key,
+            attempt_id=stands.attempt_id,
+            state=stands.state,
+            receipt=stands.receipt,
+            recorded_at_ms=stands.recorded_at_ms,
+        )
+        if known is None or known.attempt_id != stands.attempt_id:
+            if known is not None and known.state == "intent":
+                yield structs.replace(end, attempt_id=known.attempt_id, state="failed")
+            yield structs.replace(end, state="intent")
+        if stands.state != "intent" and (known is None or known.state != stands.state):
+            yield end
 
 
 def _conversations(store: LogStore) -> Iterator[Conversation]:

@@ -66,8 +66,9 @@ class DoOnce:
         that `recover` returns, and stays unknown if `recover` raises. It is also what is tried
         again where an attempt has failed.
 
-        After `upthread restore` each key without a receipt is a UsageError until `confirm` or
-        `forget`, because its action may have been done after the backup was made.
+        After an `upthread restore` that could not read the database which it replaced, each key
+        without a receipt is a UsageError until `confirm` or `forget`, because its action may have
+        been done after the backup was made.
         """
         _check(key)
         stands = await self._stands(key)
@@ -211,7 +212,7 @@ class DoOnce:
         """Return whether the action may have been done after the backup of a restore."""
         at_ms = self._store.restored_at_ms
         is_known = stands and (stands.state == "done" or stands.recorded_at_ms >= (at_ms or 0))
-        return at_ms is not None and not is_known
+        return bool(at_ms) and not is_known
 
     async def _stands(self, key: str) -> Once | None:
         return await self._system.in_thread(partial(self._store.once, self._project_id, key))

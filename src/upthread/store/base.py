@@ -131,7 +131,10 @@ class Store(Reads):
     """
 
     restored_at_ms: int | None = None
-    """When a backup took the place of the database, None for a store that was never restored."""
+    """When a backup took the place of a database that could not be read; 0 if it could.
+
+    None for a store that was never restored.
+    """
 
     @abstractmethod
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
