@@ -175,7 +175,8 @@ def test_a_backup_is_restored_and_what_was_there_is_kept(up):
     assert doubt["title"] == "anything done between the backup and its restore"
     up("effects", "w", "not-done")
     assert up("effects", "w", "--json").json["in_doubt"] == []
-    up("restore", up("backup", "--json").json["backup"], "--yes")  # it lacks nothing
+    up("backup", str(up.home / "now.db"))
+    up("restore", str(up.home / "now.db"), "--yes")  # it lacks nothing
     assert up("effects", "w", "--json").json["in_doubt"] == []
 
 
