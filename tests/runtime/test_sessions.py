@@ -97,8 +97,8 @@ async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_mis
 async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_one(world):
     first = await tell(world)
     effect = "[[rehearse: write once.txt done]] [[rehearse: if_resumed lose_session]]"
+    world.configure(ALLOW)
     async with world.open() as project:
-        project._preparing._permissions.rules["edit"] = "allow"  # type: ignore[index]
         second = await project.tell("spec-42/planner", effect, REHEARSAL)
     assert second.outcome == "ok"
     assert (second.decision, second.reasons[0]) == ("resume_with_replay", "missing")

@@ -120,6 +120,12 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
         return reader.stamp_of(_home(agent, environment), session)
 
 
+def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
+    """Return the process that has a session open, None where none has or nobody can tell."""
+    part = part_of(agent, "writer") if agent in _LIST_WRITERS else None
+    return part.writer_of(home_of(agent, environment), session) if part else None
+
+
 def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
     """Return the version of an agent that a session is of, empty where that is not known.
 
@@ -171,6 +177,9 @@ def profile_without(
         return own
     return own if found else ""
 
+
+_LIST_WRITERS: Final = frozenset({"claude-code"})
+"""The agents that keep a list of the processes which have a session open."""
 
 _VARIABLES: Final = {
     REHEARSAL: (HOME_VARIABLE,),

@@ -168,6 +168,7 @@ class Preparing:
                 where(agent, session), store, session
             ),
             version=lambda agent, session: stored.version_of(where(agent), agent, session),
+            writer=lambda agent, session: stored.writer_of(where(agent, session), agent, session),
             of_call=lambda call: stored.read_stored(where(call.agent), call),
         )
 

@@ -109,7 +109,7 @@ class Whys:
             hint = f"if its agent still opens no session, {A_NEW_ONE}"
             return structs.replace(decision, hint=hint)
         if doubt := self._may_be_gone(view):
-            return structs.replace(decision, hint=doubt + A_NEW_ONE)
+            return structs.replace(decision, hint=doubt)
         conversation_id, refused = view.conversation.conversation_id, "the agent refuses again"
         row = refusals_in_row(self._store, conversation_id)
         if not row and turn.parked is not None:
@@ -123,22 +123,25 @@ class Whys:
         return structs.replace(decision, hint=hint)
 
     def _may_be_gone(self, view: RoleView) -> str:
-        """Return why the agent may not find the session; empty where nothing says so. Blocking."""
+        """Return why the agent may not open the session; empty where nothing says so. Blocking."""
         link = view.link
         if link is None:
             return ""
         agent, own = link.agent, self._preparing.own_sessions
         place = self._preparing.place_if_there(view.conversation.key.workstream)
         last, here = last_attached(self._store, link), own.profile(agent, agent, {})
+        if pid := own.writer(agent, link.upstream_session_id):
+            return f"it is open in another {agent}, process {pid}: leave it there first"
+        doubt = ""
         if place != link.working_directory:
             was = visible_line(link.working_directory)
-            return f"the session was opened in {was}: if {agent} does not find it from here, "
-        if last.agent_profile not in {"", here} and not last.chose_profile:
+            doubt = f"the session was opened in {was}: if {agent} does not find it from here"
+        elif last.agent_profile not in {"", here} and not last.chose_profile:
             was = last.agent_profile
-            return f"the session was in {was}: if {agent} does not find it in {here}, "
-        if self._lacked(view).gone or (own.is_read(agent) and not self._has_file(link)):
-            return f"{agent} may have lost the session: if it does not open it, "
-        return ""
+            doubt = f"the session was in {was}: if {agent} does not find it in {here}"
+        elif self._lacked(view).gone or (own.is_read(agent) and not self._has_file(link)):
+            doubt = f"{agent} may have lost the session: if it does not open it"
+        return doubt and f"{doubt}, {A_NEW_ONE}"
 
     def _has_file(self, link: Link) -> bool:
         try:

@@ -7,9 +7,11 @@ import os
 
 import pytest
 
+from upthread.agents import stored
 from upthread.agents._process_group import started_at_ticks
 from upthread.agents.claude_code import writer
 from upthread.agents.claude_code.writer import writer_of
+from upthread.core.types import UpstreamSessionId
 
 SESSION = "1020d86e-ea44-4210-a6cb-ee5f858edd16"
 
@@ -29,6 +31,9 @@ def test_a_living_process_holds_its_session_and_no_other(tmp_path, register):
     register("1.json")
     assert writer_of(tmp_path, SESSION) == os.getpid()
     assert writer_of(tmp_path, "another") is None
+    environment = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path)}
+    assert stored.writer_of(environment, "claude-code", UpstreamSessionId(SESSION)) == os.getpid()
+    assert stored.writer_of(environment, "codex", UpstreamSessionId(SESSION)) is None
 
 
 @pytest.mark.parametrize(

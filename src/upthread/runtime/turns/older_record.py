@@ -76,7 +76,8 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     has it. Both are last given the running agent's environment, empty if it was not seen.
     `read` and `profile` name whose store it is, for example that of `codex` for an agent that is
     configured as `mine` and runs codex-acp. `of_call` gives the session of a call's sub-agent, and
-    `version` the agent's version that a session is of, empty where that is not known.
+    `version` the agent's version that a session is of, empty where that is not known. `writer`
+    gives the process that has a session open in its agent, None where that is not known.
     """
 
     is_read: Callable[[str], bool]
@@ -86,6 +87,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     read: Callable[[str, UpstreamSessionId, str], StoredSession | None]
     of_call: Callable[[CutOffCall], StoredSession | None]
     version: Callable[[str, UpstreamSessionId], str]
+    writer: Callable[[str, UpstreamSessionId], int | None]
 
 
 def look(
