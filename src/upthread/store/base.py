@@ -81,7 +81,7 @@ S35  `held_leases` returns the leases that are held on a project's conversations
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypedDict, Unpack
 
 from upthread.core.commands import Write
@@ -90,6 +90,7 @@ from upthread.store.reads import Reads
 from upthread.store.values import (
     KnownProject,
     Once,
+    Proof,
     Quarantined,
     Resolved,
     Run,
@@ -136,6 +137,13 @@ class Store(Reads):
     @abstractmethod
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
+
+    @abstractmethod
+    def proofs(self, project_id: str | None = None, workstream: str = "") -> Iterator[Proof]:
+        """Yield the proof of each stream of the store; or of those of one workstream.
+
+        A stream is proved by its entries: its head and its tags are exactly what they make (S33).
+        """
 
     @abstractmethod
     def scrub(self) -> None:

@@ -424,7 +424,7 @@ def _erased(entry: Entry, erasure: Erasure) -> Entry:
 
 def is_same(stored: Entry, given: Written) -> bool:
     """Return whether an entry is what a write would make: an erased one by its digest (S3)."""
-    digest = stored.digest or digest_of(as_bytes(stored.said))
+    digest = digest_of(as_bytes(stored.said), stored.digest)
     if (stored.kind, stored.at_ms, digest) != (given.kind, given.at_ms, digest_of(given.said)):
         return False
     if as_bytes(stored.kept) == given.kept:

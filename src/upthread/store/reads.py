@@ -371,8 +371,12 @@ class Reads(MessageReads):
     # --- below: how -------------------------------------------------------------------------------
 
     def _in_workstream(self, project_id: str, workstream: str, kind: str) -> list[Head]:
-        found = self.found(tag("in", project_id, workstream))
-        return [head for head, *_ in found if head.kind == kind]
+        text = tag("in", project_id, workstream)
+        found = [head for head, *_ in self.found(text) if head.kind == kind]
+        for head in found:
+            if (head.project_id, streams.workstream_of(head)) != (project_id, workstream):
+                raise not_whole(f"{text}, which leads to {kind} {head.name},")
+        return found
 
 
 # --- heads to values ------------------------------------------------------------------------------

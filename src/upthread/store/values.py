@@ -17,6 +17,8 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
+from upthread.errors import StoreError
+from upthread.store.streams import Head
 
 
 class Resolved(Struct, frozen=True):
@@ -80,6 +82,19 @@ class Once(Struct, frozen=True, kw_only=True):
     state: OnceState
     receipt: JsonValue
     recorded_at_ms: int
+
+
+class Proof(NamedTuple):
+    """A stream of a store, and its damage, None where all of it is what was recorded.
+
+    `head` is None where it is damaged or gone. `damaged_seq` is the message that a damaged entry of
+    a conversation belongs to.
+    """
+
+    name: str
+    head: Head | None
+    damage: StoreError | None
+    damaged_seq: int | None = None
 
 
 class Verified(NamedTuple):

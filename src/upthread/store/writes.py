@@ -6,7 +6,7 @@ Messages, turns and forgetting are methods of `Drafts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from msgspec import structs
 
@@ -269,3 +269,4 @@ _APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
     commands.EraseRun: Drafts.erase_run,
 }
 """What each write does. A write of a new kind is one line here, and what makes its entry."""
+assert {*_APPLY} == {*get_args(commands.Write)}, "each write has its function"

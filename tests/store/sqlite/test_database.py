@@ -13,7 +13,8 @@ from tests.support.sqlite_faults import faulty_file_system
 from upthread.core.types import Durability, TextPart
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.database import SCHEMA_VERSION, check_engine
+from upthread.store.sqlite.database import check_engine
+from upthread.store.streams import SCHEMA_VERSION
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 

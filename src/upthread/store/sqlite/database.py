@@ -36,7 +36,7 @@ from upthread.store.sqlite.presence import (
     remains,
 )
 from upthread.store.sqlite.write_queue import WriteQueue, has_locks
-from upthread.store.streams import FOLD
+from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION
 
 Row: TypeAlias = tuple[Any, ...]
 """What a database returns: column types are the schema's, not the type checker's."""
@@ -85,9 +85,6 @@ ENGINE_MIN: Final = (3, 51, 3)
 """Older engines can corrupt a database with several writers: sqlite.org/wal.html#walresetbug."""
 
 APPLICATION_ID: Final = 0x75707468  # "upth"
-
-SCHEMA_VERSION: Final = 100
-"""The version of schema.sql. Below it are databases of tables in place of one log."""
 
 _SCHEMA: Final = Path(__file__).with_name("schema.sql")
 
@@ -239,7 +236,7 @@ class Database:
 
         Asked only where another connection may have written.
         """
-        version = self._schema_version()
+        version = self.schema_version()
         if version > SCHEMA_VERSION:
             raise self._newer(version)
 
@@ -341,18 +338,19 @@ class Database:
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA secure_delete=ON;"
             "PRAGMA cell_size_check=ON"
         ).fetchall()  # apsw stops at the first row, and the first of these returns one
-        if self._schema_version() < SCHEMA_VERSION:
+        if not self.schema_version():
             # Synced: the key beside the file is made after the schema. Were the power to take the
             # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
                 self._make_schema()
 
-    def _schema_version(self) -> int:
+    def schema_version(self) -> int:
+        """Return the version of the file's schema and of its heads, 0 for a file without one."""
         return int(self.connection.pragma("user_version"))
 
     def _refuse_unknown(self) -> None:
         """Refuse a newer or foreign database before anything of it is touched."""
-        version = self._schema_version()
+        version = self.schema_version()
         is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (
             version != 0 or first_of(self.connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"))
         )
@@ -363,11 +361,11 @@ class Database:
                 hint=f"name another file. If ours was here: {CURE_OF_DAMAGE}",
             )
         key = remains(self.path, [KEY_SUFFIX]) if version == 0 else []
-        if key and self._schema_version() == 0:  # asked again: as above
+        if key and self.schema_version() == 0:  # asked again: as above
             raise not_new(self.path, "holds nothing", key)
         if version > SCHEMA_VERSION:
             raise self._newer(version)
-        if 0 < version < SCHEMA_VERSION:
+        if 0 < version < LOG_VERSION:
             raise StoreError(
                 f"{self.path} is of an older version (schema {version}, this version reads"
                 f" {SCHEMA_VERSION}); the file was left as it is",
@@ -392,11 +390,9 @@ class Database:
 
     def _make_schema(self) -> None:
         """Make the schema. Asked again under the lock: another process may have been here."""
-        if self._schema_version() == 0:
+        if not self.schema_version():
             self.connection.execute(_SCHEMA.read_text("utf-8"))
-            self.connection.execute(
-                "INSERT INTO meta (name, value) VALUES ('fold', ?), ('synced', 0)", (FOLD,)
-            )
+            self.connection.execute("INSERT INTO meta (name, value) VALUES ('synced', 0)")
             # On the file's first page, so in the transaction: a kill leaves it with its schema.
             self.connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")

@@ -23,7 +23,7 @@ from upthread.core.types import (
 from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
+from upthread.store.log import NO_LEASES, LogStore, Rows, StreamMovedError, Terms
 from upthread.store.reads import resolved_of
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
@@ -37,8 +37,8 @@ from upthread.store.sqlite.database import (
 from upthread.store.sqlite.integrity import faults_in
 from upthread.store.stream_reads import Found, Span, found_in
 from upthread.store.streams import (
-    FOLD,
     RESOLVABLE,
+    SCHEMA_VERSION,
     Head,
     bare_head,
     encoded,
@@ -110,10 +110,16 @@ _RELEASE: Final = "UPDATE lease SET holder = NULL WHERE name = ? AND token = ?"
 # writes nothing.
 _TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
-_META: Final = "SELECT name, value FROM meta"
+_META: Final = "SELECT value FROM meta WHERE name = 'restored'"
 _RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored', ?)"
-_FOLDED: Final = "UPDATE meta SET value = ? WHERE name = 'fold'"
-_BARE_HEADS: Final = "SELECT id, kind, name, project FROM head ORDER BY id"
+# As bytes: a damaged text cannot be read as text. Tags first and heads last: a stream that is opened
+# meanwhile is then in the heads at least.
+_ALL_TAGS: Final = "SELECT CAST(tag AS BLOB), nth, stream, seq FROM tag"
+_ALL_STREAMS: Final = "SELECT DISTINCT stream FROM entry"
+_RAW_HEADS: Final = (
+    "SELECT id, CAST(kind AS BLOB), CAST(name AS BLOB), CAST(project AS BLOB), last, hash,"
+    " CAST(state AS BLOB), seal FROM head ORDER BY id"
+)
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
 
@@ -139,16 +145,13 @@ class SqliteStore(LogStore):
         """Leases that are held, while no other connection has committed, and their tokens."""
         self._sound_at: tuple[int, int] | None = None
         try:
-            meta = self._meta()
-            self.restored_at_ms = meta.get("restored")
-            if meta.get("fold", 0) < FOLD:
+            for (restored_at_ms,) in self.database.rows(_META):
+                self.restored_at_ms = restored_at_ms
+            if self.database.schema_version() < SCHEMA_VERSION:
                 self._fold_again()
         except BaseException:
             self.close()
             raise
-
-    def _meta(self) -> dict[str, int]:
-        return dict(self.database.rows(_META))
 
     def mark_restored(self, at_ms: int) -> None:
         """Record that this file is a backup that takes the place of a database."""
@@ -158,15 +161,13 @@ class SqliteStore(LogStore):
     def _fold_again(self) -> None:
         """Make every head of its entries anew: what heads hold is another version's."""
         with self.database.transaction(is_synced=True) as connection:
-            if (
-                self._meta().get("fold", 0) >= FOLD
-            ):  # asked again: another process may have been here
-                return
-            for row in connection.execute(_BARE_HEADS).fetchall():
-                head = bare_head(*row)
-                state, seal = encoded(refolded(head, self.all_entries(head.row)))
-                connection.execute(_REFOLD, (state.decode(), seal, head.row))
-            connection.execute(_FOLDED, (FOLD,))
+            # Asked again: another process may have been here.
+            if self.database.schema_version() < SCHEMA_VERSION:
+                for row, *names, _, _, _, _ in connection.execute(_RAW_HEADS).fetchall():
+                    head = bare_head(row, *names)
+                    state, seal = encoded(refolded(head, self.all_entries(row)))
+                    connection.execute(_REFOLD, (state.decode(), seal, row))
+                connection.pragma("user_version", str(SCHEMA_VERSION))
 
     def act_for(self, project_id: ProjectId) -> None:
         """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
@@ -181,7 +182,11 @@ class SqliteStore(LogStore):
             ).fetchall()
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
-        return found_in(rows)
+        return found_in(rows, text)
+
+    def rows(self) -> Rows:
+        rows = self.database.rows
+        return Rows(rows(_ALL_TAGS), rows(_ALL_STREAMS), rows(_RAW_HEADS))
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
         rows = (
