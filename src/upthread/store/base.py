@@ -139,8 +139,10 @@ class Store(Reads):
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
 
     @abstractmethod
-    def proofs(self, project_id: str | None = None, workstream: str = "") -> Iterator[Proof]:
-        """Yield the proof of each stream of the store; or of those of one workstream.
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
+        """Yield the proof of each stream of the store, of a project, or of a workstream.
 
         A stream is proved by its entries: its head and its tags are exactly what they make (S33).
         """

@@ -79,7 +79,9 @@ class LogStore(Store):
     def rows(self) -> Rows:
         """Return all tags, streams and heads. A damaged row is returned as well."""
 
-    def proofs(self, project_id: str | None = None, workstream: str = "") -> Iterator[Proof]:
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
         # Late: a proof is asked for seldom, and reads everything there is.
         from upthread.store.proof import proofs  # noqa: PLC0415
 

@@ -76,7 +76,9 @@ def first_damaged(
     return None, message
 
 
-def proofs(store: LogStore, project_id: str | None, workstream: str) -> Iterator[Proof]:
+def proofs(
+    store: LogStore, project_id: str | None, workstream: str | None
+) -> Iterator[Proof]:
     """Yield the proof of each stream, as `Store.proofs` has it."""
     rows = store.rows()
     tags: defaultdict[int, dict[tuple[bytes, int], int]] = defaultdict(dict)
@@ -85,9 +87,13 @@ def proofs(store: LogStore, project_id: str | None, workstream: str) -> Iterator
     heads = {columns[0]: columns for columns in rows.heads}
     for row in sorted({*heads, *tags, *(row for (row,) in rows.streams)}):
         name, head, damage = _head(row, heads.get(row), tags[row])
-        home = (project_id or "", workstream)
-        if project_id is not None and not _is_in(home, store, row, head, tags[row]):
-            continue
+        if project_id is not None:
+            if workstream is None:
+                is_in = head is None or head.project_id == project_id
+            else:
+                is_in = _is_in((project_id, workstream), store, row, head, tags[row])
+            if not is_in:
+                continue
         damaged_seq = None
         try:
             if head is not None:

@@ -119,9 +119,13 @@ def read_audit(store: Store, view: WorkstreamView) -> Audit:
 def open_audit(store: Store, view: WorkstreamView) -> Audit:
     """Return the audit of one workstream whose turns and messages are read when they are asked for.
 
-    What is recorded after this is not in it, but for the end of a turn that is running.
+    What is recorded after this is not in it, but for the end of a turn that is running. StoreError
+    for damage that no message shows: a stream of the workstream may not be found.
     """
     project_id, workstream = view.workstream.project_id, view.workstream.workstream
+    for proof in store.proofs(project_id, workstream):
+        if proof.damage is not None and proof.damaged_seq is None:
+            raise proof.damage
     roles = {role.conversation.conversation_id: role.standing for role in view.roles}
     runs = store.runs(project_id, workstream)
     return Audit(

@@ -77,19 +77,28 @@ class Forgetting:
 
     async def held(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Return what falls under a selection, workstreams with nothing to forget left out."""
-        return await self._system.in_thread(lambda: tuple(self._held(selection)))
+
+        def read() -> tuple[HeldWorkstream, ...]:
+            found = tuple(self._held(selection))
+            if not found:
+                self._must_reach_all(selection)
+            return found
+
+        return await self._system.in_thread(read)
 
     async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Forget it, and return what it was.
 
         Raises LeaseHeldError when a turn or a run is under way there: of that workstream nothing is
-        forgotten, and of none after it.
+        forgotten, and of none after it. StoreError where a damaged record hides some of it: all
+        else is forgotten then.
         """
         found = await self.held(selection)
         for each in found:
             await self._forget(each, selection)
         # Also when nothing was found: an earlier one may have been cut off before this.
         await self._system.in_thread(self._store.scrub)
+        await self._system.in_thread(lambda: self._must_reach_all(selection))
         return found
 
     async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
@@ -111,6 +120,15 @@ class Forgetting:
                 await stack.enter_async_context(self._leases.held(request)) for request in requests
             ]
             await self._system.in_thread(lambda: self._store.commit(writes, fences=fences))
+
+    def _must_reach_all(self, selection: Selection) -> None:
+        """Raise StoreError where damage may hide a stream from what was read."""
+        for proof in self._store.proofs(self._project_id, selection.workstream):
+            if proof.damage is not None and proof.damaged_seq is None:
+                raise StoreError(
+                    f"words may be left, because the record is damaged: {proof.damage.message}",
+                    hint="the rest is forgotten; `upthread doctor` lists the damage and its cure",
+                )
 
     # --- finding -------------------------------------------------------------------------------
 

@@ -114,7 +114,9 @@ class ProjectStore(Store):
             return Verified(None, None)
         return self.behind.verify(conversation_id)
 
-    def proofs(self, project_id: str | None = None, workstream: str = "") -> Iterator[Proof]:
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
         return self.behind.proofs(project_id, workstream)
 
     # --- leases -----------------------------------------------------------------------------------
