@@ -27,7 +27,6 @@ Tags: TypeAlias = Mapping[tuple[bytes, int], int]
 """The tags of a stream by their texts and places, and the entries that they name."""
 
 
-
 def first_damaged(
     reads: StreamReads, head: Head, tags: Tags = MappingProxyType({})
 ) -> tuple[Entry | None, int]:
@@ -38,7 +37,7 @@ def first_damaged(
     tag that an entry gives its stream and that does not lead to it. `tags` are all that lead to the
     stream, read before its head; then a tag that no entry gives is a StoreError, too.
     """
-    made = streams.new_head(head.kind, head.name, head.project_id)
+    made = streams.new_head(head.kind, head.name, head.project_id, head.row)
     message = 0
     given: dict[tuple[bytes, int], int] = {}
     for entry in reads.all_entries(head.row):
@@ -63,22 +62,26 @@ def first_damaged(
             f"the head of {head.kind} {head.name} is damaged: its entries make another",
             hint=entries.CURE_OF_DAMAGE,
         )
+    _compare_tags(reads, made, given, tags)
+    return None, message
+
+
+def _compare_tags(reads: StreamReads, head: Head, given: Tags, tags: Tags) -> None:
+    """Raise StoreError for a tag that an entry gives and that is not there, and the reverse."""
     of = f"{head.kind} {head.name}"
     for (text, nth), seq in given.items():
-        # Most are known; a tag that was written since is read now, and may be of a later entry.
+        # A tag that was written since is read now. It may name a later entry.
         if tags.get((text, nth)) != seq and not any(
-            (found.head.row, found.nth) == (head.row, nth) and found.seq in (seq, *range(made.last + 1, found.seq + 1))
+            (found.head.row, found.nth) == (head.row, nth)
+            and (found.seq == seq or found.seq > head.last)
             for found in reads.found(text.decode())
         ):
             raise not_whole(f"{text.decode()}, by which {of} is found,")
     for text, _ in tags.keys() - given.keys():
         raise not_whole(f"{text.decode(errors='replace')}, which leads to {of},")
-    return None, message
 
 
-def proofs(
-    store: LogStore, project_id: str | None, workstream: str | None
-) -> Iterator[Proof]:
+def proofs(store: LogStore, project_id: str | None, workstream: str | None) -> Iterator[Proof]:
     """Yield the proof of each stream, as `Store.proofs` has it."""
     rows = store.rows()
     tags: defaultdict[int, dict[tuple[bytes, int], int]] = defaultdict(dict)
@@ -107,9 +110,7 @@ def proofs(
         yield Proof(name, head, damage, damaged_seq)
 
 
-def _is_in(
-    home: tuple[str, str], store: LogStore, row: int, head: Head | None, tags: Tags
-) -> bool:
+def _is_in(home: tuple[str, str], store: LogStore, row: int, head: Head | None, tags: Tags) -> bool:
     """Return whether a stream belongs to a workstream by its head, its tags or its first entry."""
     project_id, workstream = home
     if head is not None and (head.project_id, workstream_of(head)) == home:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import apsw
 import pytest
 from tests.support.sets import SOAK
@@ -14,11 +12,9 @@ from upthread.core.types import Durability, TextPart
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import check_engine
-from upthread.store.streams import SCHEMA_VERSION
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
-KNOWN = SCHEMA_VERSION
 BIG = TextPart(text="x" * 20_000)
 
 
@@ -51,24 +47,6 @@ def test_every_setting_is_in_force(tmp_path):
     store.close()
 
 
-def test_who_had_it_open_writes_nothing_into_the_schema_of_a_newer_version(tmp_path):
-    """What it wrote would have another seal than the newer version looks for: damage by us."""
-    path = tmp_path / "store.db"
-    with closing(SqliteStore(path)) as store:
-        connection = raw(path)
-        connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
-        connection.close()
-        before = raw(path).execute("SELECT count(*) FROM head").fetchone()
-        for _ in range(2):
-            with pytest.raises(StoreError, match=f"schema {KNOWN + 1}, this version knows {KNOWN}"):
-                store.commit(samples.home())
-        assert raw(path).execute("SELECT count(*) FROM head").fetchone() == before
-        connection = raw(path)
-        connection.execute(f"PRAGMA user_version = {KNOWN}")
-        connection.close()
-        store.commit(samples.home())
-
-
 def test_a_database_of_tables_is_refused_with_the_cure_and_stays_as_it_is(tmp_path):
     path = tmp_path / "store.db"
     connection = raw(path)
@@ -80,21 +58,6 @@ def test_a_database_of_tables_is_refused_with_the_cure_and_stays_as_it_is(tmp_pa
         SqliteStore(path)
     assert "tools/convert_database.py" in caught.value.hint
     assert path.read_bytes() == before
-
-
-def test_heads_of_an_older_fold_are_folded_again_when_it_is_opened(tmp_path):
-    path = tmp_path / "store.db"
-    with closing(SqliteStore(path)) as store:
-        store.commit([*samples.home(), samples.said(1)])
-        before = store.heads(samples.PROJECT, "conversation")
-    connection = raw(path)
-    connection.execute(
-        "UPDATE head SET state = '{}'; UPDATE meta SET value = 0 WHERE name = 'fold'"
-    )
-    connection.close()
-    with closing(SqliteStore(path)) as store:
-        assert store.heads(samples.PROJECT, "conversation") == before
-        assert store.verify(CONVERSATION).damaged_seq is None
 
 
 def test_a_full_disk_is_an_error_that_says_so(tmp_path):

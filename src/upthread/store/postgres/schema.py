@@ -22,7 +22,8 @@ _LOCK: Final = int.from_bytes(b"upthread")
 _LOCK_HEADS: Final = b"LOCK TABLE upthread.head IN EXCLUSIVE MODE"
 _BARE_HEADS: Final = b"SELECT id, kind, name, project FROM upthread.head ORDER BY id"
 _FOLDED: Final = b"""
-SELECT seq, kind, at_ms, kept, NULL, NULL, hash FROM upthread.entry WHERE stream = $1 ORDER BY seq
+SELECT seq, kind, at_ms, kept, NULL, NULL, hash, NULL
+FROM upthread.entry WHERE stream = $1 ORDER BY seq
 """
 _REFOLD: Final = b"UPDATE upthread.head SET state = $1, seal = $2 WHERE id = $3"
 _RAISE: Final = b"UPDATE upthread.meta SET value = $1 WHERE name = 'schema'"

@@ -44,7 +44,7 @@ _HEADS: Final = (
     f"SELECT {_HEAD} FROM upthread.head AS h WHERE ($1::bytea IS NULL OR h.project = $1)"
     " AND h.kind = convert_from($2, 'UTF8') ORDER BY h.id"
 ).encode()
-# Tags first and heads last: a stream that is opened meanwhile is then in the heads at least.
+# Tags first and heads last: then a stream that is opened meanwhile is among the heads.
 _ALL_TAGS: Final = b"SELECT tag, nth, stream, seq FROM upthread.tag"
 _ALL_STREAMS: Final = b"SELECT DISTINCT stream FROM upthread.entry"
 _RAW_HEADS: Final = f"SELECT {_HEAD} FROM upthread.head AS h ORDER BY h.id".encode()

@@ -112,8 +112,8 @@ _TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
 _META: Final = "SELECT value FROM meta WHERE name = 'restored'"
 _RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored', ?)"
-# As bytes: a damaged text cannot be read as text. Tags first and heads last: a stream that is opened
-# meanwhile is then in the heads at least.
+# As bytes, because a damaged text cannot be read as text. Tags first and heads last: then a stream
+# that is opened meanwhile is among the heads.
 _ALL_TAGS: Final = "SELECT CAST(tag AS BLOB), nth, stream, seq FROM tag"
 _ALL_STREAMS: Final = "SELECT DISTINCT stream FROM entry"
 _RAW_HEADS: Final = (
