@@ -15,7 +15,7 @@ from msgspec import Struct
 from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
 from upthread.core.events import RunEnded
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
-from upthread.errors import StoreError
+from upthread.errors import NotFoundError, StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
 from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
@@ -94,8 +94,12 @@ class Forgetting:
         else is forgotten then.
         """
         found = await self.held(selection)
-        for each in found:
-            await self._forget(each, selection)
+        try:
+            for each in found:
+                await self._forget(each, selection)
+        except NotFoundError:  # a tag is gone of what was found a moment ago
+            await self._system.in_thread(lambda: self._must_reach_all(selection))
+            raise
         # Also when nothing was found: an earlier one may have been cut off before this.
         await self._system.in_thread(self._store.scrub)
         await self._system.in_thread(lambda: self._must_reach_all(selection))
@@ -127,7 +131,7 @@ class Forgetting:
             if proof.damage is not None and proof.damaged_seq is None:
                 raise StoreError(
                     f"words may be left, because the record is damaged: {proof.damage.message}",
-                    hint="the rest is forgotten; `upthread doctor` lists the damage and its cure",
+                    hint="`upthread doctor` lists the damage and its cure",
                 )
 
     # --- finding -------------------------------------------------------------------------------
