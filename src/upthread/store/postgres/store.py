@@ -105,7 +105,7 @@ _APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
     )"""
 _APPEND_TO: Final = _APPEND.format(_MOVE).encode()
 _APPEND_NEW: Final = _APPEND.format(_OPEN).encode()
-_MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD})::integer".encode()
+_MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD} AND {_IS_OURS})::integer".encode()
 _FORGET: Final = b"""
 UPDATE upthread.entry SET digest = sha256(said), said = NULL
 WHERE stream = $1 AND seq <= $2 AND said IS NOT NULL
