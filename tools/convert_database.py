@@ -358,7 +358,7 @@ def _compare(name: str, of: Told, made: LogStore) -> None:
         "refusals": list(made.refusals(name)),
         "acts": sorted(map(repr, made.acts(name))),
         "edit": [] if edit is None else [(edit.seq, edit.edit, edit.recorded_at_ms)],
-        "proof": made.verify(name).damaged_seq,
+        "proof": made.verify(name),
     }
     for what, told in expected.items():
         _must_equal(what, name, told, found[what])

@@ -96,7 +96,6 @@ from upthread.store.values import (
     Run,
     StoredEdit,
     Turn,
-    Verified,
     Workstream,
 )
 
@@ -111,7 +110,6 @@ __all__ = [
     "Store",
     "StoredEdit",
     "Turn",
-    "Verified",
     "Workstream",
 ]
 

@@ -54,11 +54,12 @@ def hash_of(entry: Entry, before: bytes) -> bytes:
         return b""
 
 
-def not_whole(what: str) -> StoreError:
+def not_whole(what: str, **ids: str) -> StoreError:
     """Return the error of an entry that is not what was recorded."""
     return StoreError(
         f"{what} is damaged: it is not what was recorded, or what stood before it is gone",
         hint=CURE_OF_DAMAGE,
+        **ids,
     )
 
 

@@ -87,25 +87,12 @@ class Once(Struct, frozen=True, kw_only=True):
 class Proof(NamedTuple):
     """A stream of a store, and its damage, None where all of it is what was recorded.
 
-    `head` is None where it is damaged or gone. `damaged_seq` is the message that a damaged entry of
-    a conversation belongs to.
+    `head` is None where it is damaged or gone. A damaged message is `seq` of its ids.
     """
 
     name: str
     head: Head | None
     damage: StoreError | None
-    damaged_seq: int | None = None
-
-
-class Verified(NamedTuple):
-    """What a conversation's hash chain proves: `damaged_seq` is the first message it does not.
-
-    `head` is the end of the chain, None of nothing or with a damaged one. Of two conversations with
-    the same head, each entry is the same, byte for byte.
-    """
-
-    damaged_seq: int | None
-    head: bytes | None
 
 
 class StoredEdit(Struct, frozen=True, kw_only=True):

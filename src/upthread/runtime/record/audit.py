@@ -124,7 +124,7 @@ def open_audit(store: Store, view: WorkstreamView) -> Audit:
     """
     project_id, workstream = view.workstream.project_id, view.workstream.workstream
     for proof in store.proofs(project_id, workstream):
-        if proof.damage is not None and proof.damaged_seq is None:
+        if proof.damage is not None and "seq" not in proof.damage.ids:
             raise proof.damage
     roles = {role.conversation.conversation_id: role.standing for role in view.roles}
     runs = store.runs(project_id, workstream)
@@ -159,7 +159,7 @@ def _conversation(
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),
         messages=last_seq,
-        first_unverified_seq=store.verify(conversation_id).damaged_seq,
+        first_unverified_seq=store.verify(conversation_id),
         standing=standing,
     )
 

@@ -128,7 +128,7 @@ class Forgetting:
     def _must_reach_all(self, selection: Selection) -> None:
         """Raise StoreError where damage may hide a stream from what was read."""
         for proof in self._store.proofs(self._project_id, selection.workstream):
-            if proof.damage is not None and proof.damaged_seq is None:
+            if proof.damage is not None and "seq" not in proof.damage.ids:
                 raise StoreError(
                     f"words may be left, because the record is damaged: {proof.damage.message}",
                     hint="`upthread doctor` lists the damage and its cure",

@@ -27,7 +27,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Leases, Proof, Resolved, Store, Turn, Verified
+from upthread.store.base import Leases, Proof, Resolved, Store, Turn
 from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
@@ -109,9 +109,9 @@ class ProjectStore(Store):
     def resolve(self, key: ConversationKey) -> Resolved | None:
         return self.behind.resolve(key) if self._is_it(key.project_id) else None
 
-    def verify(self, conversation_id: ConversationId) -> Verified:
+    def verify(self, conversation_id: ConversationId) -> int | None:
         if not self._owns("conversation", conversation_id):
-            return Verified(None, None)
+            return None
         return self.behind.verify(conversation_id)
 
     def proofs(

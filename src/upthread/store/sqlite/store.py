@@ -46,7 +46,7 @@ from upthread.store.streams import (
     refolded,
 )
 from upthread.store.tags import key_tag
-from upthread.store.values import Resolved, Verified
+from upthread.store.values import Resolved
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -230,9 +230,9 @@ class SqliteStore(LogStore):
             raise self.database.store_error(error, "read") from error
         return resolved_of(RESOLVABLE.decode(rows[0][0]), key) if rows else None
 
-    def verify(self, conversation_id: ConversationId) -> Verified:
+    def verify(self, conversation_id: ConversationId) -> int | None:
         found = super().verify(conversation_id)
-        if found.damaged_seq is None:  # The message says more than the file does.
+        if found is None:  # The message says more than the file does.
             self._must_be_sound()
         return found
 

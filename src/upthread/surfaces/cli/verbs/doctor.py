@@ -279,10 +279,7 @@ def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | Non
         is_talk = isinstance(state, ConversationState)
         name = conversation_name(state.conversation) if is_talk else proof.name
         try:
-            if proof.damaged_seq is not None:
-                what = f"message {proof.damaged_seq} is not what was recorded"
-                yield _unreadable(name, StoreError(what))
-            elif proof.damage is not None:
+            if proof.damage is not None:
                 yield _unreadable(name, proof.damage)
             elif is_talk and state.conversation.key.project_id == project_id:
                 yield _own_finding(store, state.conversation)
