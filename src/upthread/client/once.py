@@ -22,7 +22,7 @@ from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue
 from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases
-from upthread.store.base import Once
+from upthread.store.values import Once
 
 KEY_BYTES_MAX: Final = 1_000
 

@@ -87,31 +87,7 @@ from typing import TypedDict, Unpack
 from upthread.core.commands import Write
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store.reads import Reads
-from upthread.store.values import (
-    KnownProject,
-    Once,
-    Proof,
-    Quarantined,
-    Resolved,
-    Run,
-    StoredEdit,
-    Turn,
-    Workstream,
-)
-
-__all__ = [
-    "KnownProject",
-    "Leases",
-    "Once",
-    "Quarantined",
-    "Reads",
-    "Resolved",
-    "Run",
-    "Store",
-    "StoredEdit",
-    "Turn",
-    "Workstream",
-]
+from upthread.store.values import Proof
 
 
 class Leases(TypedDict, total=False):

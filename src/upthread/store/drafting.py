@@ -191,6 +191,15 @@ class Drafts:
             yield from self._reads.entries(change.head.row, kinds, after=after, first=first)
         yield from (each for each in change.entries if each.kind in kinds and each.seq > after)
 
+    def numbered(self, change: Change, entry: Written, seq: int, last: int, what: str) -> None:
+        """Add an entry that has a number of its own, or compare it with the one that is there."""
+        owner = change.head.name
+        if is_next(seq, last=last, what=what, owner=owner):
+            change.add(entry)
+        else:
+            stored = list(self.stored(change, (entry.kind,)))
+            must_be_same(stored[seq - 1], entry, what=f"{what} {seq} of {owner}")
+
     def owner_of(self, text: str, nth: int) -> str | None:
         """Return the name of the one stream that has this tag, None where it is free."""
         for change in self.changes.values():

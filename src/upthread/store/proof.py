@@ -114,15 +114,11 @@ def _is_in(
 
     A stream without a head and without such a tag may belong to any.
     """
-    if project_id is None or (head is None and workstream is None):
-        return True
-    if workstream is None:
-        return head is not None and head.project_id == project_id
-    home = (project_id, workstream)
+    if project_id is None or workstream is None:
+        return head is None or project_id in {None, head.project_id}
     homes = {each for each in texts if each.startswith(("in ", "workstream "))}
-    if head is None and not homes:
-        return True
-    is_by_head = head is not None and (head.project_id, workstream_of(head)) == home
-    return is_by_head or not homes.isdisjoint(
-        {own_tag("workstream", workstream, project_id), tag("in", *home)}
-    )
+    own = {own_tag("workstream", workstream, project_id), tag("in", project_id, workstream)}
+    if head is None:
+        return not homes or not own.isdisjoint(homes)
+    is_own = (head.project_id, workstream_of(head)) == (project_id, workstream)
+    return is_own or not own.isdisjoint(homes)

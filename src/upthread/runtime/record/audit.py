@@ -39,7 +39,8 @@ from upthread.core.types import (
 )
 from upthread.runtime.record.events import run_events, turn_events
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.store.base import Quarantined, Run, Store, Turn
+from upthread.store.base import Store
+from upthread.store.values import Quarantined, Run, Turn
 
 PAGE_MESSAGES: Final = 100
 """How many messages are read at a time where nobody knows how many are wanted."""

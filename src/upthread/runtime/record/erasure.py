@@ -19,9 +19,10 @@ from upthread.errors import NotFoundError, StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
 from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
-from upthread.store.base import Run, Store
+from upthread.store.base import Store
 from upthread.store.chain import as_bytes
 from upthread.store.entries import PARTS, Entry, spoken_of
+from upthread.store.values import Run
 
 
 class Selection(Struct, frozen=True, kw_only=True):

@@ -27,11 +27,12 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Leases, Proof, Resolved, Store, Turn
+from upthread.store.base import Leases, Store
 from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
 from upthread.store.tags import tag
+from upthread.store.values import Proof, Resolved, Turn
 
 Result = TypeVar("Result")
 

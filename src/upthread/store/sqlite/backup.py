@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final
 
 import apsw
 
 from upthread.errors import StoreError, UsageError
+from upthread.store.sqlite.database import Connection
 from upthread.store.sqlite.encryption import be_alone, new_copy
 from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_directory, sync_file
 from upthread.store.sqlite.integrity import check_file, connect
@@ -21,23 +22,6 @@ from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
 ALL_PAGES: Final = -1
 _BUSY_TIMEOUT_MS: Final = 5_000
-
-
-class _Backup(Protocol):
-    """What we use of apsw.Backup, typed."""
-
-    def step(self, pages: int, /) -> bool: ...
-    def close(self) -> None: ...
-
-
-class _Copied(Protocol):
-    """What we use of apsw.Connection here, typed."""
-
-    def backup(self, database: str, source: _Copied, source_database: str, /) -> _Backup: ...
-    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
-    def pragma(self, name: str, value: str | None = None, /) -> object: ...
-    def execute(self, statement: str, bindings: tuple[str, ...], /) -> object: ...
-    def close(self) -> None: ...
 
 
 def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
@@ -130,8 +114,8 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
         connection.close()
 
 
-def _connect(path: Path, key: bytes | None) -> _Copied:
-    return cast("_Copied", connect(path, key, busy_timeout_ms=_BUSY_TIMEOUT_MS))
+def _connect(path: Path, key: bytes | None) -> Connection:
+    return connect(path, key, busy_timeout_ms=_BUSY_TIMEOUT_MS)
 
 
 def _cure(error: apsw.Error) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
@@ -46,10 +46,7 @@ class Cursor(Protocol):
     """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
 
     def execute(self, statements: str, /) -> Cursor: ...
-    def fetchone(self) -> Row | None: ...
     def fetchall(self) -> list[Row]: ...
-    def __iter__(self) -> Iterator[Row]: ...
-    def close(self) -> None: ...
 
 
 class Connection(Protocol):
@@ -62,6 +59,7 @@ class Connection(Protocol):
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
     def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
+    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
     def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
@@ -191,11 +189,6 @@ class Database:
         """Return all rows of one statement."""
         with self.worded("read"):
             return self.connection.execute(statement, bindings).fetchall()
-
-    def row(self, statement: str, bindings: Row = ()) -> Row | None:
-        """Return the first row of one statement, None without one."""
-        with self.worded("read"):
-            return first_of(self.connection.execute(statement, bindings))
 
     def transaction(self, *, is_synced: bool) -> Transaction:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
@@ -352,7 +345,8 @@ class Database:
         """Refuse a newer or foreign database before anything of it is touched."""
         version = self.schema_version()
         is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (
-            version != 0 or first_of(self.connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"))
+            version != 0
+            or self.connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         )
         # Asked again: another process may have made the schema between the two questions.
         if is_foreign and self.connection.pragma("application_id") != APPLICATION_ID:
@@ -398,19 +392,13 @@ class Database:
             self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
-def first_of(rows: Cursor) -> Row | None:
-    """Return the first of a few rows, None without one, and end the statement.
-
-    A cursor that is let go does not always end it: apsw 3.54 keeps each that was open while another
-    statement was executed, as a heartbeat's is in a thread of its own. Its read transaction stays
-    open, and once another process has committed this connection can write no more.
-    """
-    found = rows.fetchall()  # to its end; it takes no longer than to close the cursor
-    return found[0] if found else None
-
-
 def end(rows: Cursor) -> None:
-    """End a statement of which not all rows were read. For why see `first_of`."""
+    """End a statement of which not all rows were read.
+
+    A cursor that is let go does not always end its statement: apsw 3.54 keeps each cursor that was
+    open while another statement was executed, for example by a heartbeat's thread. The read
+    transaction then stays open. Once another process has committed, this connection cannot write.
+    """
     rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
 import apsw
@@ -18,21 +18,16 @@ from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
 
+if TYPE_CHECKING:
+    from upthread.store.sqlite.database import Connection
+
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"
 _COPY_BYTES: Final = 8
 _CHANCE: Final = regex(r"[0-9a-f]{16}")
 
 
-class Keyed(Protocol):
-    """What we use of apsw.Connection, typed."""
-
-    def pragma(self, name: str, value: str | None = None, /) -> object: ...
-    def execute(self, statement: str, bindings: tuple[str, ...], /) -> object: ...
-    def close(self) -> None: ...
-
-
-def unlock(connection: Keyed, key: bytes) -> None:
+def unlock(connection: Connection, key: bytes) -> None:
     """Give a connection its key, before anything else. StoreError for an engine without ciphers.
 
     Whether it is the right one shows at the first read: apsw.NotADBError.
@@ -77,7 +72,7 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
         connection.close()
 
 
-def be_alone(connection: Keyed) -> None:
+def be_alone(connection: Connection) -> None:
     """Take the file for this connection alone, until it is closed, and remove its log.
 
     apsw.BusyError or LockedError when somebody else has it open.
@@ -87,8 +82,8 @@ def be_alone(connection: Keyed) -> None:
     # The log goes only while nobody else has it.
     connection.pragma("journal_mode", "delete")
     # The mode alone takes no lock: it keeps the one that is taken next.
-    connection.execute("BEGIN EXCLUSIVE", ())
-    connection.execute("COMMIT", ())
+    connection.execute("BEGIN EXCLUSIVE")
+    connection.execute("COMMIT")
 
 
 def new_copy(place: Path) -> Path:
@@ -124,9 +119,9 @@ def has_key(path: Path, key: bytes | None) -> bool:
     return True
 
 
-def _connect(place: Path) -> Keyed:
+def _connect(place: Path) -> Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-    return cast("Keyed", apsw.Connection(str(place), flags=flags))
+    return cast("Connection", apsw.Connection(str(place), flags=flags))
 
 
 def _raw(key: bytes) -> str:

@@ -176,7 +176,7 @@ class SqliteStore(LogStore):
 
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
         try:
-            # All of it, as `first_of` has it.
+            # All of it: see `end`.
             rows = self.database.connection.execute(
                 _NEWEST if newest else _FOUND, (text,)
             ).fetchall()
@@ -306,8 +306,8 @@ class SqliteStore(LogStore):
         _must_move(connection, _RELEASE, fence)
 
     def lease(self, name: str) -> Lease | None:
-        row = self.database.row(_LEASE, (to_column(name),))
-        return None if row is None else lease_of(name, row)
+        rows = self.database.rows(_LEASE, (to_column(name),))
+        return lease_of(name, rows[0]) if rows else None
 
     def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
         bounds = tuple(map(to_column, conversation_leases(project_id)))
