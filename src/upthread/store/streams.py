@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias, cast, get_args
 from msgspec import Struct, structs
 
 from upthread.core.codec import Json, encode_plain_json
+from upthread.core.commands import RecordParts
 from upthread.core.events import TurnEnded, TurnEvent, settles
 from upthread.core.types import Conversation, Link, Outcome, RunId, Speaker, TurnId
 from upthread.errors import StoreError
@@ -269,7 +270,7 @@ def _spoken(state: ConversationState, value: entries.Spoken, _at_ms: int, _seq: 
     state.author = author_of(value)
 
 
-def author_of(value: entries.Place) -> tuple[Speaker, str, str | None]:
+def author_of(value: entries.Place | RecordParts) -> tuple[Speaker, str, str | None]:
     """Return whose a message is: its speaker, turn and upstream session."""
     return value.speaker, value.turn_id, value.upstream_session_id
 

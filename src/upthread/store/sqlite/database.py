@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Final, Protocol, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias
 
 import apsw
 
@@ -26,11 +26,10 @@ from upthread.boundary.processes import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
-from upthread.store.sqlite.encryption import unlock
+from upthread.store.sqlite.encryption import connect, unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
     CURE_OF_DAMAGE,
-    allow_full_disk,
     not_new,
     refuse_remains,
     remains,
@@ -173,7 +172,7 @@ class Database:
             refuse_remains(path)
             self._place = prepare_file(path)
             with self.worded("open"):
-                self.connection = _connect(self._place, vfs)
+                self.connection = connect(self._place, None, vfs=vfs)
         self._queue = WriteQueue(self._place, wait_s=busy_timeout_s)
         try:
             with self.worded("open"):
@@ -190,9 +189,16 @@ class Database:
         with self.worded("read"):
             return self.connection.execute(statement, bindings).fetchall()
 
-    def transaction(self, *, is_synced: bool) -> Transaction:
+    @contextmanager
+    def transaction(self, *, is_synced: bool) -> Generator[Connection]:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
-        return Transaction(self, is_synced=is_synced)
+        self.begin(is_synced=is_synced)
+        try:
+            yield self.connection
+        except BaseException as error:
+            self.rollback(error)
+            raise
+        self.commit()
 
     def begin(self, *, is_synced: bool) -> None:
         """Begin a transaction; `commit` and `rollback` end it."""
@@ -402,37 +408,5 @@ def end(rows: Cursor) -> None:
     rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
 
 
-class Transaction:
-    """One transaction as a block. A class: a generator takes longer than a statement."""
-
-    __slots__ = ("_database", "_is_synced")
-
-    def __init__(self, database: Database, *, is_synced: bool) -> None:
-        self._database = database
-        self._is_synced = is_synced
-
-    def __enter__(self) -> Connection:
-        self._database.begin(is_synced=self._is_synced)
-        return self._database.connection
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self._database.commit()
-        else:
-            self._database.rollback(error)
-
-
 def _sha256(said: str) -> bytes:
     return sha256(said.encode()).digest()
-
-
-def _connect(place: Path, vfs: str | None) -> Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    connection = apsw.Connection(str(place), flags=flags, vfs=vfs)
-    allow_full_disk(connection, place)
-    return cast("Connection", connection)

@@ -17,6 +17,7 @@ import apsw
 from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
+from upthread.store.sqlite.presence import allow_full_disk
 
 if TYPE_CHECKING:
     from upthread.store.sqlite.database import Connection
@@ -49,10 +50,8 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
     anew in place. Killed meanwhile, it is damaged by whoever opens it with the other key.)
     """
     place = prepare_file(path)
-    connection = _connect(place)
+    connection = connect(place, before, busy_timeout_ms=0)
     try:
-        if before is not None:
-            unlock(connection, before)
         be_alone(connection)
         # Only now, alone: while others may be here, one of them may be making such a copy.
         _remove_copies(place)
@@ -107,10 +106,8 @@ def _with_key(copy: Path, key: bytes | None) -> str:
 
 def has_key(path: Path, key: bytes | None) -> bool:
     """Return whether a database can be read with a key, None: without one. An empty one always."""
-    connection = _connect(path.resolve())
+    connection = connect(path, key, busy_timeout_ms=0)
     try:
-        if key is not None:
-            unlock(connection, key)
         connection.pragma("schema_version")
     except apsw.NotADBError:
         return False
@@ -119,9 +116,19 @@ def has_key(path: Path, key: bytes | None) -> bool:
     return True
 
 
-def _connect(place: Path) -> Connection:
+def connect(
+    path: Path, key: bytes | None, *, busy_timeout_ms: int = 5_000, vfs: str | None = None
+) -> Connection:
+    """Open a database file as it is. Raises apsw.Error."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-    return cast("Connection", apsw.Connection(str(place), flags=flags))
+    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
+    place = path.resolve()
+    connection = cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))
+    allow_full_disk(connection, place)
+    if key is not None:
+        unlock(connection, key)
+    connection.set_busy_timeout(busy_timeout_ms)
+    return connection
 
 
 def _raw(key: bytes) -> str:
