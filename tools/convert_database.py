@@ -2,9 +2,9 @@
 
 OLD and NEW are a file or a postgres:// address. OLD is read with the code of the last commit that
 knew its tables, taken from this repository's history, and is never written to: a file is copied
-first. NEW is told all of it again, and every read of it is compared with what was told. A file has
-its name only then, so that whoever ends this program can simply start it again; a PostgreSQL
-database must be empty.
+first, with its log, and the copy is opened. NEW is told all of it again, and every read of it is
+compared with what was told. A file has its name only then, so that whoever ends this program can
+simply start it again; a PostgreSQL database must be empty.
 
 The key of redactions beside a file (`OLD.key`) belongs beside the new one, too: it is copied.
 """
@@ -12,15 +12,18 @@ The key of redactions beside a file (`OLD.key`) belongs beside the new one, too:
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +43,15 @@ LAST_WITH_TABLES = "84762f6cb9bc0c6a74f899503fb2366a1b665b57"
 """The commit whose code reads what was stored in tables."""
 
 WRITES_AT_ONCE = 500
+_PREFIX = "upthread-convert-"
 
 _READ = """
 import pickle, sys
-from pathlib import Path
 from msgspec import structs
 from upthread.client.stores import open_store
-from upthread.store.address import file_path, is_postgres
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
 
-address, key, place = pickle.load(sys.stdin.buffer)
-if not is_postgres(address):
-    from upthread.store.sqlite.backup import copy_to
-    copy_to(file_path(address), Path(place), key=key)
-    address = place
+address, key = pickle.load(sys.stdin.buffer)
 store = open_store(address, key=key)
 out = sys.stdout.buffer
 
@@ -88,9 +86,13 @@ def main() -> int:
     given = parser.parse_args()
     settings = load_settings(Path.cwd(), environment=os.environ, database=given.old)
     key = None if is_postgres(given.old) else key_of(settings)
-    with tempfile.TemporaryDirectory(prefix="upthread-convert-") as place:
-        source = _code_of(given.commit, Path(place))
-        copy = str(Path(place) / "old.db")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    with _private_place() as place:
+        source = _code_of(given.commit, place)
+        address = given.old
+        if not is_postgres(address):
+            address = f"{SQLITE_PREFIX}{_copied(file_path(given.old), place / 'old.db')}"
         if is_postgres(given.new):
             migrate_store(given.new)
             made = open_store(given.new)
@@ -104,12 +106,56 @@ def main() -> int:
             made = open_store(f"{SQLITE_PREFIX}{_beside(target)}", key=key)
         if made.known_projects():
             sys.exit(f"{given.new} is not empty: name another database")
-        count = _convert(_told(source, (given.old, key, copy)), made)
+        count = _convert(_told(source, (address, key)), made)
         made.close()
         if not is_postgres(given.new):
             _put(_beside(target), target, file_path(given.old))
     print(f"converted and compared: {count} writes. {given.old} was only read")
     return 0
+
+
+@contextmanager
+def _private_place() -> Generator[Path]:
+    """Give a directory that is removed at the end. Remove those of killed conversions first.
+
+    The lock of a directory shows that its conversion is running.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as place, _locked(Path(place)):
+        yield Path(place)
+
+
+@contextmanager
+def _locked(directory: Path) -> Generator[None]:
+    """Lock a directory of this account. OSError where another process has it."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(handle).st_uid != os.getuid():
+            raise PermissionError(directory)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _copied(old: Path, copy: Path) -> Path:
+    """Copy a file and its log as they are: whoever opens a file may write to it."""
+    if not old.exists():
+        sys.exit(f"there is no database {old}")
+    before = _state_of(old)
+    for suffix in ("", "-wal"):
+        if old.with_name(old.name + suffix).exists():
+            shutil.copy2(old.with_name(old.name + suffix), copy.with_name(copy.name + suffix))
+    if _state_of(old) != before:
+        sys.exit(f"{old} was written to meanwhile: end what uses it, and convert it again")
+    return copy
+
+
+def _state_of(old: Path) -> list[tuple[int, int]]:
+    found = [old.with_name(old.name + suffix) for suffix in ("", "-wal")]
+    return [(each.stat().st_size, each.stat().st_mtime_ns) for each in found if each.exists()]
 
 
 def _beside(target: Path, suffix: str = "") -> Path:
@@ -139,12 +185,16 @@ def _told(source: Path, asked: object) -> Iterator[tuple[str, Any]]:
     pickle.dump(asked, process.stdin)
     process.stdin.close()
     kind = ""
-    while kind != "end":
-        try:
-            kind, value = pickle.load(process.stdout)
-        except EOFError:
-            sys.exit("the old database could not be read: see above")
-        yield kind, value
+    try:
+        while kind != "end":
+            try:
+                kind, value = pickle.load(process.stdout)
+            except EOFError:
+                sys.exit("the old database could not be read: see above")
+            yield kind, value
+    except BaseException:
+        process.kill()  # else it would read on in a directory that is removed
+        raise
     if process.wait():
         sys.exit("the old database could not be read: see above")
 
@@ -308,7 +358,7 @@ def _compare(name: str, of: Told, made: LogStore) -> None:
         "refusals": list(made.refusals(name)),
         "acts": sorted(map(repr, made.acts(name))),
         "edit": [] if edit is None else [(edit.seq, edit.edit, edit.recorded_at_ms)],
-        "proof": made.verify(name).damaged_seq,
+        "proof": made.verify(name),
     }
     for what, told in expected.items():
         _must_equal(what, name, told, found[what])

@@ -344,9 +344,6 @@ CODES = frozenset(
 """What we or a configuration name, and digests: no text of anybody's."""
 
 
-MODEL = Actor(kind="model", name=SECRET)
-
-
 def holding(secret, kind):
     """An event of this kind that has a secret wherever a text fits."""
 
@@ -358,19 +355,25 @@ def holding(secret, kind):
             return (value(arguments[0]),)
         if get_origin(type_) is Mapping:
             return {"planner": value(arguments[1])}
-        known = {Outcome: Outcome.OK, Question: QUESTION, int: 1, bool: False, Actor: MODEL}
+        asked, model = structs.replace(QUESTION, text=secret), Actor(kind="model", name=secret)
+        known = {Outcome: Outcome.OK, Question: asked, int: 1, bool: False, Actor: model}
         return next((known[each] for each in (type_, *arguments) if each in known), None)
 
     return kind(**{each.name: value(each.type) for each in structs.fields(kind)})
 
 
+PLAIN_WORDS = "plain words"
+BOTH_MODES = pytest.mark.parametrize(
+    ("mode", "text"), [("redacted", SECRET), ("index", PLAIN_WORDS)]
+)
+
+
+@BOTH_MODES
 @pytest.mark.parametrize("kind", [*get_args(TurnEvent), *get_args(RunEvent)])
-def test_a_text_of_an_event_is_redacted_unless_it_is_known_to_be_a_code(kind):
-    stored = kept(moved(holding(SECRET, kind)), "redacted", REDACTOR).event
-    told = {
-        each.name for each in structs.fields(kind) if SECRET in repr(getattr(stored, each.name))
-    }
-    assert told <= CODES, "what may hold a secret belongs into core/record_policy.py"
+def test_a_text_of_an_event_is_not_kept_unless_it_is_known_to_be_a_code(kind, mode, text):
+    stored = kept(moved(holding(text, kind)), mode, REDACTOR).event
+    told = {each.name for each in structs.fields(kind) if text in repr(getattr(stored, each.name))}
+    assert told <= CODES | LEFT[mode], "what may hold a secret belongs into core/record_policy.py"
 
 
 IDS_CODES_AND_NAMES = frozenset(
@@ -381,6 +384,16 @@ IDS_CODES_AND_NAMES = frozenset(
 )
 """What we make, and what people name: no text of an agent's."""
 
+LEFT = {
+    "redacted": frozenset[str](),
+    "index": frozenset(
+        {"inputs", "receipt", "reason", "opened_because", "ended_because", "kind", "detail"}
+        | {"upstream_session_id", "agent_version", "call_id", "parent_call_id"}
+        | {"by_user", "by", "answered_by"}
+    ),
+}
+"""What `index` keeps besides: facts of a decision, receipts, ids of an agent's, and who did it."""
+
 WRITES = [
     each
     for each in get_args(commands.Write)
@@ -389,48 +402,52 @@ WRITES = [
 """But those that hold one of many kinds: each of these is tried by itself."""
 
 
-def with_secrets(record):
-    """A record of this type that has a secret wherever a text fits, in records inside it too."""
+def with_secrets(record, text):
+    """A record of this type that has a text wherever one fits, in records inside it too."""
     hints = get_type_hints(record)
-    return record(**{name: secret_of(type_) for name, type_ in hints.items()})
+    return record(**{name: secret_of(type_, text) for name, type_ in hints.items()})
 
 
-def secret_of(type_):
+def secret_of(type_, text):
     inner = get_args(type_)
     if get_origin(type_) is tuple:
-        return (secret_of(inner[0]),)
+        return (secret_of(inner[0], text),)
     if type_ is commands.JsonValue or str in inner or get_origin(type_) is Literal:
-        return SECRET
+        return text
     wanted = next((each for each in inner if each is not type(None)), type_)
     if is_dataclass(wanted) or issubclass(getattr(wanted, "__supertype__", wanted), Struct):
-        return with_secrets(wanted)
+        return with_secrets(wanted, text)
     of = getattr(wanted, "__supertype__", wanted)
-    return SECRET if issubclass(of, str) else DIGEST if of is bytes else of(1)
+    return text if issubclass(of, str) else DIGEST if of is bytes else of(1)
 
 
-def places_of_secrets(record):
-    """Return the names of the innermost fields that hold the secret."""
+def places_of(text, record):
+    """Return the names of the innermost fields that hold a text."""
     found = set()
     for name in get_type_hints(type(record)):
         value = getattr(record, name)
         for each in value if isinstance(value, tuple) else (value,):
             is_record = is_dataclass(each) or isinstance(each, Struct)
-            found |= places_of_secrets(each) if is_record else {name} if each == SECRET else set()
+            found |= places_of(text, each) if is_record else {name} if each == text else set()
     return found
 
 
+@BOTH_MODES
 @pytest.mark.parametrize("kind", WRITES, ids=lambda kind: kind.__name__)
-def test_a_text_of_a_write_is_redacted_unless_it_is_known_to_be_an_id_a_code_or_a_name(kind):
-    stored = kept(with_secrets(kind), "redacted", REDACTOR)
-    assert places_of_secrets(stored) <= IDS_CODES_AND_NAMES, "say in core/record_policy.py which"
+def test_a_text_of_a_write_is_not_kept_unless_it_is_known_to_be_an_id_a_code_or_a_name(
+    kind, mode, text
+):
+    left = places_of(text, kept(with_secrets(kind, text), mode, REDACTOR))
+    assert left <= IDS_CODES_AND_NAMES | LEFT[mode], "say in core/record_policy.py which"
 
 
+@BOTH_MODES
 @pytest.mark.parametrize("kind", get_args(Part), ids=lambda kind: kind.__name__)
-def test_a_text_of_a_part_is_redacted_unless_it_is_known_to_be_an_id(kind):
-    write = recorded(with_secrets(kind))
-    assert not stays_as_it_is([write], REDACTOR)
-    stored = kept(write, "redacted", REDACTOR)
-    assert places_of_secrets(stored) <= {"child_conversation_id"}
+def test_a_text_of_a_part_is_not_kept_unless_it_is_known_to_be_an_id(kind, mode, text):
+    write = recorded(with_secrets(kind, text))
+    assert stays_as_it_is([write], REDACTOR) == (text == PLAIN_WORDS)
+    left = places_of(text, kept(write, mode, REDACTOR))
+    assert left <= {"child_conversation_id"} | LEFT[mode]
 
 
 def test_a_report_that_is_none_leaves_nothing():

@@ -131,7 +131,7 @@ def test_what_went_on_in_the_new_place_can_be_moved_back(source, target):
 def test_a_source_that_was_changed_by_something_else_is_not_moved(source, target):
     row = "(SELECT id FROM entry WHERE kind = 'said' AND said IS NOT NULL LIMIT 1)"
     source.database.connection.execute(f"UPDATE entry SET said = '[]' WHERE id = {row}")
-    with pytest.raises(StoreError, match="message 1 of con_one does not match its digest"):
+    with pytest.raises(StoreError, match="message 1 of conversation con_one is damaged"):
         moved(source, target)
     assert target.known_projects() == ()
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
+from hashlib import sha256
 
 import apsw
 import psycopg
 import pytest
-from tests.support.postgres_server import database_at, drop_database_at
+from tests.support.postgres_server import as_owner, database_at, drop_database_at
 from tests.support.sets import spread
 from tests.support.shipped_stores import POSTGRES, SQLITE
 
 from upthread.core.types import Speaker, TextPart, ToolCallPart
 from upthread.errors import StoreError
+from upthread.store.postgres import migrate, schema
+from upthread.store.sqlite import database
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.samples import CONVERSATION
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, WORKSTREAM
 
 MESSAGES = 12
 PRIOR = {"upstream_session_ids": ("ses_a",), "newest": 20}
@@ -23,16 +26,17 @@ PRIOR = {"upstream_session_ids": ("ses_a",), "newest": 20}
 class Record:
     """A conversation of twelve messages with two parts each, and raw access to its entries.
 
-    Statements are written for SQLite: `entry` is a table, `?` a value.
+    Statements are written for both databases: `?` is a value.
     """
 
     def __init__(self, backend, place) -> None:
         self.backend, self.place = backend, place
         self.is_sqlite = backend is SQLITE
         with closing(backend.make(place)) as store:
-            store.commit(samples.home())
+            store.commit([*samples.home(), samples.run()])
             store.commit([_message(seq) for seq in range(1, MESSAGES + 1)])
             self.stream = store.head("conversation", CONVERSATION).row
+            self.run = store.head("run", samples.RUN).row
             self.after = store.head("conversation", CONVERSATION).last - MESSAGES
 
     def rows(self, statement, *values: object):
@@ -41,8 +45,9 @@ class Record:
             rows = connection.execute(statement, values).fetchall()
             connection.close()
             return rows
-        statement = statement.replace("?", "%s").replace("entry ", "upthread.entry ", 1)
+        statement = statement.replace("?", "%s")
         with psycopg.connect(database_at(self.place)) as connection:
+            connection.execute("SET search_path = upthread")
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
@@ -61,7 +66,11 @@ class Record:
             return question(store)
 
     def verify(self):
-        return self.ask(lambda store: store.verify(CONVERSATION).damaged_seq)
+        return self.ask(lambda store: store.verify(CONVERSATION))
+
+    def damaged(self, *home: str):
+        """Return the names of the streams that are not what was recorded."""
+        return self.ask(lambda store: {each.name for each in store.proofs(*home) if each.damage})
 
     def messages(self, **limits):
         return self.ask(lambda store: store.messages(CONVERSATION, **limits))
@@ -125,6 +134,47 @@ def test_a_change_of_any_column_is_found(record, column, value):
     assert record.verify() == 5
 
 
+def test_forged_words_are_found_beside_a_digest_and_in_place_of_forgotten_words(record):
+    ((said,),) = record.rows(f"SELECT said FROM entry WHERE {record.where(5)}")
+    words = said.encode() if isinstance(said, str) else said
+    forged = record.column(words.replace(b"mark", b"MARK"))
+    record.change("digest = ?, said = ?", sha256(words).digest(), forged)
+    assert record.verify() == 5
+    record.change("said = NULL")
+    assert record.verify() is None
+    record.change("said = ?", forged)
+    assert record.verify() == 5
+
+
+OWN = 'workstream ["prj_one","spec-42"]'
+TALK, RUN = f"conversation {CONVERSATION}", f"run {samples.RUN}"
+IN, OWN_NAME, KEY = ("substr(tag, 1, 3) = 'in '", "substr(tag, 1, 5) = 'conve'", "nth = 1")
+EDITS = {
+    "DELETE FROM head WHERE kind = 'workstream'": {OWN},
+    "UPDATE head SET project = 'x' WHERE kind = 'workstream'": {OWN},
+    "DELETE FROM head WHERE id = {0}": {'conversation ["con_one"]'},
+    f"DELETE FROM tag WHERE {IN}": {TALK, RUN},
+    f"UPDATE tag SET stream = {{1}} WHERE stream = {{0}} AND {IN}": {TALK, RUN},
+    f"DELETE FROM tag WHERE {OWN_NAME}": {TALK},
+    f"UPDATE tag SET seq = 2 WHERE {OWN_NAME}": {TALK},
+    f"UPDATE tag SET nth = 2 WHERE {KEY}": {TALK},
+    "DELETE FROM tag WHERE stream = {1}; DELETE FROM head WHERE id = {1}": {"stream {1}"},
+    "DELETE FROM entry WHERE stream = {1}": {RUN},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_every_stream_is_proved_whatever_leads_to_it(record, edit):
+    assert record.damaged() == set()
+    for statement in edit.format(record.stream, record.run).split(";"):
+        record.rows(statement)
+    names = {each.format(record.stream, record.run) for each in EDITS[edit]}
+    assert (
+        record.damaged() == record.damaged(PROJECT, WORKSTREAM) == record.damaged(PROJECT) == names
+    )
+    assert record.damaged(PROJECT, "another") == names & {f"stream {record.run}"}
+
+
 @pytest.mark.extended
 def test_a_message_that_was_moved_or_swapped_is_found(record):
     record.change("seq = 99")
@@ -165,3 +215,29 @@ def test_an_entry_that_cannot_be_read_is_an_error_that_names_the_message(record,
     assert "doctor" in caught.value.hint
     with pytest.raises(StoreError, match=r"damaged|is not what it should be"):
         record.ask(lambda store: store.prior_messages(CONVERSATION, **PRIOR))
+
+
+def test_heads_of_an_older_version_are_folded_again(record, monkeypatch):
+    before = record.ask(lambda store: store.heads(PROJECT, "conversation"))
+    record.rows("UPDATE head SET state = '{}'")
+    older = "PRAGMA user_version = 99" if record.is_sqlite else "UPDATE meta SET value = 99"
+    record.rows(older)
+    for module in (database, schema):
+        monkeypatch.setattr(module, "LOG_VERSION", 1)
+    if not record.is_sqlite:
+        with pytest.raises(StoreError, match="upthread migrate"):
+            record.damaged()
+        assert migrate(as_owner(database_at(record.place))).schema_before == 99
+    assert record.ask(lambda store: store.heads(PROJECT, "conversation")) == before
+    assert record.damaged() == set()
+    assert record.ask(lambda store: store.commit([_message(MESSAGES + 1)])) is None
+
+
+def test_a_store_that_was_open_writes_nothing_into_a_newer_version(record):
+    with closing(record.backend.make(record.place)) as store:
+        store.commit([_message(MESSAGES + 1)])
+        record.backend.mark_newer(record.place)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="written by a newer upthread"):
+                store.commit([_message(MESSAGES + 2)])
+        assert store.message_count(CONVERSATION) == MESSAGES + 1

@@ -258,7 +258,7 @@ class World:
         """Every conversation is whole: no gap, the chain verifies, no call is told twice."""
         with self.store() as store:
             for conversation_id in self._conversation_ids():
-                assert store.verify(conversation_id).damaged_seq is None
+                assert store.verify(conversation_id) is None
                 messages = store.messages(conversation_id)
                 assert [each.seq for each in messages] == list(range(1, len(messages) + 1))
                 _check_calls(messages)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from upthread.core.names import Address, did_you_mean, key_of, parse_address, parse_role, shown
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError
-from upthread.store.base import Resolved, Store
+from upthread.store.base import Store
+from upthread.store.values import Resolved
 
 
 class Addresses:

@@ -246,14 +246,11 @@ def _must_rest(store: LogStore) -> None:
 
 
 def _must_verify(store: LogStore) -> None:
-    for conversation in _conversations(store):
-        damaged = store.verify(conversation.conversation_id).damaged_seq
-        if damaged is not None:
+    for proof in store.proofs():
+        if proof.damage is not None:
             raise StoreError(
-                f"message {damaged} of {conversation.key.address} in the backup is not what was "
-                "recorded: it was not put in place",
+                f"the backup was not put in place: {proof.damage.message}",
                 hint="name another backup",
-                conversation_id=conversation.conversation_id,
             )
 
 

@@ -42,7 +42,7 @@ from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.limit_wait import wait_until
 from upthread.runtime.turns.progress import TurnResult
-from upthread.store.base import Resolved
+from upthread.store.values import Resolved
 
 Result = TypeVar("Result")
 

@@ -81,38 +81,13 @@ S35  `held_leases` returns the leases that are held on a project's conversations
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypedDict, Unpack
 
 from upthread.core.commands import Write
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store.reads import Reads
-from upthread.store.values import (
-    KnownProject,
-    Once,
-    Quarantined,
-    Resolved,
-    Run,
-    StoredEdit,
-    Turn,
-    Verified,
-    Workstream,
-)
-
-__all__ = [
-    "KnownProject",
-    "Leases",
-    "Once",
-    "Quarantined",
-    "Reads",
-    "Resolved",
-    "Run",
-    "Store",
-    "StoredEdit",
-    "Turn",
-    "Verified",
-    "Workstream",
-]
+from upthread.store.values import Proof
 
 
 class Leases(TypedDict, total=False):
@@ -139,6 +114,15 @@ class Store(Reads):
     @abstractmethod
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
+
+    @abstractmethod
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
+        """Yield the proof of each stream of the store, of a project, or of a workstream.
+
+        A stream is proved by its entries: its head and its tags are exactly what they make (S33).
+        """
 
     @abstractmethod
     def scrub(self) -> None:

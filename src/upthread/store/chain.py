@@ -27,9 +27,9 @@ def as_bytes(document: str | bytes | None) -> bytes | None:
     return document.encode() if isinstance(document, str) else document
 
 
-def digest_of(said: bytes | None) -> bytes:
-    """Return the digest of what was said; of nothing where nobody said anything."""
-    return _NOTHING if said is None else sha256(said).digest()
+def digest_of(said: bytes | None, forgotten: bytes | None = None) -> bytes:
+    """Return the digest of the words; `forgotten` is the stored digest of words that are gone."""
+    return forgotten or _NOTHING if said is None else sha256(said).digest()
 
 
 def chained(before: bytes, seq: int, entry: Written, digest: bytes) -> bytes:
@@ -40,20 +40,26 @@ def chained(before: bytes, seq: int, entry: Written, digest: bytes) -> bytes:
 
 
 def hash_of(entry: Entry, before: bytes) -> bytes:
-    """Return the hash that an entry as stored should have after one with the hash `before`."""
+    """Return the hash that an entry as stored should have after one with the hash `before`.
+
+    Empty for words beside a digest, because `forget` leaves the digest alone.
+    """
     try:
-        digest = entry.digest or digest_of(as_bytes(entry.said))
+        if None not in {entry.said, entry.digest}:
+            return b""
+        digest = digest_of(as_bytes(entry.said), entry.digest)
         kept = Written(entry.kind, entry.at_ms, as_bytes(entry.kept), None, cast("Any", None))
         return chained(before, entry.seq, kept, digest)
     except (AttributeError, TypeError, UnicodeEncodeError):  # another program wrote another type
         return b""
 
 
-def not_whole(what: str) -> StoreError:
+def not_whole(what: str, **ids: str) -> StoreError:
     """Return the error of an entry that is not what was recorded."""
     return StoreError(
         f"{what} is damaged: it is not what was recorded, or what stood before it is gone",
         hint=CURE_OF_DAMAGE,
+        **ids,
     )
 
 

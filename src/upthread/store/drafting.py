@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from upthread.core import commands
 from upthread.core.codec import encode_json
 from upthread.core.record_policy import forgotten
-from upthread.core.types import Speaker, TurnId
+from upthread.core.types import TurnId
 from upthread.errors import ConflictError
 from upthread.store import entries, streams
 from upthread.store._rules import is_next, must_equal, must_exist
@@ -54,29 +54,25 @@ def joined(writes: Sequence[commands.Write]) -> Iterator[commands.Write]:
 
     Always alike, so that the same batch again is compared by the same entries.
     """
-    last: commands.RecordParts | None = None
-    for write in writes:
-        if type(write) is not commands.RecordParts:
-            if last is not None:
-                yield last
-                last = None
-            yield write
-        elif last is not None and _continues(last, write):
+    last: Any = None
+    for write in cast("Sequence[Any]", writes):
+        if last is not None and _continues(last, write):
             last = structs.replace(last, parts=(*last.parts, *write.parts))
-        else:
-            if last is not None:
-                yield last
-            last = write
+            continue
+        if last is not None:
+            yield last
+        last = write
     if last is not None:
         yield last
 
 
-def _continues(last: commands.RecordParts, write: commands.RecordParts) -> bool:
+def _continues(last: Any, write: Any) -> bool:
     return (
-        (write.seq, write.first_ordinal) == (last.seq, last.first_ordinal + len(last.parts))
+        type(last) is type(write) is commands.RecordParts
+        and (write.seq, write.first_ordinal) == (last.seq, last.first_ordinal + len(last.parts))
         and (write.conversation_id, write.recorded_at_ms)
         == (last.conversation_id, last.recorded_at_ms)
-        and _author(write) == _author(last)
+        and streams.author_of(write) == streams.author_of(last)
     )
 
 
@@ -191,6 +187,15 @@ class Drafts:
             yield from self._reads.entries(change.head.row, kinds, after=after, first=first)
         yield from (each for each in change.entries if each.kind in kinds and each.seq > after)
 
+    def numbered(self, change: Change, entry: Written, seq: int, last: int, what: str) -> None:
+        """Add an entry that has a number of its own, or compare it with the one that is there."""
+        owner = change.head.name
+        if is_next(seq, last=last, what=what, owner=owner):
+            change.add(entry)
+        else:
+            stored = list(self.stored(change, (entry.kind,)))
+            must_be_same(stored[seq - 1], entry, what=f"{what} {seq} of {owner}")
+
     def owner_of(self, text: str, nth: int) -> str | None:
         """Return the name of the one stream that has this tag, None where it is free."""
         for change in self.changes.values():
@@ -275,7 +280,7 @@ class Drafts:
             pass  # the usual case, without the words that only a conflict needs
         elif seq == state.messages:
             there = min(max(state.parts - first, 0), len(write.parts))
-            must_equal(state.author, _author(write), what=f"message {seq} of {owner}")
+            must_equal(state.author, streams.author_of(write), what=f"message {seq} of {owner}")
             is_next(first + 1, last=state.parts, what=f"in message {seq}, part", owner=owner)
         elif is_next(seq, last=state.messages, what="message", owner=owner):
             is_next(first + 1, last=0, what=f"in message {seq}, part", owner=owner)
@@ -320,7 +325,7 @@ class Drafts:
         stored = entries.parts_of(entry.kept, entry.said)[at : at + len(given)]
         must_equal(
             (streams.author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
-            (_author(write), write.recorded_at_ms, list(map(encode_json, given))),
+            (streams.author_of(write), write.recorded_at_ms, list(map(encode_json, given))),
             what=what,
         )
 
@@ -389,10 +394,6 @@ def conversation_of(change: Change) -> ConversationState:
     return cast("ConversationState", change.head.state)
 
 
-def _author(write: commands.RecordParts) -> tuple[Speaker, str, str | None]:
-    return write.speaker, write.turn_id, write.upstream_session_id
-
-
 def _place(write: commands.RecordParts, first_ordinal: int) -> entries.Place:
     return entries.Place(
         write.seq, write.speaker, write.turn_id, write.upstream_session_id, first_ordinal
@@ -424,7 +425,7 @@ def _erased(entry: Entry, erasure: Erasure) -> Entry:
 
 def is_same(stored: Entry, given: Written) -> bool:
     """Return whether an entry is what a write would make: an erased one by its digest (S3)."""
-    digest = stored.digest or digest_of(as_bytes(stored.said))
+    digest = digest_of(as_bytes(stored.said), stored.digest)
     if (stored.kind, stored.at_ms, digest) != (given.kind, given.at_ms, digest_of(given.said)):
         return False
     if as_bytes(stored.kept) == given.kept:

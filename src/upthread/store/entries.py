@@ -300,6 +300,7 @@ KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
     }
 )
 """Every kind of entry, by its word in the database, and what it keeps."""
+assert {*KINDS.values()} == {*get_args(Kept)}, "each kind of entry has its word"
 
 FREQUENT: Final = (*PARTS, "turn", "turn_event", "run_event", "act")
 """Kinds of which a turn or a run has many. All others are found by an index of their own."""

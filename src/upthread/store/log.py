@@ -9,8 +9,8 @@ moved, the commit is drafted again on what is there now. The same algorithm on e
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple, Unpack
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Unpack
 
 from upthread.core.commands import Write
 from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
@@ -18,6 +18,7 @@ from upthread.errors import ConflictError, UpthreadError
 from upthread.store.base import Leases, Store
 from upthread.store.drafting import Change, Drafts, StreamKey, joined
 from upthread.store.streams import Head
+from upthread.store.values import Proof
 from upthread.store.writes import apply
 
 RACES_MAX: Final = 50
@@ -36,6 +37,18 @@ class Terms(NamedTuple):
 
 
 NO_LEASES: Final = Terms()
+
+
+class Rows(NamedTuple):
+    """All rows of a store as they are, for its proof; texts may be bytes.
+
+    `tags` have a text, its `nth`, the stream and the entry; `streams` are those that entries name;
+    `heads` have the columns that `head_of` reads.
+    """
+
+    tags: Sequence[tuple[Any, ...]]
+    streams: Sequence[tuple[Any, ...]]
+    heads: Sequence[tuple[Any, ...]]
 
 
 class StreamMovedError(Exception):
@@ -61,6 +74,18 @@ class LogStore(Store):
         StreamMovedError where a head is not as drafted or a tag is taken; FencedError and
         ConflictError for leases, as `commit`.
         """
+
+    @abstractmethod
+    def rows(self) -> Rows:
+        """Return all tags, streams and heads. A damaged row is returned as well."""
+
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
+        # Late: a proof is asked for seldom, and reads everything there is.
+        from upthread.store.proof import proofs  # noqa: PLC0415
+
+        return proofs(self, project_id, workstream)
 
     @abstractmethod
     def act_for(self, project_id: ProjectId) -> None:

@@ -34,6 +34,7 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
+from upthread.errors import StoreError
 from upthread.store import entries, streams
 from upthread.store.chain import not_whole
 from upthread.store.entries import Entry, TurnMoved
@@ -49,7 +50,6 @@ from upthread.store.values import (
     Run,
     StoredEdit,
     Turn,
-    Verified,
     Workstream,
 )
 
@@ -355,24 +355,30 @@ class Reads(MessageReads):
 
     # --- proof ------------------------------------------------------------------------------------
 
-    def verify(self, conversation_id: ConversationId) -> Verified:
-        """Return what a conversation's hash chain proves (S9)."""
-        head = self.head("conversation", conversation_id)
-        if head is None:
-            return Verified(None, None)
+    def verify(self, conversation_id: ConversationId) -> int | None:
+        """Return the first message that a conversation's chain does not prove, None: none (S9)."""
         # Late: a proof is asked for seldom, and reads everything there is.
-        from upthread.store.proof import damaged_message, first_damaged  # noqa: PLC0415
+        from upthread.store.proof import prove  # noqa: PLC0415
 
-        entry, before = first_damaged(self, head)
-        if entry is None:
-            return Verified(None, head.hash)
-        return Verified(damaged_message(head, entry, before), None)
+        head = self.head("conversation", conversation_id)
+        try:
+            if head is not None:
+                prove(self, head)
+        except StoreError as error:
+            if "seq" not in error.ids:
+                raise
+            return int(error.ids["seq"])
+        return None
 
     # --- below: how -------------------------------------------------------------------------------
 
     def _in_workstream(self, project_id: str, workstream: str, kind: str) -> list[Head]:
-        found = self.found(tag("in", project_id, workstream))
-        return [head for head, *_ in found if head.kind == kind]
+        text = tag("in", project_id, workstream)
+        found = [head for head, *_ in self.found(text) if head.kind == kind]
+        for head in found:
+            if (head.project_id, streams.workstream_of(head)) != (project_id, workstream):
+                raise not_whole(f"{text}, which leads to {kind} {head.name},")
+        return found
 
 
 # --- heads to values ------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ class Found(NamedTuple):
     nth: int
 
 
-def found_in(rows: Iterable[Sequence[Any]]) -> tuple[Found, ...]:
-    """Return streams from rows: the tagged entry, its place, and the columns of the head."""
-    return tuple([Found(head_of(row[2:]), row[0], row[1]) for row in rows])
+def found_in(rows: Iterable[Sequence[Any]], tag: str) -> tuple[Found, ...]:
+    """Return a tag's streams from rows: the tagged entry, its place, and the head's columns."""
+    return tuple([Found(head_of(row[2:], tag), row[0], row[1]) for row in rows])
 
 
 class Chosen(TypedDict, total=False):

@@ -6,8 +6,8 @@ the head from the last entry that it has seen to its own by compare-and-set, and
 follow the same entry. Nothing is in a head that the entries do not prove: `refolded` computes it
 again from them, which `doctor` compares and an upgrade stores.
 
-Change what a head holds by a field of a state here, and its line in `fold`. Then raise FOLD, and
-the next opening folds all heads again.
+Change what a head holds by a field of a state here, and its line in `fold`. Then raise
+SCHEMA_VERSION: the next opening (SQLite) or `upthread migrate` (PostgreSQL) folds all heads again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias, cast, get_args
 from msgspec import Struct, structs
 
 from upthread.core.codec import Json, encode_plain_json
+from upthread.core.commands import RecordParts
 from upthread.core.events import TurnEnded, TurnEvent, settles
 from upthread.core.types import Conversation, Link, Outcome, RunId, Speaker, TurnId
 from upthread.errors import StoreError
@@ -29,8 +30,11 @@ from upthread.store._rules import text_of
 from upthread.store.chain import first_hash
 from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind
 
-FOLD: Final = 1
-"""The version of what heads hold."""
+LOG_VERSION: Final = 100
+"""The first version of a store that is one log."""
+
+SCHEMA_VERSION: Final = 100
+"""The version of both schema.sql and of what heads hold."""
 
 STREAMS: Final[tuple[StreamKind, ...]] = get_args(StreamKind)
 """The kinds of streams, in the order in which they can be made."""
@@ -145,10 +149,10 @@ class Head(Struct):
 _STATE: Final = Json(State, "head")
 
 
-def new_head(kind: StreamKind, name: str, project_id: str) -> Head:
+def new_head(kind: StreamKind, name: str, project_id: str, row: int = 0) -> Head:
     """Return the head of a stream before its first entry."""
     first = first_hash(kind, name, project_id)
-    return Head(0, kind, name, project_id, 0, first, None, first)
+    return Head(row, kind, name, project_id, 0, first, None, first)
 
 
 def encoded(head: Head) -> tuple[bytes, bytes]:
@@ -157,24 +161,25 @@ def encoded(head: Head) -> tuple[bytes, bytes]:
     return state, _seal(head.first, head.last, head.hash, state)
 
 
-def head_of(columns: Sequence[Any]) -> Head:
+def head_of(columns: Sequence[Any], tag: str = "") -> Head:
     """Return a head from the columns of its row. StoreError for a row that was changed.
 
-    The seal covers the columns. Names may be bytes, and are where they are not valid Unicode.
+    The seal covers the columns. Names may be bytes, and are where they are not valid Unicode. The
+    error names a head that is gone by the `tag` that led to it.
     """
     state: str | bytes
     row, kind, raw_name, raw_project_id, last, hashed, state, seal = columns
     try:
-        name, project_id = text_of(raw_name), text_of(raw_project_id)
+        kind, name, project_id = text_of(kind), text_of(raw_name), text_of(raw_project_id)
         first = first_hash(cast("StreamKind", kind), name, project_id)
         is_whole = _seal(first, last, hashed, chain.as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
         name, project_id, is_whole, first = str(raw_name), "", False, b""
     if not is_whole:
-        raise StoreError(
-            f"the head of {kind} {name!r} is damaged: it is not what was recorded",
-            hint=CURE_OF_DAMAGE,
-        )
+        what = f"the head of {kind} {name!r} is damaged: it is not what was recorded"
+        if row is None:
+            what = f"the head of {tag} is damaged: it is gone"
+        raise StoreError(what, hint=CURE_OF_DAMAGE)
     made = _STATE.decode(state)
     return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, made, first)
 
@@ -185,19 +190,29 @@ def _seal(first: bytes, last: int, hashed: bytes, state: bytes) -> bytes:
 
 def refolded(head: Head, found: Iterable[Entry]) -> Head:
     """Return the head that all entries of a stream make; they are not proved here."""
-    made = new_head(head.kind, head.name, head.project_id)
-    made.row = head.row
+    made = new_head(head.kind, head.name, head.project_id, head.row)
     for entry in found:
         made.last, made.hash = entry.seq, entry.hash
         fold(made, entry.at_ms, entries.kept_of(entry))
     return made
 
 
-def bare_head(row: int, kind: str, name: str | bytes, project_id: str | bytes) -> Head:
+def bare_head(row: int, kind: bytes | str, name: bytes, project_id: bytes) -> Head:
     """Return a head of which the state is not read, to be folded again."""
-    made = new_head(cast("StreamKind", kind), text_of(name), text_of(project_id))
-    made.row = row
-    return made
+    return new_head(cast("StreamKind", text_of(kind)), text_of(name), text_of(project_id), row)
+
+
+def workstream_of(head: Head) -> str | None:
+    """Return the workstream that a stream belongs to, None for an action or a project."""
+    match head.state:
+        case ConversationState(conversation=conversation):
+            return conversation.key.workstream
+        case RunState(workstream=workstream):
+            return workstream
+        case WorkstreamState():
+            return head.name
+        case _:
+            return None
 
 
 # --- the fold -------------------------------------------------------------------------------------
@@ -255,7 +270,7 @@ def _spoken(state: ConversationState, value: entries.Spoken, _at_ms: int, _seq: 
     state.author = author_of(value)
 
 
-def author_of(value: entries.Place) -> tuple[Speaker, str, str | None]:
+def author_of(value: entries.Place | RecordParts) -> tuple[Speaker, str, str | None]:
     """Return whose a message is: its speaker, turn and upstream session."""
     return value.speaker, value.turn_id, value.upstream_session_id
 
@@ -319,3 +334,4 @@ _FOLD: Final[dict[type[Any], Callable[[Any, Any, int, int], None]]] = {
     entries.Due: _due,
     entries.Attempted: _attempted,
 }
+assert {*_FOLD, *_OPENED} == {*entries.KINDS.values()}, "each kind of entry has its fold"

@@ -17,6 +17,8 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
+from upthread.errors import StoreError
+from upthread.store.streams import Head
 
 
 class Resolved(Struct, frozen=True):
@@ -82,15 +84,15 @@ class Once(Struct, frozen=True, kw_only=True):
     recorded_at_ms: int
 
 
-class Verified(NamedTuple):
-    """What a conversation's hash chain proves: `damaged_seq` is the first message it does not.
+class Proof(NamedTuple):
+    """A stream of a store, and its damage, None where all of it is what was recorded.
 
-    `head` is the end of the chain, None of nothing or with a damaged one. Of two conversations with
-    the same head, each entry is the same, byte for byte.
+    `head` is None where it is damaged or gone. A damaged message is `seq` of its ids.
     """
 
-    damaged_seq: int | None
-    head: bytes | None
+    name: str
+    head: Head | None
+    damage: StoreError | None
 
 
 class StoredEdit(Struct, frozen=True, kw_only=True):

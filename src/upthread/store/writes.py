@@ -6,7 +6,7 @@ Messages, turns and forgetting are methods of `Drafts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from msgspec import structs
 
@@ -83,18 +83,13 @@ def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
 
 def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
     link = write.link
-    owner, seq = link.conversation_id, link.seq
-    change = drafts.existing("conversation", owner)
+    change = drafts.existing("conversation", link.conversation_id)
     # Its end is an entry of its own: a link that has ended since it was opened is the same link.
     opened = structs.replace(link, ended_because=None, ended_at_ms=None)
     entry = written(entries.LinkOpened(opened), link.opened_at_ms)
-    if is_next(seq, last=conversation_of(change).links, what="link", owner=owner):
-        change.add(entry)
-    else:
-        stored = list(drafts.stored(change, ("link",)))
-        must_be_same(stored[seq - 1], entry, what=f"link {seq} of {owner}")
+    drafts.numbered(change, entry, link.seq, conversation_of(change).links, "link")
     if link.ended_because is not None:
-        _close_link(change, seq, link.ended_because, link.ended_at_ms or 0)
+        _close_link(change, link.seq, link.ended_because, link.ended_at_ms or 0)
 
 
 def _end_link(drafts: Drafts, write: commands.EndLink) -> None:
@@ -111,15 +106,10 @@ def _close_link(change: Change, seq: int, because: str, at_ms: int) -> None:
 
 
 def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
-    run_id, seq = write.run_id, write.seq
-    change = drafts.existing("run", run_id)
-    event = written_event(entries.RunMoved(seq, write.event), write.recorded_at_ms)
+    change = drafts.existing("run", write.run_id)
+    event = written_event(entries.RunMoved(write.seq, write.event), write.recorded_at_ms)
     last = cast("RunState", change.head.state).events
-    if is_next(seq, last=last, what="run event", owner=run_id):
-        change.add(event)
-    else:
-        stored = list(drafts.stored(change, ("run_event",)))
-        must_be_same(stored[seq - 1], event, what=f"event {seq} of run {run_id}")
+    drafts.numbered(change, event, write.seq, last, "run event")
 
 
 def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> None:
@@ -215,15 +205,9 @@ def _examined_entry(
 
 
 def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
-    owner, seq = write.conversation_id, write.seq
-    change = drafts.existing("conversation", owner)
-    entry = written(entries.BriefingEdited(seq), write.recorded_at_ms, write.edit)
-    what = "edit of the briefing"
-    if is_next(seq, last=conversation_of(change).edits, what=what, owner=owner):
-        change.add(entry)
-    else:
-        stored = list(drafts.stored(change, ("edit",)))
-        must_be_same(stored[seq - 1], entry, what=f"edit {seq} of the briefing of {owner}")
+    change = drafts.existing("conversation", write.conversation_id)
+    entry = written(entries.BriefingEdited(write.seq), write.recorded_at_ms, write.edit)
+    drafts.numbered(change, entry, write.seq, conversation_of(change).edits, "briefing edit")
 
 
 def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
@@ -269,3 +253,4 @@ _APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
     commands.EraseRun: Drafts.erase_run,
 }
 """What each write does. A write of a new kind is one line here, and what makes its entry."""
+assert {*_APPLY} == {*get_args(commands.Write)}, "each write has its function"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -12,7 +13,7 @@ from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import EXTENDED, SOAK
 
 from upthread.errors import StoreError
-from upthread.store.postgres import PostgresStore, migrate
+from upthread.store.postgres import PostgresStore, migrate, schema
 from upthread.testing.store_conformance import samples
 
 PROCESSES = 4
@@ -70,6 +71,20 @@ def test_a_newer_schema_is_not_migrated(address):
         connection.execute("UPDATE upthread.meta SET value = 999 WHERE name = 'schema'")
     with pytest.raises(StoreError, match="newer upthread"):
         migrate(address)
+
+
+def test_a_commit_that_waits_for_an_upgrade_is_refused_after_it(address):
+    store = PostgresStore(address)
+    with psycopg.connect(address) as connection, ThreadPoolExecutor() as threads:
+        connection.execute(schema._LOCK_HEADS)
+        committed = threads.submit(store.commit, samples.home())
+        while not connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
+            assert not committed.done()
+        connection.execute("UPDATE upthread.meta SET value = 999 WHERE name = 'schema'")
+        connection.commit()
+        with pytest.raises(StoreError, match="newer upthread"):
+            committed.result()
+    store.close()
 
 
 @SOAK

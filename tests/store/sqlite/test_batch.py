@@ -58,7 +58,7 @@ def test_what_another_connection_has_said_is_followed(pair):
         one.commit([samples.said(2, TextPart(text="another"))])
     one.commit([samples.said(3)])
     assert one.message_count(CONVERSATION) == 3
-    assert one.verify(CONVERSATION).damaged_seq is None
+    assert one.verify(CONVERSATION) is None
 
 
 def test_what_a_commit_that_failed_has_said_is_forgotten(pair):
@@ -67,5 +67,5 @@ def test_what_a_commit_that_failed_has_said_is_forgotten(pair):
     with pytest.raises(ConflictError):
         one.commit([samples.said(2), samples.said(9)])
     one.commit([samples.said(2)])
-    assert one.verify(CONVERSATION).damaged_seq is None
+    assert one.verify(CONVERSATION) is None
     assert one.message_count(CONVERSATION) == 2

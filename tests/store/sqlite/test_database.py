@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import apsw
 import pytest
 from tests.support.sets import SOAK
@@ -13,11 +11,10 @@ from tests.support.sqlite_faults import faulty_file_system
 from upthread.core.types import Durability, TextPart
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.database import SCHEMA_VERSION, check_engine
+from upthread.store.sqlite.database import check_engine
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
-KNOWN = SCHEMA_VERSION
 BIG = TextPart(text="x" * 20_000)
 
 
@@ -50,24 +47,6 @@ def test_every_setting_is_in_force(tmp_path):
     store.close()
 
 
-def test_who_had_it_open_writes_nothing_into_the_schema_of_a_newer_version(tmp_path):
-    """What it wrote would have another seal than the newer version looks for: damage by us."""
-    path = tmp_path / "store.db"
-    with closing(SqliteStore(path)) as store:
-        connection = raw(path)
-        connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
-        connection.close()
-        before = raw(path).execute("SELECT count(*) FROM head").fetchone()
-        for _ in range(2):
-            with pytest.raises(StoreError, match=f"schema {KNOWN + 1}, this version knows {KNOWN}"):
-                store.commit(samples.home())
-        assert raw(path).execute("SELECT count(*) FROM head").fetchone() == before
-        connection = raw(path)
-        connection.execute(f"PRAGMA user_version = {KNOWN}")
-        connection.close()
-        store.commit(samples.home())
-
-
 def test_a_database_of_tables_is_refused_with_the_cure_and_stays_as_it_is(tmp_path):
     path = tmp_path / "store.db"
     connection = raw(path)
@@ -81,21 +60,6 @@ def test_a_database_of_tables_is_refused_with_the_cure_and_stays_as_it_is(tmp_pa
     assert path.read_bytes() == before
 
 
-def test_heads_of_an_older_fold_are_folded_again_when_it_is_opened(tmp_path):
-    path = tmp_path / "store.db"
-    with closing(SqliteStore(path)) as store:
-        store.commit([*samples.home(), samples.said(1)])
-        before = store.heads(samples.PROJECT, "conversation")
-    connection = raw(path)
-    connection.execute(
-        "UPDATE head SET state = '{}'; UPDATE meta SET value = 0 WHERE name = 'fold'"
-    )
-    connection.close()
-    with closing(SqliteStore(path)) as store:
-        assert store.heads(samples.PROJECT, "conversation") == before
-        assert store.verify(CONVERSATION).damaged_seq is None
-
-
 def test_a_full_disk_is_an_error_that_says_so(tmp_path):
     store = SqliteStore(tmp_path / "store.db")
     store.commit([*samples.home(), samples.said(1)])
@@ -104,7 +68,7 @@ def test_a_full_disk_is_an_error_that_says_so(tmp_path):
     assert "free some space" in caught.value.hint
     assert store.message_count(CONVERSATION) == 1
     store.commit([samples.said(2, BIG)])
-    assert store.verify(CONVERSATION).damaged_seq is None
+    assert store.verify(CONVERSATION) is None
     store.close()
 
 
@@ -125,7 +89,7 @@ def test_an_io_error_at_any_operation_loses_nothing_acknowledged(tmp_path, opera
                 failures.append(error)
                 disk.failing = frozenset()
                 assert store.message_count(CONVERSATION) == last
-                assert store.verify(CONVERSATION).damaged_seq is None
+                assert store.verify(CONVERSATION) is None
             else:
                 disk.failing = frozenset()
                 assert store.message_count(CONVERSATION) == last + 1
@@ -139,7 +103,7 @@ def test_an_io_error_at_any_operation_loses_nothing_acknowledged(tmp_path, opera
     assert failures or (operation, durability) == ("sync", Durability.PROCESS)
     reopened = SqliteStore(path)
     assert reopened.messages(CONVERSATION) == expected
-    assert reopened.verify(CONVERSATION).damaged_seq is None
+    assert reopened.verify(CONVERSATION) is None
     reopened.close()
     assert raw(path).pragma("integrity_check") == "ok"
 

@@ -40,7 +40,7 @@ def fill(path: Path, *, key: bytes | None, times: int = 1) -> None:
 
 def said(path: Path, *, key: bytes | None) -> str:
     with closing(SqliteStore(path, key=key)) as store:
-        assert store.verify(CONVERSATION).damaged_seq is None
+        assert store.verify(CONVERSATION) is None
         (message,) = store.messages(CONVERSATION)
         return message.text
 

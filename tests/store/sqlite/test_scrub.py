@@ -29,7 +29,7 @@ def test_size_and_digest_stay_when_content_goes(tmp_path):
         " WHERE kind IN ('said', 'done') ORDER BY id"
     )
     assert rows == [(None, size_bytes, 32), (None, 7, None)]
-    assert store.verify(samples.CONVERSATION).damaged_seq is None
+    assert store.verify(samples.CONVERSATION) is None
     store.close()
 
 

@@ -141,6 +141,34 @@ def test_doctor_goes_on_after_a_damaged_page_and_names_what_it_holds(up):
     assert re.search(r"page|malformed|index", found["findings"][0]["what"])
 
 
+EDITS = {
+    "DELETE FROM head WHERE kind = 'workstream'": 'the head of workstream ["prj_',
+    "DELETE FROM head WHERE kind = 'conversation'": 'the head of conversation ["con_',
+    "UPDATE head SET last = last + 1 WHERE kind = 'conversation'": "the head of conversation",
+    "DELETE FROM tag WHERE tag LIKE 'in %'": 'in ["prj_',
+    "DELETE FROM tag WHERE tag LIKE 'conversation %'": 'conversation ["con_',
+    "DELETE FROM tag WHERE tag LIKE 'run %'": 'run ["run_',
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_stream_that_nothing_leads_to_is_named_and_never_passed_over(up, edit):
+    (up.directory / "spec.md").write_text("Count.")
+    up("run", "w", "--spec", "spec.md", code=None)
+    with closing(sqlite3.connect(database(up))) as connection, connection:
+        assert connection.execute(edit).rowcount > 0
+    said = up("doctor", "upthread", code=1).out
+    assert EDITS[edit] in said
+    assert "upthread restore" in said
+    assert "`upthread doctor`" not in said
+    for verb in (["audit", "w"], ["forget", "w", "--yes"]):
+        done = up(*verb, code=1)
+        assert re.search("damaged", done.err), verb
+        assert "FORGOTTEN" not in done.out
+    if "'run %'" in edit:
+        assert "the name of run run_" in up("ls", code=1).err
+
+
 def up_store(up, number):
     """Grow the record by an action."""
     store = SqliteStore(database(up))
@@ -175,8 +203,8 @@ def test_a_backup_is_restored_and_what_was_there_is_kept(up):
     assert doubt["title"] == "anything done between the backup and its restore"
     up("effects", "w", "not-done")
     assert up("effects", "w", "--json").json["in_doubt"] == []
-    up("backup", str(up.home / "now.db"))
-    up("restore", str(up.home / "now.db"), "--yes")  # it lacks nothing
+    up("backup", str(up.home / "second.db"))
+    up("restore", str(up.home / "second.db"), "--yes")  # it lacks nothing
     assert up("effects", "w", "--json").json["in_doubt"] == []
 
 

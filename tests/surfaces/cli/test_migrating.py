@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.store.postgres.schema import SCHEMA_VERSION as NEWEST
+from upthread.store.streams import SCHEMA_VERSION as NEWEST
 
 
 def test_a_turn_is_resumed_on_a_database_that_was_migrated_first(up, fresh_address):

@@ -43,8 +43,8 @@ from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError
 from upthread.runtime.runs.live_run import Transition
 from upthread.runtime.system import System, host_name
 from upthread.runtime.turns.progress import Listener
-from upthread.store.base import Run
 from upthread.store.postgres.workers import Recovered, Registration, WorkerTable
+from upthread.store.values import Run
 from upthread.tasks import task_group
 
 GRACE_S: Final = 30.0

@@ -39,7 +39,8 @@ from upthread.core.types import (
 )
 from upthread.runtime.record.events import run_events, turn_events
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.store.base import Quarantined, Run, Store, Turn
+from upthread.store.base import Store
+from upthread.store.values import Quarantined, Run, Turn
 
 PAGE_MESSAGES: Final = 100
 """How many messages are read at a time where nobody knows how many are wanted."""
@@ -119,9 +120,13 @@ def read_audit(store: Store, view: WorkstreamView) -> Audit:
 def open_audit(store: Store, view: WorkstreamView) -> Audit:
     """Return the audit of one workstream whose turns and messages are read when they are asked for.
 
-    What is recorded after this is not in it, but for the end of a turn that is running.
+    What is recorded after this is not in it, but for the end of a turn that is running. StoreError
+    for damage that no message shows: a stream of the workstream may not be found.
     """
     project_id, workstream = view.workstream.project_id, view.workstream.workstream
+    for proof in store.proofs(project_id, workstream):
+        if proof.damage is not None and "seq" not in proof.damage.ids:
+            raise proof.damage
     roles = {role.conversation.conversation_id: role.standing for role in view.roles}
     runs = store.runs(project_id, workstream)
     return Audit(
@@ -155,7 +160,7 @@ def _conversation(
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),
         messages=last_seq,
-        first_unverified_seq=store.verify(conversation_id).damaged_seq,
+        first_unverified_seq=store.verify(conversation_id),
         standing=standing,
     )
 

@@ -325,7 +325,7 @@ class EntryLog:
         """Refuse what is not as it was recorded (L6). Once: as long as reading all takes."""
         if conversation_id == self._proved:
             return
-        if (seq := self._store.verify(conversation_id).damaged_seq) is not None:
+        if (seq := self._store.verify(conversation_id)) is not None:
             raise StoreError(
                 f"{shown(self.key.address)}: entry {seq} is not what was recorded",
                 hint="`upthread doctor` says what is damaged and how it is restored",

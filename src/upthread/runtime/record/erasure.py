@@ -15,13 +15,14 @@ from msgspec import Struct
 from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
 from upthread.core.events import RunEnded
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
-from upthread.errors import StoreError
+from upthread.errors import NotFoundError, StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
 from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
-from upthread.store.base import Run, Store
+from upthread.store.base import Store
 from upthread.store.chain import as_bytes
 from upthread.store.entries import PARTS, Entry, spoken_of
+from upthread.store.values import Run
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -77,19 +78,32 @@ class Forgetting:
 
     async def held(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Return what falls under a selection, workstreams with nothing to forget left out."""
-        return await self._system.in_thread(lambda: tuple(self._held(selection)))
+
+        def read() -> tuple[HeldWorkstream, ...]:
+            found = tuple(self._held(selection))
+            if not found:
+                self._must_reach_all(selection)
+            return found
+
+        return await self._system.in_thread(read)
 
     async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Forget it, and return what it was.
 
         Raises LeaseHeldError when a turn or a run is under way there: of that workstream nothing is
-        forgotten, and of none after it.
+        forgotten, and of none after it. StoreError where a damaged record hides some of it: all
+        else is forgotten then.
         """
         found = await self.held(selection)
-        for each in found:
-            await self._forget(each, selection)
+        try:
+            for each in found:
+                await self._forget(each, selection)
+        except NotFoundError:  # a tag is gone of what was found a moment ago
+            await self._system.in_thread(lambda: self._must_reach_all(selection))
+            raise
         # Also when nothing was found: an earlier one may have been cut off before this.
         await self._system.in_thread(self._store.scrub)
+        await self._system.in_thread(lambda: self._must_reach_all(selection))
         return found
 
     async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
@@ -111,6 +125,15 @@ class Forgetting:
                 await stack.enter_async_context(self._leases.held(request)) for request in requests
             ]
             await self._system.in_thread(lambda: self._store.commit(writes, fences=fences))
+
+    def _must_reach_all(self, selection: Selection) -> None:
+        """Raise StoreError where damage may hide a stream from what was read."""
+        for proof in self._store.proofs(self._project_id, selection.workstream):
+            if proof.damage is not None and "seq" not in proof.damage.ids:
+                raise StoreError(
+                    f"words may be left, because the record is damaged: {proof.damage.message}",
+                    hint="`upthread doctor` lists the damage and its cure",
+                )
 
     # --- finding -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ it (record_filter.py), and what the person does is kept with who it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final, TypeVar, Unpack, cast
@@ -27,11 +27,12 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
-from upthread.store.base import Leases, Resolved, Store, Turn, Verified
+from upthread.store.base import Leases, Store
 from upthread.store.entries import Entry, SpokenRow, StreamKind
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
 from upthread.store.tags import tag
+from upthread.store.values import Proof, Resolved, Turn
 
 Result = TypeVar("Result")
 
@@ -109,10 +110,15 @@ class ProjectStore(Store):
     def resolve(self, key: ConversationKey) -> Resolved | None:
         return self.behind.resolve(key) if self._is_it(key.project_id) else None
 
-    def verify(self, conversation_id: ConversationId) -> Verified:
+    def verify(self, conversation_id: ConversationId) -> int | None:
         if not self._owns("conversation", conversation_id):
-            return Verified(None, None)
+            return None
         return self.behind.verify(conversation_id)
+
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
+        return self.behind.proofs(project_id, workstream)
 
     # --- leases -----------------------------------------------------------------------------------
 

@@ -32,9 +32,9 @@ from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import PARTS, Entry
+from upthread.store.entries import Entry
 from upthread.store.log import LogStore
-from upthread.store.proof import first_damaged
+from upthread.store.proof import prove
 from upthread.store.streams import STREAMS, Head, RunState, new_head
 
 PAGE_ENTRIES: Final = 200
@@ -93,7 +93,7 @@ class Move:
         there = 0
         streams = tuple(_streams(self._source, project_id))
         for head in streams:
-            self._must_verify(self._source, head)
+            prove(self._source, head)
             counted.update(each.kind for each in self._source.all_entries(head.row))
             there += self._there(head)
         return ToMove(
@@ -207,7 +207,7 @@ class Move:
         for number, (ours, theirs) in enumerate(zip_longest(*both), start=1):
             if ours is None or theirs is None or _plain(ours) != _plain(theirs):
                 raise _not_equal(f"entry {number} of {head.kind} {head.name}")
-        self._must_verify(self._made, twin)
+        prove(self._made, twin)
         if (twin.last, twin.hash) != (head.last, head.hash):
             raise _not_equal(f"the hash chain of {head.kind} {head.name}")
 
@@ -217,21 +217,6 @@ class Move:
     @staticmethod
     def _identities(store: LogStore, project_id: str) -> tuple[ProjectIdentity, ...]:
         return store.identities(ProjectId(project_id))
-
-    def _must_verify(self, store: LogStore, head: Head) -> None:
-        entry, message = first_damaged(store, head)
-        if entry is None:
-            return
-        what = f"entry {entry.seq} of {head.kind} {head.name}"
-        if entry.kind in PARTS:
-            what = f"message {message + 1} of {head.name}"
-        if store is self._target:
-            raise _not_equal(what)
-        raise StoreError(
-            f"{what} does not match its digest: nothing was moved",
-            hint="something else has changed the source: see `upthread doctor`, or put a backup "
-            "in its place",
-        )
 
 
 def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:

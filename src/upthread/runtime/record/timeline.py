@@ -36,7 +36,7 @@ from upthread.core.turns.spent_tokens import spent_on_turn, took_by_prompt
 from upthread.core.turns.turn import TurnView
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.store.base import Quarantined
+from upthread.store.values import Quarantined
 
 DEPTH_MAX: Final = 32
 """How deep sub-agents are nested; what a damaged record hangs deeper stands beside the others."""

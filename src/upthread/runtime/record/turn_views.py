@@ -41,7 +41,8 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
-from upthread.store.base import Store, Turn
+from upthread.store.base import Store
+from upthread.store.values import Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""

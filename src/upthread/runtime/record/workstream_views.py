@@ -48,7 +48,9 @@ from upthread.core.types import (
 from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of, turn_count
-from upthread.store.base import Store, Workstream
+from upthread.store.base import Store
+from upthread.store.chain import not_whole
+from upthread.store.values import Workstream
 
 ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
 """Gives the digest that a role's `resume_if` compares, by workstream."""
@@ -321,6 +323,8 @@ class Overview:
             return None
         run_id = runs[-1].run_id
         events = self._store.run_events(run_id)
+        if not events and self._store.run(run_id) is None:
+            raise not_whole(f"the name of run {run_id}, which leads nowhere,")
         return NewestRun(
             run_id=run_id,
             view=pipelines.fold(each.event for each in events),

@@ -9,16 +9,24 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from upthread.errors import StoreError
+from upthread.store.entries import Entry
 from upthread.store.postgres.job_queue import migrate_job_queue
 from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
-from upthread.store.streams import FOLD
-
-SCHEMA_VERSION: Final = 100
-"""The version of schema.sql. Below it are databases of tables in place of one log."""
+from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, bare_head, encoded, refolded
 
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _LOCK: Final = int.from_bytes(b"upthread")
 """The advisory lock of whoever migrates."""
+
+# Reads go on; a commit that waits for the lock is refused, because it then reads the new version.
+_LOCK_HEADS: Final = b"LOCK TABLE upthread.head IN EXCLUSIVE MODE"
+_BARE_HEADS: Final = b"SELECT id, kind, name, project FROM upthread.head ORDER BY id"
+_FOLDED: Final = b"""
+SELECT seq, kind, at_ms, kept, NULL, NULL, hash, NULL
+FROM upthread.entry WHERE stream = $1 ORDER BY seq
+"""
+_REFOLD: Final = b"UPDATE upthread.head SET state = $1, seal = $2 WHERE id = $3"
+_RAISE: Final = b"UPDATE upthread.meta SET value = $1 WHERE name = 'schema'"
 
 
 class Migrated(NamedTuple):
@@ -46,9 +54,9 @@ def check_schema(connection: Connection, name: str) -> None:
     """Raise StoreError unless the schema is this version's."""
     version = _version(connection)
     _refuse_others(version, name)
-    if not version:
+    if version < SCHEMA_VERSION:
         raise StoreError(
-            f"{name} has no schema of upthread yet",
+            f"{name} has no schema of upthread yet, or one of an older version",
             hint="run `upthread migrate` with the same address",
         )
 
@@ -68,12 +76,25 @@ def _migrate(connection: Connection, name: str) -> Migrated:
             # Many statements in one script, which cannot be prepared.
             connection.execute(SCHEMA.read_text("utf-8").encode(), prepare=False)
             connection.execute(
-                b"INSERT INTO upthread.meta (name, value) VALUES ('schema', $1), ('fold', $2)",
-                (SCHEMA_VERSION, FOLD),
+                b"INSERT INTO upthread.meta (name, value) VALUES ('schema', $1)", (SCHEMA_VERSION,)
             )
+        elif before < SCHEMA_VERSION:
+            _fold_again(connection)
         # In the same transaction: a store that finds our schema calls the queue's functions.
         migrate_job_queue(connection)
     return Migrated(name, before, SCHEMA_VERSION)
+
+
+def _fold_again(connection: Connection) -> None:
+    """Make every head of its entries anew: what heads hold is an older version's."""
+    connection.execute(_LOCK_HEADS)
+    for row in connection.execute(_BARE_HEADS).fetchall():
+        head = bare_head(*row)
+        # Without the words, which no head holds.
+        found = connection.execute(_FOLDED, (head.row,)).fetchall()
+        state, seal = encoded(refolded(head, map(Entry._make, found)))
+        connection.execute(_REFOLD, (state, seal, head.row))
+    connection.execute(_RAISE, (SCHEMA_VERSION,))
 
 
 def _version(connection: Connection) -> int:
@@ -96,8 +117,8 @@ def _refuse_others(version: int, name: str) -> None:
             f" {SCHEMA_VERSION})",
             hint="upgrade upthread; the database was left as it is",
         )
-    if 0 < version < SCHEMA_VERSION:
+    if 0 < version < LOG_VERSION:
         raise StoreError(
-            f"{name} is of an older version, before schema {SCHEMA_VERSION}; it was left as it is",
+            f"{name} is of an older version, before schema {LOG_VERSION}; it was left as it is",
             hint="convert it: python tools/convert_database.py OLD NEW, in upthread's source",
         )

@@ -8,7 +8,7 @@
 
 CREATE SCHEMA IF NOT EXISTS upthread;
 
--- `fold` is the version of what heads hold, `schema` that of this file.
+-- `schema` is the version of this file and of what heads hold.
 CREATE TABLE upthread.meta (
     name TEXT PRIMARY KEY,
     value BIGINT NOT NULL

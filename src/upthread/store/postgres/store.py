@@ -23,13 +23,13 @@ from upthread.store._rules import conversation_leases, lease_of, lost_lease, tak
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
+from upthread.store.log import NO_LEASES, LogStore, Rows, StreamMovedError, Terms
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
 from upthread.store.stream_reads import Found, Span, found_in
-from upthread.store.streams import Head, RunState, encoded, head_of
+from upthread.store.streams import SCHEMA_VERSION, Head, RunState, encoded, head_of
 from upthread.store.tags import own_tag
 
 _LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
@@ -44,6 +44,10 @@ _HEADS: Final = (
     f"SELECT {_HEAD} FROM upthread.head AS h WHERE ($1::bytea IS NULL OR h.project = $1)"
     " AND h.kind = convert_from($2, 'UTF8') ORDER BY h.id"
 ).encode()
+# Tags first and heads last: then a stream that is opened meanwhile is among the heads.
+_ALL_TAGS: Final = b"SELECT tag, nth, stream, seq FROM upthread.tag"
+_ALL_STREAMS: Final = b"SELECT DISTINCT stream FROM upthread.entry"
+_RAW_HEADS: Final = f"SELECT {_HEAD} FROM upthread.head AS h ORDER BY h.id".encode()
 
 _SPOKEN: Final = "seq, at_ms, kept, said"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
@@ -65,16 +69,19 @@ _HELD: Final = """held AS MATERIALIZED (
     WHERE l.holder IS NOT NULL ORDER BY l.name_digest FOR SHARE OF l
 )"""
 _ALL_HELD: Final = "(SELECT count(*) FROM held) = cardinality($1::bytea[])"
+# A newer version may have folded the heads again while this store was open.
+_IS_OURS: Final = f"(SELECT value FROM upthread.meta WHERE name = 'schema') = {SCHEMA_VERSION}"
 
 # $3 to $6: the head as it is to be.
 _MOVE: Final = f"""moved AS (
     UPDATE upthread.head SET last = $3, hash = $4, state = $5, seal = $6
-    WHERE id = $17 AND last = $18 AND hash = $19 AND {_ALL_HELD} RETURNING id, project
+    WHERE id = $17 AND last = $18 AND hash = $19 AND {_ALL_HELD} AND {_IS_OURS}
+    RETURNING id, project
 )"""
 _OPEN: Final = f"""moved AS (
     INSERT INTO upthread.head (last, hash, state, seal, kind, name, project)
     SELECT $3, $4, $5, $6, convert_from($17, 'UTF8'), $18::bytea, $19::bytea
-    WHERE {_ALL_HELD} RETURNING id, project
+    WHERE {_ALL_HELD} AND {_IS_OURS} RETURNING id, project
 )"""
 # $7 to $13: entries; $14 to $16: tags. A tag of the stream's own may come again.
 _APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
@@ -98,7 +105,7 @@ _APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
     )"""
 _APPEND_TO: Final = _APPEND.format(_MOVE).encode()
 _APPEND_NEW: Final = _APPEND.format(_OPEN).encode()
-_MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD})::integer".encode()
+_MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD} AND {_IS_OURS})::integer".encode()
 _FORGET: Final = b"""
 UPDATE upthread.entry SET digest = sha256(said), said = NULL
 WHERE stream = $1 AND seq <= $2 AND said IS NOT NULL
@@ -173,10 +180,13 @@ class PostgresStore(LogStore):
         self.server = Server(address, wait_s=wait_s)
         self._prepared: Prepared | None = None
         try:
-            self.server.run("open", lambda found: check_schema(found, self.server.name))
+            self._check_schema()
         except BaseException:
             self.server.close()
             raise
+
+    def _check_schema(self) -> None:
+        self.server.run("open", lambda found: check_schema(found, self.server.name))
 
     def act_for(self, project_id: ProjectId) -> None:
         # What was there under another project is not to be believed under this one.
@@ -189,7 +199,10 @@ class PostgresStore(LogStore):
     # --- reads ------------------------------------------------------------------------------------
 
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
-        return found_in(self._read(_NEWEST if newest else _FOUND, text.encode()))
+        return found_in(self._read(_NEWEST if newest else _FOUND, text.encode()), text)
+
+    def rows(self) -> Rows:
+        return Rows(*map(self._read, (_ALL_TAGS, _ALL_STREAMS, _RAW_HEADS)))
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
         project = None if project_id is None else encode_text(project_id)
@@ -239,6 +252,7 @@ class PostgresStore(LogStore):
         try:
             answers = run("write", lambda connection: self._sent(connection, statements))
         except StreamMovedError:
+            self._check_schema()
             self._must_be_free(leases)
             raise
         opened = iter(

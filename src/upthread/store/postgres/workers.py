@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import Holder
-from upthread.store.base import Run
 from upthread.store.postgres.at_once import Row
 from upthread.store.postgres.server import Connection, Server
 from upthread.store.reads import run_of
 from upthread.store.streams import head_of
+from upthread.store.values import Run
 
 # Four heartbeats: with one a second a killed worker's jobs were taken over after 3.5 to 4.1 s
 # (Procrastinate 3.10.0).

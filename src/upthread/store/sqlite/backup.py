@@ -9,35 +9,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final
 
 import apsw
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.sqlite.encryption import be_alone, new_copy
+from upthread.store.sqlite.encryption import be_alone, connect, new_copy
 from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_directory, sync_file
-from upthread.store.sqlite.integrity import check_file, connect
+from upthread.store.sqlite.integrity import check_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
 ALL_PAGES: Final = -1
-_BUSY_TIMEOUT_MS: Final = 5_000
-
-
-class _Backup(Protocol):
-    """What we use of apsw.Backup, typed."""
-
-    def step(self, pages: int, /) -> bool: ...
-    def close(self) -> None: ...
-
-
-class _Copied(Protocol):
-    """What we use of apsw.Connection here, typed."""
-
-    def backup(self, database: str, source: _Copied, source_database: str, /) -> _Backup: ...
-    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
-    def pragma(self, name: str, value: str | None = None, /) -> object: ...
-    def execute(self, statement: str, bindings: tuple[str, ...], /) -> object: ...
-    def close(self) -> None: ...
 
 
 def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
@@ -100,7 +82,7 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
 
 def _copy(path: Path, copy: Path, key: bytes | None) -> None:
     try:
-        with closing(_connect(path, key)) as source, closing(_connect(copy, key)) as target:
+        with closing(connect(path, key)) as source, closing(connect(copy, key)) as target:
             # An encrypted copy must have the page size before it begins.
             target.pragma("page_size", str(source.pragma("page_size")))
             with closing(target.backup("main", source, "main")) as backup:
@@ -116,7 +98,7 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
     if not size_of(path):
         yield
         return
-    connection = _connect(prepare_file(path), key)
+    connection = connect(prepare_file(path), key)
     try:
         with suppress(apsw.CorruptError, apsw.NotADBError):
             be_alone(connection)
@@ -128,10 +110,6 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
         ) from error
     finally:
         connection.close()
-
-
-def _connect(path: Path, key: bytes | None) -> _Copied:
-    return cast("_Copied", connect(path, key, busy_timeout_ms=_BUSY_TIMEOUT_MS))
 
 
 def _cure(error: apsw.Error) -> str:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Final, Protocol, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias
 
 import apsw
 
@@ -26,17 +26,16 @@ from upthread.boundary.processes import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
-from upthread.store.sqlite.encryption import unlock
+from upthread.store.sqlite.encryption import connect, unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
     CURE_OF_DAMAGE,
-    allow_full_disk,
     not_new,
     refuse_remains,
     remains,
 )
 from upthread.store.sqlite.write_queue import WriteQueue, has_locks
-from upthread.store.streams import FOLD
+from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION
 
 Row: TypeAlias = tuple[Any, ...]
 """What a database returns: column types are the schema's, not the type checker's."""
@@ -46,10 +45,7 @@ class Cursor(Protocol):
     """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
 
     def execute(self, statements: str, /) -> Cursor: ...
-    def fetchone(self) -> Row | None: ...
     def fetchall(self) -> list[Row]: ...
-    def __iter__(self) -> Iterator[Row]: ...
-    def close(self) -> None: ...
 
 
 class Connection(Protocol):
@@ -62,6 +58,7 @@ class Connection(Protocol):
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
     def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
+    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
     def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
@@ -85,9 +82,6 @@ ENGINE_MIN: Final = (3, 51, 3)
 """Older engines can corrupt a database with several writers: sqlite.org/wal.html#walresetbug."""
 
 APPLICATION_ID: Final = 0x75707468  # "upth"
-
-SCHEMA_VERSION: Final = 100
-"""The version of schema.sql. Below it are databases of tables in place of one log."""
 
 _SCHEMA: Final = Path(__file__).with_name("schema.sql")
 
@@ -178,7 +172,7 @@ class Database:
             refuse_remains(path)
             self._place = prepare_file(path)
             with self.worded("open"):
-                self.connection = _connect(self._place, vfs)
+                self.connection = connect(self._place, None, vfs=vfs)
         self._queue = WriteQueue(self._place, wait_s=busy_timeout_s)
         try:
             with self.worded("open"):
@@ -195,14 +189,16 @@ class Database:
         with self.worded("read"):
             return self.connection.execute(statement, bindings).fetchall()
 
-    def row(self, statement: str, bindings: Row = ()) -> Row | None:
-        """Return the first row of one statement, None without one."""
-        with self.worded("read"):
-            return first_of(self.connection.execute(statement, bindings))
-
-    def transaction(self, *, is_synced: bool) -> Transaction:
+    @contextmanager
+    def transaction(self, *, is_synced: bool) -> Generator[Connection]:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
-        return Transaction(self, is_synced=is_synced)
+        self.begin(is_synced=is_synced)
+        try:
+            yield self.connection
+        except BaseException as error:
+            self.rollback(error)
+            raise
+        self.commit()
 
     def begin(self, *, is_synced: bool) -> None:
         """Begin a transaction; `commit` and `rollback` end it."""
@@ -239,7 +235,7 @@ class Database:
 
         Asked only where another connection may have written.
         """
-        version = self._schema_version()
+        version = self.schema_version()
         if version > SCHEMA_VERSION:
             raise self._newer(version)
 
@@ -341,20 +337,22 @@ class Database:
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA secure_delete=ON;"
             "PRAGMA cell_size_check=ON"
         ).fetchall()  # apsw stops at the first row, and the first of these returns one
-        if self._schema_version() < SCHEMA_VERSION:
+        if not self.schema_version():
             # Synced: the key beside the file is made after the schema. Were the power to take the
             # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
                 self._make_schema()
 
-    def _schema_version(self) -> int:
+    def schema_version(self) -> int:
+        """Return the version of the file's schema and of its heads, 0 for a file without one."""
         return int(self.connection.pragma("user_version"))
 
     def _refuse_unknown(self) -> None:
         """Refuse a newer or foreign database before anything of it is touched."""
-        version = self._schema_version()
+        version = self.schema_version()
         is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (
-            version != 0 or first_of(self.connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"))
+            version != 0
+            or self.connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         )
         # Asked again: another process may have made the schema between the two questions.
         if is_foreign and self.connection.pragma("application_id") != APPLICATION_ID:
@@ -363,11 +361,11 @@ class Database:
                 hint=f"name another file. If ours was here: {CURE_OF_DAMAGE}",
             )
         key = remains(self.path, [KEY_SUFFIX]) if version == 0 else []
-        if key and self._schema_version() == 0:  # asked again: as above
+        if key and self.schema_version() == 0:  # asked again: as above
             raise not_new(self.path, "holds nothing", key)
         if version > SCHEMA_VERSION:
             raise self._newer(version)
-        if 0 < version < SCHEMA_VERSION:
+        if 0 < version < LOG_VERSION:
             raise StoreError(
                 f"{self.path} is of an older version (schema {version}, this version reads"
                 f" {SCHEMA_VERSION}); the file was left as it is",
@@ -392,63 +390,23 @@ class Database:
 
     def _make_schema(self) -> None:
         """Make the schema. Asked again under the lock: another process may have been here."""
-        if self._schema_version() == 0:
+        if not self.schema_version():
             self.connection.execute(_SCHEMA.read_text("utf-8"))
-            self.connection.execute(
-                "INSERT INTO meta (name, value) VALUES ('fold', ?), ('synced', 0)", (FOLD,)
-            )
+            self.connection.execute("INSERT INTO meta (name, value) VALUES ('synced', 0)")
             # On the file's first page, so in the transaction: a kill leaves it with its schema.
             self.connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
-def first_of(rows: Cursor) -> Row | None:
-    """Return the first of a few rows, None without one, and end the statement.
-
-    A cursor that is let go does not always end it: apsw 3.54 keeps each that was open while another
-    statement was executed, as a heartbeat's is in a thread of its own. Its read transaction stays
-    open, and once another process has committed this connection can write no more.
-    """
-    found = rows.fetchall()  # to its end; it takes no longer than to close the cursor
-    return found[0] if found else None
-
-
 def end(rows: Cursor) -> None:
-    """End a statement of which not all rows were read. For why see `first_of`."""
+    """End a statement of which not all rows were read.
+
+    A cursor that is let go does not always end its statement: apsw 3.54 keeps each cursor that was
+    open while another statement was executed, for example by a heartbeat's thread. The read
+    transaction then stays open. Once another process has committed, this connection cannot write.
+    """
     rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
-
-
-class Transaction:
-    """One transaction as a block. A class: a generator takes longer than a statement."""
-
-    __slots__ = ("_database", "_is_synced")
-
-    def __init__(self, database: Database, *, is_synced: bool) -> None:
-        self._database = database
-        self._is_synced = is_synced
-
-    def __enter__(self) -> Connection:
-        self._database.begin(is_synced=self._is_synced)
-        return self._database.connection
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self._database.commit()
-        else:
-            self._database.rollback(error)
 
 
 def _sha256(said: str) -> bytes:
     return sha256(said.encode()).digest()
-
-
-def _connect(place: Path, vfs: str | None) -> Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    connection = apsw.Connection(str(place), flags=flags, vfs=vfs)
-    allow_full_disk(connection, place)
-    return cast("Connection", connection)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
 import apsw
@@ -17,6 +17,10 @@ import apsw
 from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
+from upthread.store.sqlite.presence import allow_full_disk
+
+if TYPE_CHECKING:
+    from upthread.store.sqlite.database import Connection
 
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"
@@ -24,15 +28,7 @@ _COPY_BYTES: Final = 8
 _CHANCE: Final = regex(r"[0-9a-f]{16}")
 
 
-class Keyed(Protocol):
-    """What we use of apsw.Connection, typed."""
-
-    def pragma(self, name: str, value: str | None = None, /) -> object: ...
-    def execute(self, statement: str, bindings: tuple[str, ...], /) -> object: ...
-    def close(self) -> None: ...
-
-
-def unlock(connection: Keyed, key: bytes) -> None:
+def unlock(connection: Connection, key: bytes) -> None:
     """Give a connection its key, before anything else. StoreError for an engine without ciphers.
 
     Whether it is the right one shows at the first read: apsw.NotADBError.
@@ -54,10 +50,8 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
     anew in place. Killed meanwhile, it is damaged by whoever opens it with the other key.)
     """
     place = prepare_file(path)
-    connection = _connect(place)
+    connection = connect(place, before, busy_timeout_ms=0)
     try:
-        if before is not None:
-            unlock(connection, before)
         be_alone(connection)
         # Only now, alone: while others may be here, one of them may be making such a copy.
         _remove_copies(place)
@@ -77,7 +71,7 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
         connection.close()
 
 
-def be_alone(connection: Keyed) -> None:
+def be_alone(connection: Connection) -> None:
     """Take the file for this connection alone, until it is closed, and remove its log.
 
     apsw.BusyError or LockedError when somebody else has it open.
@@ -87,8 +81,8 @@ def be_alone(connection: Keyed) -> None:
     # The log goes only while nobody else has it.
     connection.pragma("journal_mode", "delete")
     # The mode alone takes no lock: it keeps the one that is taken next.
-    connection.execute("BEGIN EXCLUSIVE", ())
-    connection.execute("COMMIT", ())
+    connection.execute("BEGIN EXCLUSIVE")
+    connection.execute("COMMIT")
 
 
 def new_copy(place: Path) -> Path:
@@ -112,10 +106,8 @@ def _with_key(copy: Path, key: bytes | None) -> str:
 
 def has_key(path: Path, key: bytes | None) -> bool:
     """Return whether a database can be read with a key, None: without one. An empty one always."""
-    connection = _connect(path.resolve())
+    connection = connect(path, key, busy_timeout_ms=0)
     try:
-        if key is not None:
-            unlock(connection, key)
         connection.pragma("schema_version")
     except apsw.NotADBError:
         return False
@@ -124,9 +116,19 @@ def has_key(path: Path, key: bytes | None) -> bool:
     return True
 
 
-def _connect(place: Path) -> Keyed:
+def connect(
+    path: Path, key: bytes | None, *, busy_timeout_ms: int = 5_000, vfs: str | None = None
+) -> Connection:
+    """Open a database file as it is. Raises apsw.Error."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-    return cast("Keyed", apsw.Connection(str(place), flags=flags))
+    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
+    place = path.resolve()
+    connection = cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))
+    allow_full_disk(connection, place)
+    if key is not None:
+        unlock(connection, key)
+    connection.set_busy_timeout(busy_timeout_ms)
+    return connection
 
 
 def _raw(key: bytes) -> str:

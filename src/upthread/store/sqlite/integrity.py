@@ -7,15 +7,15 @@ is, from presence.py and from the error of opening it. Messages are verified by 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import apsw
 from msgspec import Struct
 
 from upthread.errors import StoreError
 from upthread.store.sqlite.database import Connection, Database
-from upthread.store.sqlite.encryption import unlock
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, allow_full_disk, refuse_remains, size_of
+from upthread.store.sqlite.encryption import connect
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, refuse_remains, size_of
 
 FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""
@@ -65,18 +65,6 @@ def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
     told = [line for (text,) in rows for line in str(text).splitlines()]
     # `*** in database main ***` is the head of what follows it.
     return tuple(line for line in told if line != "ok" and not line.startswith("***"))
-
-
-def connect(path: Path, key: bytes | None, *, busy_timeout_ms: int) -> Connection:
-    """Open a database file as it is. Raises apsw.Error."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
-    connection = cast("Connection", apsw.Connection(str(path.resolve()), flags=flags))
-    allow_full_disk(connection, path.resolve())
-    if key is not None:
-        unlock(connection, key)
-    connection.set_busy_timeout(busy_timeout_ms)
-    return connection
 
 
 def _checked(path: Path, key: bytes | None) -> FileFaults:

@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
 import apsw
 
@@ -32,13 +32,6 @@ _FULL_SIZE_PAGE: Final = 65_536  # is written as 1, for want of a third byte
 
 LOG_HEADER_BYTES: Final = 32
 FRAME_HEADER_BYTES: Final = 24
-
-
-class _File(Protocol):
-    """What we use of apsw.VFSFile, typed."""
-
-    def xRead(self, amount: int, offset: int, /) -> bytes: ...  # noqa: N802  # SQLite's name
-    def xClose(self) -> None: ...  # noqa: N802
 
 
 def refuse_remains(path: Path) -> None:
@@ -115,7 +108,7 @@ def header_of(path: Path) -> bytes:
     """
     flags = [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0]
     try:
-        file = cast("_File", apsw.VFSFile("unix", str(path.absolute()), flags))
+        file: Any = apsw.VFSFile("unix", str(path.absolute()), flags)
     except apsw.CantOpenError:
         return b""
     try:

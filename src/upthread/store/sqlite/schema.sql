@@ -53,7 +53,7 @@ CREATE TABLE lease (
     holder TEXT
 ) WITHOUT ROWID;
 
--- `fold` is the version of what heads hold. `synced` gives a synced commit something to sync.
+-- `synced` gives a synced commit something to sync.
 -- `restored` is when a backup took the place of the database.
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,

@@ -23,7 +23,7 @@ from upthread.core.types import (
 from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
+from upthread.store.log import NO_LEASES, LogStore, Rows, StreamMovedError, Terms
 from upthread.store.reads import resolved_of
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
@@ -37,8 +37,8 @@ from upthread.store.sqlite.database import (
 from upthread.store.sqlite.integrity import faults_in
 from upthread.store.stream_reads import Found, Span, found_in
 from upthread.store.streams import (
-    FOLD,
     RESOLVABLE,
+    SCHEMA_VERSION,
     Head,
     bare_head,
     encoded,
@@ -46,7 +46,7 @@ from upthread.store.streams import (
     refolded,
 )
 from upthread.store.tags import key_tag
-from upthread.store.values import Resolved, Verified
+from upthread.store.values import Resolved
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -110,10 +110,16 @@ _RELEASE: Final = "UPDATE lease SET holder = NULL WHERE name = ? AND token = ?"
 # writes nothing.
 _TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
-_META: Final = "SELECT name, value FROM meta"
+_META: Final = "SELECT value FROM meta WHERE name = 'restored'"
 _RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored', ?)"
-_FOLDED: Final = "UPDATE meta SET value = ? WHERE name = 'fold'"
-_BARE_HEADS: Final = "SELECT id, kind, name, project FROM head ORDER BY id"
+# As bytes, because a damaged text cannot be read as text. Tags first and heads last: then a stream
+# that is opened meanwhile is among the heads.
+_ALL_TAGS: Final = "SELECT CAST(tag AS BLOB), nth, stream, seq FROM tag"
+_ALL_STREAMS: Final = "SELECT DISTINCT stream FROM entry"
+_RAW_HEADS: Final = (
+    "SELECT id, CAST(kind AS BLOB), CAST(name AS BLOB), CAST(project AS BLOB), last, hash,"
+    " CAST(state AS BLOB), seal FROM head ORDER BY id"
+)
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
 
@@ -139,16 +145,13 @@ class SqliteStore(LogStore):
         """Leases that are held, while no other connection has committed, and their tokens."""
         self._sound_at: tuple[int, int] | None = None
         try:
-            meta = self._meta()
-            self.restored_at_ms = meta.get("restored")
-            if meta.get("fold", 0) < FOLD:
+            for (restored_at_ms,) in self.database.rows(_META):
+                self.restored_at_ms = restored_at_ms
+            if self.database.schema_version() < SCHEMA_VERSION:
                 self._fold_again()
         except BaseException:
             self.close()
             raise
-
-    def _meta(self) -> dict[str, int]:
-        return dict(self.database.rows(_META))
 
     def mark_restored(self, at_ms: int) -> None:
         """Record that this file is a backup that takes the place of a database."""
@@ -158,15 +161,13 @@ class SqliteStore(LogStore):
     def _fold_again(self) -> None:
         """Make every head of its entries anew: what heads hold is another version's."""
         with self.database.transaction(is_synced=True) as connection:
-            if (
-                self._meta().get("fold", 0) >= FOLD
-            ):  # asked again: another process may have been here
-                return
-            for row in connection.execute(_BARE_HEADS).fetchall():
-                head = bare_head(*row)
-                state, seal = encoded(refolded(head, self.all_entries(head.row)))
-                connection.execute(_REFOLD, (state.decode(), seal, head.row))
-            connection.execute(_FOLDED, (FOLD,))
+            # Asked again: another process may have been here.
+            if self.database.schema_version() < SCHEMA_VERSION:
+                for row, *names, _, _, _, _ in connection.execute(_RAW_HEADS).fetchall():
+                    head = bare_head(row, *names)
+                    state, seal = encoded(refolded(head, self.all_entries(row)))
+                    connection.execute(_REFOLD, (state.decode(), seal, row))
+                connection.pragma("user_version", str(SCHEMA_VERSION))
 
     def act_for(self, project_id: ProjectId) -> None:
         """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
@@ -175,13 +176,17 @@ class SqliteStore(LogStore):
 
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
         try:
-            # All of it, as `first_of` has it.
+            # All of it: see `end`.
             rows = self.database.connection.execute(
                 _NEWEST if newest else _FOUND, (text,)
             ).fetchall()
         except ENGINE_ERRORS as error:
             raise self.database.store_error(error, "read") from error
-        return found_in(rows)
+        return found_in(rows, text)
+
+    def rows(self) -> Rows:
+        rows = self.database.rows
+        return Rows(rows(_ALL_TAGS), rows(_ALL_STREAMS), rows(_RAW_HEADS))
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
         rows = (
@@ -225,9 +230,9 @@ class SqliteStore(LogStore):
             raise self.database.store_error(error, "read") from error
         return resolved_of(RESOLVABLE.decode(rows[0][0]), key) if rows else None
 
-    def verify(self, conversation_id: ConversationId) -> Verified:
+    def verify(self, conversation_id: ConversationId) -> int | None:
         found = super().verify(conversation_id)
-        if found.damaged_seq is None:  # The message says more than the file does.
+        if found is None:  # The message says more than the file does.
             self._must_be_sound()
         return found
 
@@ -301,8 +306,8 @@ class SqliteStore(LogStore):
         _must_move(connection, _RELEASE, fence)
 
     def lease(self, name: str) -> Lease | None:
-        row = self.database.row(_LEASE, (to_column(name),))
-        return None if row is None else lease_of(name, row)
+        rows = self.database.rows(_LEASE, (to_column(name),))
+        return lease_of(name, rows[0]) if rows else None
 
     def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
         bounds = tuple(map(to_column, conversation_leases(project_id)))

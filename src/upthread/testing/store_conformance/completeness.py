@@ -166,11 +166,11 @@ def damage_is_named_and_never_passed_over(trial: Trial) -> None:
         trial.place = place.with_name(f"{place.name}-{damage}")
         trial.store = trial.backend.make(trial.place)
         trial.store.commit([*samples.home(), *map(samples.said, range(1, 6))])
-        assert trial.store.verify(CONVERSATION).damaged_seq is None
+        assert trial.store.verify(CONVERSATION) is None
         trial.store.close()
         trial.backend.damage(trial.place, damage)
         trial.store = trial.backend.make(trial.place)
-        assert trial.store.verify(CONVERSATION).damaged_seq == DAMAGED_MESSAGE
+        assert trial.store.verify(CONVERSATION) == DAMAGED_MESSAGE
         if damage != "changed":
             with refused(StoreError):
                 trial.store.messages(CONVERSATION)

@@ -207,7 +207,7 @@ def what_is_copied_is_the_same_store_again(trial: Trial) -> None:
         for what, answer in _answers(target):
             assert answer == expected[what], f"{what} is {answer}, and was {expected[what]}"
         for conversation_id in CONVERSATIONS:
-            assert target.verify(conversation_id).damaged_seq is None
+            assert target.verify(conversation_id) is None
         target.commit(everything())
         assert recorded_in(target, PROJECT) == recorded_in(source, PROJECT)
     finally:
@@ -295,7 +295,8 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
         store = trial.backend.make(place)
         parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
-        ends.append(store.verify(CONVERSATION).head)
+        head = store.head("conversation", CONVERSATION)
+        ends.append(head and head.hash)
         store.close()
     assert None not in ends
     assert ends[0] == ends[1]

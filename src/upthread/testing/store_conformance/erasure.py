@@ -136,7 +136,7 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     assert MARK not in repr(after)
     assert [_outline(each) for each in after] == [_outline(each) for each in before]
     assert after[1].parts[1] == ErasedPart(kind="tool_call", call_id="c1")
-    assert trial.store.verify(CONVERSATION).damaged_seq is None
+    assert trial.store.verify(CONVERSATION) is None
     assert trial.store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=9) == ()
     assert trial.store.quarantined(CONVERSATION, TURN)[0].raw is None
     assert trial.store.examined(CONVERSATION) == ()
@@ -202,7 +202,7 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     trial.store.commit([samples.said(1, TextPart(text=MARK))])  # the same again, as S3 has it
     trial.store.commit([samples.said(4)])
     assert trial.store.messages(CONVERSATION)[3].text == "message 4"
-    assert trial.store.verify(CONVERSATION).damaged_seq is None
+    assert trial.store.verify(CONVERSATION) is None
 
 
 def what_was_never_opened_cannot_be_erased(trial: Trial) -> None:
@@ -220,7 +220,7 @@ def no_file_holds_what_was_erased(trial: Trial) -> None:
     trial.store.scrub()
     files = [path for path in trial.place.parent.rglob(f"{trial.place.name}*") if path.is_file()]
     assert not [path for path in files if MARK.encode() in path.read_bytes()]
-    assert trial.store.verify(CONVERSATION).damaged_seq is None
+    assert trial.store.verify(CONVERSATION) is None
     trial.store.close()
     assert not [path for path in files if path.exists() and MARK.encode() in path.read_bytes()]
 

@@ -140,7 +140,7 @@ def every_part_comes_back_identical(trial: Trial) -> None:
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
     trial.reopen()
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
-    assert trial.store.verify(CONVERSATION).damaged_seq is None
+    assert trial.store.verify(CONVERSATION) is None
 
 
 def every_event_comes_back_identical(trial: Trial) -> None:

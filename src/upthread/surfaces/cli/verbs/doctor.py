@@ -30,11 +30,10 @@ from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
-from upthread.store.entries import StreamKind
-from upthread.store.proof import must_be_whole
+from upthread.store.entries import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
-from upthread.store.streams import STREAMS
+from upthread.store.streams import ConversationState
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.agents import list_agents
@@ -134,8 +133,12 @@ def _diagnose(call: Call, store: str | None) -> int:
         _diagnose_own(call, diagnosis)
     # Hooks are checked with an open project, and a damaged file cannot be opened.
     if agent is None and diagnosis.is_open:
-        diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
-        diagnosis.findings += of_hooks
+        try:
+            diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
+            diagnosis.findings += of_hooks
+        except StoreError:
+            if diagnosis.is_whole:  # else the damage is among the findings
+                raise
     if agent in {None, OPENCODE}:
         directory = call.settings().working_directory
         diagnosis.findings += [
@@ -165,7 +168,12 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
         # The file's own finding explains this better.
         if of_file is None:
             diagnosis.findings.append(
-                Finding(store=OURS, history="", what=error.message, cure=error.hint)
+                Finding(
+                    store=OURS,
+                    history="",
+                    what=error.message,
+                    cure=error.hint.replace(SEE_DOCTOR, CURE_OF_DAMAGE),
+                )
             )
         return
     for finding in found:
@@ -265,29 +273,18 @@ async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Findi
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
-    for workstream in store.workstreams(project_id):
-        for conversation in store.conversations(project_id, workstream.workstream):
-            try:
-                yield _own_finding(store, conversation)
-            except StoreError as error:
-                yield _unreadable(conversation_name(conversation), error)
-    for kind in STREAMS:
-        if kind != "conversation":
-            yield from _stream_findings(store, project_id, kind)
-
-
-def _stream_findings(store: Store, project_id: ProjectId, kind: StreamKind) -> Iterator[Finding]:
-    """Yield the streams of one kind that are not what was recorded, their heads included."""
-    try:
-        heads = store.heads(project_id, kind)
-    except StoreError as error:
-        yield _unreadable(kind, error)
-        return
-    for head in heads:
+    """Yield what is damaged in the whole store, and a finding or None for each conversation."""
+    for proof in store.proofs():
+        state = None if proof.head is None else proof.head.state
+        is_talk = isinstance(state, ConversationState)
+        name = conversation_name(state.conversation) if is_talk else proof.name
         try:
-            must_be_whole(store, head)
+            if proof.damage is not None:
+                yield _unreadable(name, proof.damage)
+            elif is_talk and state.conversation.key.project_id == project_id:
+                yield _own_finding(store, state.conversation)
         except StoreError as error:
-            yield _unreadable(f"{kind} {head.name}", error)
+            yield _unreadable(name, error)
 
 
 def _unreadable(history: str, error: StoreError) -> Finding:
@@ -297,10 +294,6 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    damaged = store.verify(conversation.conversation_id).damaged_seq
-    if damaged is not None:
-        error = StoreError(f"message {damaged} is not what was recorded")
-        return _unreadable(conversation_name(conversation), error)
     found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
     # Under way, a call without a result is no fault yet.
     if _is_running(store, conversation):
