@@ -11,7 +11,7 @@ from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES
 from upthread.store import base
 from upthread.testing.store_conformance import PROMISES, Verdict, matrix
 
-CAPABILITIES = {"is_durable", "is_shared", "mark_newer", "failing", "damage", "tamper"}
+CAPABILITIES = {"is_durable", "is_shared", "mark_newer", "failing", "tamper"}
 """What both stores have."""
 
 BETWEEN_PEOPLE = "is_between_people"

@@ -68,7 +68,10 @@ class Reads(MessageReads):
         None for slot 0: children share their key and are never found by it.
         """
         for head, *_ in self.found(key_tag(key), newest=True):
-            return resolved_of(conversation_state(head), key)
+            state = head.state
+            if not isinstance(state, ConversationState) or state.conversation.key != key:
+                raise not_whole(f"{key_tag(key)}, which leads to {head.name},")
+            return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
@@ -382,13 +385,6 @@ class Reads(MessageReads):
 
 
 # --- heads to values ------------------------------------------------------------------------------
-
-
-def resolved_of(state: ConversationState | streams.Resolvable, key: ConversationKey) -> Resolved:
-    """Return an address as it stands. StoreError where its key has led to another's."""
-    if state.conversation.key != key:
-        raise not_whole(f"{key_tag(key)}, which leads to {state.conversation.conversation_id},")
-    return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
 
 
 def _workstream_of(head: Head) -> Workstream:

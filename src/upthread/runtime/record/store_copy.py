@@ -12,7 +12,7 @@ Runs with a transition go last, when all else has been proved: from then on a wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Final
 
@@ -106,16 +106,12 @@ class Move:
 
     def make(self, project: ToMove) -> None:
         """Write what is missing, and prove it. ConflictError and StoreError: it is not done."""
-        due = [head for head in project.streams if _due(head)]
-        others = [head for head in project.streams if not _due(head)]
-        for head in others:
-            self._write(head)
-        for head in others:
-            self._prove(head)
-        for head in due:
-            self._write(head)
-        for head in due:
-            self._prove(head)
+        for is_due in (False, True):
+            heads = [head for head in project.streams if bool(_due(head)) is is_due]
+            for head in heads:
+                self._write(head)
+            for head in heads:
+                self._prove(head)
 
     # --- below: how ----------------------------------------------------------------------------
 
@@ -203,16 +199,13 @@ class Move:
         if twin is None:
             raise _not_equal(f"{head.kind} {head.name}")
         # Read anew from both: what was written is believed no more than what was there.
-        both = (store.all_entries(each.row) for store, each in self._both(head, twin))
-        for number, (ours, theirs) in enumerate(zip_longest(*both), start=1):
+        both = zip_longest(self._source.all_entries(head.row), self._made.all_entries(twin.row))
+        for number, (ours, theirs) in enumerate(both, start=1):
             if ours is None or theirs is None or _plain(ours) != _plain(theirs):
                 raise _not_equal(f"entry {number} of {head.kind} {head.name}")
         prove(self._made, twin)
         if (twin.last, twin.hash) != (head.last, head.hash):
             raise _not_equal(f"the hash chain of {head.kind} {head.name}")
-
-    def _both(self, head: Head, twin: Head) -> Iterable[tuple[LogStore, Head]]:
-        return ((self._source, head), (self._made, twin))
 
     @staticmethod
     def _identities(store: LogStore, project_id: str) -> tuple[ProjectIdentity, ...]:

@@ -20,6 +20,7 @@ from upthread.store.sqlite.integrity import check_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
 ALL_PAGES: Final = -1
+_BUSY_TIMEOUT_MS: Final = 5_000
 
 
 def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
@@ -98,7 +99,7 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
     if not size_of(path):
         yield
         return
-    connection = connect(prepare_file(path), key)
+    connection = connect(prepare_file(path), key, busy_timeout_ms=_BUSY_TIMEOUT_MS)
     try:
         with suppress(apsw.CorruptError, apsw.NotADBError):
             be_alone(connection)
