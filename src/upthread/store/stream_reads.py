@@ -33,6 +33,18 @@ def found_in(rows: Iterable[Sequence[Any]], tag: str) -> tuple[Found, ...]:
     return tuple([Found(head_of(row[2:], tag), row[0], row[1]) for row in rows])
 
 
+class Rows(NamedTuple):
+    """All rows of a store as they are, for its proof; texts may be bytes.
+
+    `tags` have a text, its `nth`, the stream and the entry; `streams` are those that entries name;
+    `heads` have the columns that `head_of` reads.
+    """
+
+    tags: Sequence[tuple[Any, ...]]
+    streams: Sequence[tuple[Any, ...]]
+    heads: Sequence[tuple[Any, ...]]
+
+
 class Chosen(TypedDict, total=False):
     """How entries are chosen: each after `after` and before `before`.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 from urllib.parse import quote
 
 import apsw
@@ -17,10 +17,7 @@ import apsw
 from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
-from upthread.store.sqlite.presence import allow_full_disk
-
-if TYPE_CHECKING:
-    from upthread.store.sqlite.database import Connection
+from upthread.store.sqlite.presence import Connection, allow_full_disk
 
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"

@@ -13,9 +13,9 @@ import apsw
 from msgspec import Struct
 
 from upthread.errors import StoreError
-from upthread.store.sqlite.database import Connection, Database
+from upthread.store.sqlite.database import Database
 from upthread.store.sqlite.encryption import connect
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, refuse_remains, size_of
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, refuse_remains, size_of
 
 FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""

@@ -22,18 +22,11 @@ from upthread.core.types import (
 from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, Rows, StreamMovedError, Terms
-from upthread.store.sqlite.database import (
-    ENGINE_ERRORS,
-    Connection,
-    Database,
-    Row,
-    damaged_file,
-    end,
-    to_column,
-)
+from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
+from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.stream_reads import Found, Span, found_in
+from upthread.store.sqlite.presence import Connection, Row
+from upthread.store.stream_reads import Found, Rows, Span, found_in
 from upthread.store.streams import (
     SCHEMA_VERSION,
     Head,

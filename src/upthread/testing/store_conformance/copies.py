@@ -296,7 +296,7 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
         parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
         head = store.head("conversation", CONVERSATION)
-        ends.append(head and head.hash)
+        ends.append(head.hash if head else None)
         store.close()
     assert None not in ends
     assert ends[0] == ends[1]
