@@ -190,7 +190,7 @@ class PostgresStore(LogStore):
 
     def act_for(self, project_id: ProjectId) -> None:
         # What was there under another project is not to be believed under this one.
-        for known in (self._rows, self._heads, self._turns):
+        for known in (self._heads, self._turns):
             known.clear()
         self.server.act_for(encode_text(project_id))
         if self.server.is_pooled:  # then each statement says it, and none is prepared
