@@ -48,7 +48,6 @@ class LogStore(Store):
     """What a backend has in common with the others. No open project is given the whole of one."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._heads: dict[StreamKey, Head] = {}
         self._turns: dict[TurnId, str] = {}
 

@@ -115,7 +115,9 @@ class MessageReads(StreamReads):
         self, conversation_id: ConversationId, row: int, readable: frozenset[Any], newest: int
     ) -> Iterator[Message]:
         """Yield messages that say something, newest first, with their texts alone."""
-        for _, parts in groupby(self._pieces(row, readable, newest), key=_seq_of_piece):
+        for _, parts in groupby(
+            self._pieces(row, readable, newest), key=lambda piece: piece[1].seq
+        ):
             pieces = list(parts)
             at_ms, place, _ = pieces[-1]
             texts = tuple(text for piece in reversed(pieces) for text in piece[2])
@@ -183,10 +185,6 @@ def _message(
         at_ms,
         parts,
     )
-
-
-def _seq_of_piece(piece: _Piece) -> int:
-    return piece[1].seq
 
 
 _UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})

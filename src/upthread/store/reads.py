@@ -140,8 +140,11 @@ class Reads(MessageReads):
             if entry.kind == "link":
                 found.append(value.link)
             else:
-                at: int = value.seq - 1
-                found[at] = _ended(found[at], value.ended_because, entry.at_ms)
+                link = found[value.seq - 1]
+                if link.ended_because is None:  # the first cause stands
+                    because, at_ms = value.ended_because, entry.at_ms
+                    link = structs.replace(link, ended_because=because, ended_at_ms=at_ms)
+                found[value.seq - 1] = link
         _must_count([link.seq for link in found], conversation_state(head).links, head, "link")
         return tuple(found)
 
@@ -403,12 +406,6 @@ def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
     return is_same_path or (
         known.root_commit is not None and known.root_commit == asked.root_commit
     )
-
-
-def _ended(link: Link, because: str, at_ms: int) -> Link:
-    if link.ended_because is not None:
-        return link  # the first cause stands
-    return structs.replace(link, ended_because=because, ended_at_ms=at_ms)
 
 
 # --- entries to values ----------------------------------------------------------------------------
