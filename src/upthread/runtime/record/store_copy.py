@@ -98,7 +98,7 @@ class Move:
             there += self._there(head)
         return ToMove(
             project_id=project_id,
-            identities=self._identities(self._source, project_id),
+            identities=self._source.identities(project_id),
             entries=counted,
             streams=streams,
             there=there,
@@ -136,7 +136,7 @@ class Move:
             return 0
         if head.kind == "project":
             known = self._known(head)
-            return 1 + sum(each in known for each in self._identities(self._source, head.name))
+            return 1 + sum(each in known for each in self._source.identities(ProjectId(head.name)))
         # The last entry there covers all before it.
         last = self._source.entries(head.row, after=twin.last - 1, first=1)
         if not last or last[0].hash != twin.hash:
@@ -144,7 +144,7 @@ class Move:
         return twin.last
 
     def _known(self, head: Head) -> tuple[ProjectIdentity, ...]:
-        return () if self._target is None else self._identities(self._target, head.name)
+        return () if self._target is None else self._target.identities(ProjectId(head.name))
 
     def _write(self, head: Head) -> None:
         after = self._there(head)
@@ -167,7 +167,7 @@ class Move:
             RecordProject(
                 project_id=ProjectId(head.name), identity=each, durability=Durability.SYNCED
             )
-            for each in self._identities(self._source, head.name)
+            for each in self._source.identities(ProjectId(head.name))
             if each not in known
         ]
         if missing:
@@ -192,7 +192,7 @@ class Move:
     def _prove(self, head: Head) -> None:
         if head.kind == "project":
             known = self._known(head)
-            if not all(each in known for each in self._identities(self._source, head.name)):
+            if not all(each in known for each in self._source.identities(ProjectId(head.name))):
                 raise _not_equal("the identities of the project")
             return
         twin = self._twin(head)
@@ -206,10 +206,6 @@ class Move:
         prove(self._made, twin)
         if (twin.last, twin.hash) != (head.last, head.hash):
             raise _not_equal(f"the hash chain of {head.kind} {head.name}")
-
-    @staticmethod
-    def _identities(store: LogStore, project_id: str) -> tuple[ProjectIdentity, ...]:
-        return store.identities(ProjectId(project_id))
 
 
 def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:

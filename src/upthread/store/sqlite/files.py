@@ -92,7 +92,7 @@ def _create(place: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Have a file, or the names in a directory, on the disk. No connection here may have it open."""
+    """Have a file or the names in a directory on the disk. No connection here has it open."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
