@@ -43,7 +43,7 @@ class FileFaults(Struct, frozen=True, kw_only=True):
 def check_file(path: Path, *, key: bytes | None = None) -> FileFaults:
     """Check all of a database file; one that is not there yet is sound, and not made.
 
-    Nothing in it is changed, but for an older schema: that is moved on, as at every opening.
+    Nothing in it is changed.
     """
     try:
         refuse_remains(path)
