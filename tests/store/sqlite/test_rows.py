@@ -36,11 +36,6 @@ def act(number):
     )
 
 
-def read_acts(path):
-    with contextlib.closing(SqliteStore(path)) as store:
-        return store.acts(CONVERSATION)
-
-
 def change(path, statement, bindings=()):
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA foreign_keys=OFF")
@@ -76,8 +71,8 @@ def test_every_byte_of_an_event_is_covered(path, step):
 def test_text_that_is_no_text_any_more_is_damage(path):
     damage = "UPDATE entry SET kept = CAST(x'ff' AS TEXT) WHERE kind = 'act' AND at_ms = 2"
     change(path, damage)
-    with pytest.raises(StoreError, match="utf-8"):
-        read_acts(path)
+    with contextlib.closing(SqliteStore(path)) as store, pytest.raises(StoreError, match="utf-8"):
+        store.acts(CONVERSATION)
 
 
 @pytest.mark.parametrize("row", ["99", "1"], ids=["nowhere", "another"])
