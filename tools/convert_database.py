@@ -37,7 +37,7 @@ from upthread.core.events import PromptSent
 from upthread.core.types import RunId
 from upthread.store.address import KEY_SUFFIX, SQLITE_PREFIX, file_path, is_postgres
 from upthread.store.log import LogStore
-from upthread.store.sqlite.files import BESIDE, sync_directory
+from upthread.store.sqlite.files import BESIDE, sync_file
 
 LAST_WITH_TABLES = "84762f6cb9bc0c6a74f899503fb2366a1b665b57"
 """The commit whose code reads what was stored in tables."""
@@ -405,7 +405,7 @@ def _put(made: Path, target: Path, old: Path) -> None:
     made.rename(target)
     for suffix in BESIDE:
         _beside(target, suffix).unlink(missing_ok=True)
-    sync_directory(target.parent)
+    sync_file(target.parent)
 
 
 if __name__ == "__main__":

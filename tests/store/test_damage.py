@@ -175,25 +175,6 @@ def test_every_stream_is_proved_whatever_leads_to_it(record, edit):
     assert record.damaged(PROJECT, "another") == names & {f"stream {record.run}"}
 
 
-@pytest.mark.extended
-def test_a_message_that_was_moved_or_swapped_is_found(record):
-    record.change("seq = 99")
-    assert record.verify() == 5
-    record.change(f"seq = {record.after + 5}", message=6)
-    record.rows(f"UPDATE entry SET seq = {record.after + 6} WHERE seq = 99")
-    assert record.verify() == 5
-
-
-@pytest.mark.extended
-def test_a_missing_message_is_found_and_not_skipped(record):
-    record.rows(f"DELETE FROM entry WHERE {record.where(5)}")
-    assert record.verify() == 5
-    for limits in ({}, {"after_seq": 4}, {"newest": 10}):
-        with pytest.raises(StoreError, match=f"of {CONVERSATION} is damaged"):
-            record.messages(**limits)
-    assert len(record.messages(newest=MESSAGES - 5)) == MESSAGES - 5
-
-
 def test_an_end_that_is_missing_is_found(record):
     record.rows(f"DELETE FROM entry WHERE {record.where(MESSAGES)}")
     assert record.verify() == MESSAGES

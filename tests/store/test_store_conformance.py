@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
-from tests.support.sets import EXTENDED
+from tests.support.sets import EXTENDED, spread
 from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES
 
 from upthread.store import base
 from upthread.testing.store_conformance import PROMISES, Verdict, matrix
+from upthread.testing.store_conformance.copies import copied, everything, recorded_in
+from upthread.testing.store_conformance.samples import PROJECT
 
-CAPABILITIES = {"is_durable", "is_shared", "mark_newer", "failing", "damage", "tamper"}
+CAPABILITIES = {"is_durable", "is_shared", "mark_newer", "failing", "tamper"}
 """What both stores have."""
 
 BETWEEN_PEOPLE = "is_between_people"
@@ -72,3 +75,17 @@ def test_the_matrix_shows_each_promise_under_each_backend():
         ["S2_b", "kept", "kept"],
         ["S10_a", "absent", "-"],
     ]
+
+
+WAYS = list(itertools.product(SHIPPED_STORES, repeat=2))
+
+
+@pytest.mark.parametrize("way", spread(WAYS, name=lambda way: f"{way[0].name} to {way[1].name}"))
+def test_what_one_backend_holds_every_other_one_holds_as_well(way, tmp_path):
+    source, target = way
+    first, second = source.make(tmp_path / "first.db"), target.make(tmp_path / "second.db")
+    first.commit(everything())
+    copied(first, second, PROJECT)
+    assert recorded_in(first, PROJECT) == recorded_in(second, PROJECT)
+    first.close()
+    second.close()

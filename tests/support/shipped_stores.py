@@ -16,27 +16,24 @@ from tests.support.postgres_server import as_owner, as_role, database_at, migrat
 from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.database import Connection
+from upthread.store.sqlite.presence import Connection
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,
-    Damage,
     Tampering,
 )
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
 
 _DAMAGED: Final = f'WHERE {{json}} LIKE \'{{{{"seq":{DAMAGED_MESSAGE},"speaker"%\''
-_DAMAGES: Final[Mapping[Damage, str]] = {
-    "missing": f"DELETE FROM {{}}entry {_DAMAGED}",
-    "unreadable": f"UPDATE {{}}entry SET kept = {{user to nobody}} {_DAMAGED}",
-    "changed": f"UPDATE {{}}entry SET at_ms = at_ms + 1 {_DAMAGED}",
-}
-"""Statements for both databases, once their words for JSON are put in."""
-
 _RUN_EVENT: Final = "WHERE kind = 'run_event' AND {json} LIKE '{{\"seq\":2,%'"
 _LINK: Final = "WHERE kind = 'link' AND {json} LIKE '%\"seq\":2,%'"
 _TAMPERINGS: Final[Mapping[Tampering, tuple[str, ...]]] = {
+    "message missing": (f"DELETE FROM {{}}entry {_DAMAGED}",),
+    "message unreadable": (f"UPDATE {{}}entry SET kept = {{user to nobody}} {_DAMAGED}",),
+    "message changed": (f"UPDATE {{}}entry SET at_ms = at_ms + 1 {_DAMAGED}",),
+    "head missing": ("DELETE FROM {}head WHERE kind = 'workstream'",),
+    "tag missing": ("DELETE FROM {}tag WHERE substr(tag, 1, 3) = 'in '",),
     "event changed": (f"UPDATE {{}}entry SET at_ms = 7 {_RUN_EVENT}",),
     "event dropped": (f"DELETE FROM {{}}entry {_RUN_EVENT}",),
     "events swapped": (
@@ -129,7 +126,6 @@ SQLITE: Final = StoreBackend(
     is_shared=True,
     mark_newer=lambda place: _in_sqlite(place, "PRAGMA user_version = 999"),
     failing=disk_full,
-    damage=lambda place, damage: _in_sqlite(place, _DAMAGES[damage]),
     tamper=lambda place, tampering: _in_sqlite(place, *_TAMPERINGS[tampering]),
 )
 POSTGRES: Final = StoreBackend(
@@ -142,7 +138,6 @@ POSTGRES: Final = StoreBackend(
     ),
     contents=_postgres_contents,
     failing=read_only,
-    damage=lambda place, damage: _in_postgres(place, _DAMAGES[damage]),
     tamper=lambda place, tampering: _in_postgres(place, *_TAMPERINGS[tampering]),
     is_between_people=True,
 )

@@ -22,7 +22,7 @@ from upthread.client.file_permissions import secure_home
 from upthread.config import Settings
 from upthread.store.address import KEY_SUFFIX, file_path, is_postgres, key_path
 from upthread.store.sqlite.backup import copied
-from upthread.store.sqlite.files import sync_directory
+from upthread.store.sqlite.files import sync_file
 from upthread.store.sqlite.presence import size_of
 
 BACKUPS_MAX: Final = 3
@@ -60,7 +60,7 @@ def back_up_daily(settings: Settings, *, today: str | None = None) -> Path | Non
             # The key first: a backup without it would be put in place with another one.
             carry_key(key_path(str(path.absolute()), Path(settings.home)), target)
             copy.rename(target)
-            sync_directory(target.parent)
+            sync_file(target.parent)
     except FileNotFoundError:
         return None
     kept = sorted(daily_backups(settings))[-BACKUPS_MAX:]

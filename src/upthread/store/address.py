@@ -85,13 +85,10 @@ def file_path(database: str) -> Path:
     if is_none or _MISTYPED.match(path):
         # Named only where it is a scheme that is known: what stands first may be a password.
         scheme = re.split("[:+]", database, maxsplit=1)[0].lower()
+        address = f"a {scheme} address" if scheme in _KNOWN_SCHEMES else "an address"
         raise UsageError(
-            f"a database cannot be opened by such {_an(scheme)}: it is neither a path nor a URL "
+            f"a database cannot be opened by such {address}: it is neither a path nor a URL "
             "that is known here",
             hint="give postgres://USER@HOST/DATABASE, or a file as /PATH, ./PATH or sqlite:///PATH",
         )
     return Path(path)
-
-
-def _an(scheme: str) -> str:
-    return f"a {scheme} address" if scheme in _KNOWN_SCHEMES else "an address"

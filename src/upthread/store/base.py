@@ -71,7 +71,8 @@ S32  A store that acts for a project reads and writes that one's rows as before,
 S33  A read proves the entries that it returns, and a head proves itself: one that was changed
      behind the store's back, or put in another's place, is a StoreError that names it, and so are
      events and links between which one is gone. Messages are proved by `verify` (S9), which proves
-     the whole chain.
+     the whole chain. `proofs` names every stream with a damaged entry, head or tag, whatever leads
+     to it, and a stream whose head is gone.
 S34  `commit` with `take` writes the batch only if each of these leases can be taken, as by
      `acquire_lease`, else ConflictError; with `give` it releases leases, FencedError under an old
      token. Either is part of the batch: all of it is there afterwards, or nothing.

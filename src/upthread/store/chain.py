@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, Final, cast, overload
+from typing import Final, overload
 
 from upthread.core.codec import encode_plain_json
 from upthread.errors import StoreError
@@ -32,11 +32,10 @@ def digest_of(said: bytes | None, forgotten: bytes | None = None) -> bytes:
     return forgotten or _NOTHING if said is None else sha256(said).digest()
 
 
-def chained(before: bytes, seq: int, entry: Written, digest: bytes) -> bytes:
+def chained(before: bytes, seq: int, entry: Entry | Written, digest: bytes) -> bytes:
     """Return the hash of an entry that follows one with the hash `before`."""
-    kept = entry.kept
     covered = b"%b%b%d %b %d " % (before, digest, seq, entry.kind.encode(), entry.at_ms)
-    return sha256(covered + kept).digest()
+    return sha256(covered + as_bytes(entry.kept)).digest()
 
 
 def hash_of(entry: Entry, before: bytes) -> bytes:
@@ -48,8 +47,7 @@ def hash_of(entry: Entry, before: bytes) -> bytes:
         if None not in {entry.said, entry.digest}:
             return b""
         digest = digest_of(as_bytes(entry.said), entry.digest)
-        kept = Written(entry.kind, entry.at_ms, as_bytes(entry.kept), None, cast("Any", None))
-        return chained(before, entry.seq, kept, digest)
+        return chained(before, entry.seq, entry, digest)
     except (AttributeError, TypeError, UnicodeEncodeError):  # another program wrote another type
         return b""
 

@@ -91,10 +91,9 @@ class Change(Struct):
     def add(self, entry: Written) -> None:
         """Add an entry."""
         seq = self.head.last + 1
-        hashed = chained(self.head.hash, seq, entry, digest_of(entry.said))
-        self._put(
-            Entry(seq, entry.kind, entry.at_ms, entry.kept, entry.said, None, hashed), entry.value
-        )
+        kind, at_ms, kept, said, value = entry
+        hashed = chained(self.head.hash, seq, entry, digest_of(said))
+        self._put(Entry(seq, kind, at_ms, kept, said, None, hashed), value)
 
     def copy(self, entry: Entry) -> None:
         """Add an entry of another store. StoreError for one that is not what was recorded there."""

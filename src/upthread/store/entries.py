@@ -14,6 +14,7 @@ the words are gone. The first entry is chained to the name of its stream.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -444,15 +445,9 @@ def said_of(entry: Entry, *, forgotten: JsonValue) -> JsonValue:
     return forgotten if entry.said is None else cast("JsonValue", _VALUE.decode(entry.said))
 
 
-_WORDS: Final[dict[type[Any], Json]] = {}
-
-
+@cache
 def _words_of(event: type[Any]) -> Json:
     """Return the shape of what an event says."""
-    found = _WORDS.get(event)
-    if found is None:
-        types = {each.name: each.type for each in structs.fields(event)}
-        fields = [(name, types[name]) for name in FIELDS_WITH_TEXT[event]]
-        words = msgspec.defstruct(f"{event.__name__}Words", fields)
-        found = _WORDS[event] = Json(words, event.__name__)
-    return found
+    types = {each.name: each.type for each in structs.fields(event)}
+    fields = [(name, types[name]) for name in FIELDS_WITH_TEXT[event]]
+    return Json(msgspec.defstruct(f"{event.__name__}Words", fields), event.__name__)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Final, NamedTuple, Unpack
 
 from upthread.core.commands import Write
 from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
 from upthread.errors import ConflictError, UpthreadError
 from upthread.store.base import Leases, Store
 from upthread.store.drafting import Change, Drafts, StreamKey, joined
+from upthread.store.stream_reads import Rows
 from upthread.store.streams import Head
 from upthread.store.values import Proof
 from upthread.store.writes import apply
@@ -39,18 +40,6 @@ class Terms(NamedTuple):
 NO_LEASES: Final = Terms()
 
 
-class Rows(NamedTuple):
-    """All rows of a store as they are, for its proof; texts may be bytes.
-
-    `tags` have a text, its `nth`, the stream and the entry; `streams` are those that entries name;
-    `heads` have the columns that `head_of` reads.
-    """
-
-    tags: Sequence[tuple[Any, ...]]
-    streams: Sequence[tuple[Any, ...]]
-    heads: Sequence[tuple[Any, ...]]
-
-
 class StreamMovedError(Exception):
     """A head is not the one that was drafted on, or a name is taken: draft again."""
 
@@ -59,7 +48,6 @@ class LogStore(Store):
     """What a backend has in common with the others. No open project is given the whole of one."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._heads: dict[StreamKey, Head] = {}
         self._turns: dict[TurnId, str] = {}
 
@@ -85,7 +73,7 @@ class LogStore(Store):
         # Late: a proof is asked for seldom, and reads everything there is.
         from upthread.store.proof import proofs  # noqa: PLC0415
 
-        return proofs(self, project_id, workstream)
+        return proofs(self, self.rows(), project_id, workstream)
 
     @abstractmethod
     def act_for(self, project_id: ProjectId) -> None:

@@ -57,12 +57,12 @@ class MessageReads(StreamReads):
     def _newest_messages(
         self, conversation_id: ConversationId, after_seq: int, newest: int
     ) -> tuple[Message, ...]:
-        row = self._row("conversation", conversation_id)
-        if row is None or newest <= 0:
+        head = self.head("conversation", conversation_id)
+        if head is None or newest <= 0:
             return ()
         found: list[SpokenRow] = []  # newest first
         before, last, first = None, 0, 0
-        while page := list(self.spoken(row, before=before, newest=newest)):
+        while page := list(self.spoken(head.row, before=before, newest=newest)):
             found += page
             last = last or entries.place_of(page[0][2]).seq
             first = max(after_seq, last - newest) + 1
@@ -105,17 +105,19 @@ class MessageReads(StreamReads):
         beginning and the end. Of messages of users and assistants, with a text that is not blank,
         under no upstream session or one of the given; their other parts are left out.
         """
-        row = self._row("conversation", conversation_id)
-        if row is None or newest <= 0:
+        head = self.head("conversation", conversation_id)
+        if head is None or newest <= 0:
             return ()
         readable = frozenset({None, *upstream_session_ids})
-        return newest_exchanges(self._said(conversation_id, row, readable, newest), newest)
+        return newest_exchanges(self._said(conversation_id, head.row, readable, newest), newest)
 
     def _said(
         self, conversation_id: ConversationId, row: int, readable: frozenset[Any], newest: int
     ) -> Iterator[Message]:
         """Yield messages that say something, newest first, with their texts alone."""
-        for _, parts in groupby(self._pieces(row, readable, newest), key=_seq_of_piece):
+        for _, parts in groupby(
+            self._pieces(row, readable, newest), key=lambda piece: piece[1].seq
+        ):
             pieces = list(parts)
             at_ms, place, _ = pieces[-1]
             texts = tuple(text for piece in reversed(pieces) for text in piece[2])
@@ -183,10 +185,6 @@ def _message(
         at_ms,
         parts,
     )
-
-
-def _seq_of_piece(piece: _Piece) -> int:
-    return piece[1].seq
 
 
 _UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})

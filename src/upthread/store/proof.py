@@ -17,8 +17,7 @@ from upthread.errors import StoreError
 from upthread.store import chain, entries, streams
 from upthread.store.chain import not_whole
 from upthread.store.entries import PARTS, Entry, kept_of
-from upthread.store.log import LogStore
-from upthread.store.stream_reads import StreamReads
+from upthread.store.stream_reads import Rows, StreamReads
 from upthread.store.streams import STREAMS, ConversationState, Head, head_of, workstream_of
 from upthread.store.tags import own_tag, tag, tags_of
 from upthread.store.values import Proof
@@ -85,9 +84,10 @@ def _compare_tags(reads: StreamReads, head: Head, given: Tags, tags: Tags) -> No
         raise not_whole(f"{text.decode(errors='replace')}, which leads to {of},")
 
 
-def proofs(store: LogStore, project_id: str | None, workstream: str | None) -> Iterator[Proof]:
+def proofs(
+    reads: StreamReads, rows: Rows, project_id: str | None, workstream: str | None
+) -> Iterator[Proof]:
     """Yield the proof of each stream, as `Store.proofs` has it."""
-    rows = store.rows()
     tags: defaultdict[int, dict[tuple[bytes, int], int]] = defaultdict(dict)
     for text, nth, row, seq in rows.tags:
         tags[row][text, nth] = seq
@@ -100,7 +100,7 @@ def proofs(store: LogStore, project_id: str | None, workstream: str | None) -> I
             head = head_of(heads.get(row, (None,) * 8), name)
             name = f"{head.kind} {head.name}"
             if _is_in(head, texts, project_id, workstream):
-                prove(store, head, tags[row])
+                prove(reads, head, tags[row])
         except StoreError as error:
             damage = error
         if _is_in(head, texts, project_id, workstream):

@@ -68,7 +68,10 @@ class Reads(MessageReads):
         None for slot 0: children share their key and are never found by it.
         """
         for head, *_ in self.found(key_tag(key), newest=True):
-            return resolved_of(conversation_state(head), key)
+            state = head.state
+            if not isinstance(state, ConversationState) or state.conversation.key != key:
+                raise not_whole(f"{key_tag(key)}, which leads to {head.name},")
+            return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
@@ -137,8 +140,11 @@ class Reads(MessageReads):
             if entry.kind == "link":
                 found.append(value.link)
             else:
-                at: int = value.seq - 1
-                found[at] = _ended(found[at], value.ended_because, entry.at_ms)
+                link = found[value.seq - 1]
+                if link.ended_because is None:  # the first cause stands
+                    because, at_ms = value.ended_because, entry.at_ms
+                    link = structs.replace(link, ended_because=because, ended_at_ms=at_ms)
+                found[value.seq - 1] = link
         _must_count([link.seq for link in found], conversation_state(head).links, head, "link")
         return tuple(found)
 
@@ -384,13 +390,6 @@ class Reads(MessageReads):
 # --- heads to values ------------------------------------------------------------------------------
 
 
-def resolved_of(state: ConversationState | streams.Resolvable, key: ConversationKey) -> Resolved:
-    """Return an address as it stands. StoreError where its key has led to another's."""
-    if state.conversation.key != key:
-        raise not_whole(f"{key_tag(key)}, which leads to {state.conversation.conversation_id},")
-    return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
-
-
 def _workstream_of(head: Head) -> Workstream:
     state = cast("streams.WorkstreamState", head.state)
     return Workstream(ProjectId(head.project_id), head.name, state.base_name, state.opened_at_ms)
@@ -407,12 +406,6 @@ def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
     return is_same_path or (
         known.root_commit is not None and known.root_commit == asked.root_commit
     )
-
-
-def _ended(link: Link, because: str, at_ms: int) -> Link:
-    if link.ended_because is not None:
-        return link  # the first cause stands
-    return structs.replace(link, ended_because=because, ended_at_ms=at_ms)
 
 
 # --- entries to values ----------------------------------------------------------------------------

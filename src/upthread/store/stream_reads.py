@@ -16,9 +16,6 @@ from upthread.store.tags import own_tag
 PAGE_ENTRIES: Final = 1_000
 """How many entries are read at once where all might be more than memory should hold."""
 
-ROWS_MAX: Final = 4_096
-"""How many conversations' rows are remembered."""
-
 
 class Found(NamedTuple):
     """A stream that was found by a tag: its head, the entry that was tagged, and its place."""
@@ -31,6 +28,18 @@ class Found(NamedTuple):
 def found_in(rows: Iterable[Sequence[Any]], tag: str) -> tuple[Found, ...]:
     """Return a tag's streams from rows: the tagged entry, its place, and the head's columns."""
     return tuple([Found(head_of(row[2:], tag), row[0], row[1]) for row in rows])
+
+
+class Rows(NamedTuple):
+    """All rows of a store as they are, for its proof; texts may be bytes.
+
+    `tags` have a text, its `nth`, the stream and the entry; `streams` are those that entries name;
+    `heads` have the columns that `head_of` reads.
+    """
+
+    tags: Sequence[tuple[Any, ...]]
+    streams: Sequence[tuple[Any, ...]]
+    heads: Sequence[tuple[Any, ...]]
 
 
 class Chosen(TypedDict, total=False):
@@ -67,10 +76,6 @@ class Span(NamedTuple):
 
 class StreamReads(ABC):
     """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        """The rows of conversations, which never change."""
 
     @abstractmethod
     def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
@@ -122,18 +127,6 @@ class StreamReads(ABC):
                 raise not_whole(f"the name of {kind} {name}, which leads to {head.name},")
             return head
         return None
-
-    def _row(self, kind: StreamKind, name: str) -> int | None:
-        """Return a stream's row, None for one that was never opened."""
-        row = self._rows.get(name)
-        if row is None:
-            head = self.head(kind, name)
-            if head is None:
-                return None
-            if len(self._rows) >= ROWS_MAX:
-                self._rows.clear()
-            row = self._rows[name] = head.row
-        return row
 
     def _values(
         self, head: Head, kinds: Sequence[str], **chosen: Unpack[Chosen]

@@ -95,16 +95,6 @@ class ConversationState(Struct, omit_defaults=True, tag_field="stream", tag="con
     noted_at_ms: int | None = None
 
 
-class Resolvable(Struct, frozen=True, gc=False):
-    """Of a conversation's state what an address stands for, for the read that comes most often."""
-
-    conversation: Conversation
-    open_links: tuple[Link, ...] = ()
-
-
-RESOLVABLE: Final = Json(Resolvable, "head")
-
-
 class RunState(Struct, omit_defaults=True, tag_field="stream", tag="run"):
     """A run. `due` is its transition that no later event has settled: when, and after which."""
 

@@ -6,7 +6,7 @@ follow from the entries alone: a copy has the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -60,11 +60,7 @@ def gives_tags(value: entries.Kept) -> bool:
     return type(value) in _TAGS
 
 
-_Tags = Iterator[tuple[str, int | None]]
-
-
-def _of_workstream(project_id: str, value: entries.WorkstreamOpened) -> _Tags:
-    yield tag("base_name", project_id, value.base_name), 0
+_Tags = Iterable[tuple[str, int | None]]
 
 
 def _of_conversation(project_id: str, value: entries.ConversationOpened) -> _Tags:
@@ -81,22 +77,10 @@ def key_tag(key: Any) -> str:
     return tag("key", key.project_id, key.workstream, key.role, key.slot)
 
 
-def _of_run(project_id: str, value: entries.RunOpened) -> _Tags:
-    yield tag("in", project_id, value.workstream), None
-
-
 def _of_identity(_project_id: str, value: entries.Identified) -> _Tags:
     yield tag("path", value.identity.path), None
     if value.identity.root_commit is not None:
         yield tag("root_commit", value.identity.root_commit), None
-
-
-def _of_link(project_id: str, value: entries.LinkOpened) -> _Tags:
-    yield tag("session", project_id, value.link.upstream_session_id), None
-
-
-def _of_turn(_project_id: str, value: entries.TurnOpened) -> _Tags:
-    yield tag("turn", value.turn_id), 0
 
 
 def _of_attempt(_project_id: str, value: entries.Attempted) -> _Tags:
@@ -106,11 +90,15 @@ def _of_attempt(_project_id: str, value: entries.Attempted) -> _Tags:
 
 
 _TAGS: Final[dict[type[Any], Callable[[str, Any], _Tags]]] = {
-    entries.WorkstreamOpened: _of_workstream,
+    entries.WorkstreamOpened: lambda project, value: (
+        (tag("base_name", project, value.base_name), 0),
+    ),
     entries.ConversationOpened: _of_conversation,
-    entries.RunOpened: _of_run,
+    entries.RunOpened: lambda project, value: ((tag("in", project, value.workstream), None),),
     entries.Identified: _of_identity,
-    entries.LinkOpened: _of_link,
-    entries.TurnOpened: _of_turn,
+    entries.LinkOpened: lambda project, value: (
+        (tag("session", project, value.link.upstream_session_id), None),
+    ),
+    entries.TurnOpened: lambda _project, value: ((tag("turn", value.turn_id), 0),),
     entries.Attempted: _of_attempt,
 }

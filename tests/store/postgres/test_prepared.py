@@ -45,13 +45,6 @@ def test_no_more_are_prepared_than_stated(connection, monkeypatch):
     assert len(names_on(connection)) == 2
 
 
-def test_names_that_were_deallocated_are_prepared_again(connection):
-    statements = Prepared(connection, is_allowed=True)
-    statements.rows(ECHO, (b"a", 1, None, 1))
-    connection.execute(b"DEALLOCATE ALL")
-    assert statements.rows(ECHO, (b"b", 2, None, 2)) == [(b"b", 2, None, 2)]
-
-
 def test_errors_are_the_drivers_and_leave_the_connection_usable(connection):
     statements = Prepared(connection, is_allowed=True)
     for _ in range(2):

@@ -44,11 +44,3 @@ def test_damaged_pages_are_named(path, key):
     assert not found.is_sound
     assert found.faults
     assert path.read_bytes() == before
-
-
-def test_an_empty_file_beside_its_key_is_damaged(path):
-    os.truncate(path, 0)
-    path.with_name("store.db.key").write_bytes(KEY)
-    found = check_file(path)
-    assert not found.is_open
-    assert "is empty" in found.faults[0]

@@ -152,21 +152,15 @@ def test_who_only_reads_makes_no_file_and_waits_for_nobody(path, store):
     assert not queue.exists()
 
 
-def test_a_place_that_cannot_have_the_file_can_have_the_store(tmp_path):
-    path = tmp_path / "store.db"
-    path.with_name(path.name + QUEUE_SUFFIX).mkdir()
-    queue = WriteQueue(path, wait_s=0.1)
-    queue.enter()
-    queue.leave()
-    queue.close()
-
-
-def test_a_link_in_place_of_the_file_is_not_followed(tmp_path):
-    aim, path = tmp_path / "aim", tmp_path / "store.db"
-    path.with_name(path.name + QUEUE_SUFFIX).symlink_to(aim)
-    queue = WriteQueue(path, wait_s=0.1)
-    queue.enter()
-    queue.close()
+def test_a_directory_or_a_link_in_place_of_the_file_is_passed_by(tmp_path):
+    aim = tmp_path / "aim"
+    (tmp_path / f"one{QUEUE_SUFFIX}").mkdir()
+    (tmp_path / f"two{QUEUE_SUFFIX}").symlink_to(aim)
+    for name in ("one", "two"):
+        queue = WriteQueue(tmp_path / name, wait_s=0.1)
+        queue.enter()
+        queue.leave()
+        queue.close()
     assert not aim.exists()
 
 

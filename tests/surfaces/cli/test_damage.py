@@ -60,7 +60,7 @@ DAMAGE = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
+def test_a_damaged_database_is_said_before_anything_is_sent_and_doctor_has_the_cure(up, damage):
     before = sessions(up)
     damage(up)
     said = up("tell", "w/planner", "And now?", code=1)
@@ -70,12 +70,6 @@ def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
     assert sessions(up) == before
     (told,) = up("tell", "w/planner", "And now?", "--json", code=1).stream
     assert told["error"]["kind"] == "store"
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_doctor_says_what_is_damaged_and_the_cure(up, damage):
-    damage(up)
     said = up("doctor", code=1)
     assert DAMAGE[damage] in said.out
     assert "upthread restore" in said.out

@@ -57,7 +57,6 @@ class ProjectStore(Store):
         policy: RecordPolicy | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        super().__init__()
         self.behind = store
         self.restored_at_ms = store.restored_at_ms
         self._project_id = project_id

@@ -12,7 +12,7 @@ Runs with a transition go last, when all else has been proved: from then on a wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Final
 
@@ -98,7 +98,7 @@ class Move:
             there += self._there(head)
         return ToMove(
             project_id=project_id,
-            identities=self._identities(self._source, project_id),
+            identities=self._source.identities(project_id),
             entries=counted,
             streams=streams,
             there=there,
@@ -106,16 +106,12 @@ class Move:
 
     def make(self, project: ToMove) -> None:
         """Write what is missing, and prove it. ConflictError and StoreError: it is not done."""
-        due = [head for head in project.streams if _due(head)]
-        others = [head for head in project.streams if not _due(head)]
-        for head in others:
-            self._write(head)
-        for head in others:
-            self._prove(head)
-        for head in due:
-            self._write(head)
-        for head in due:
-            self._prove(head)
+        for is_due in (False, True):
+            heads = [head for head in project.streams if bool(_due(head)) is is_due]
+            for head in heads:
+                self._write(head)
+            for head in heads:
+                self._prove(head)
 
     # --- below: how ----------------------------------------------------------------------------
 
@@ -140,7 +136,7 @@ class Move:
             return 0
         if head.kind == "project":
             known = self._known(head)
-            return 1 + sum(each in known for each in self._identities(self._source, head.name))
+            return 1 + sum(each in known for each in self._source.identities(ProjectId(head.name)))
         # The last entry there covers all before it.
         last = self._source.entries(head.row, after=twin.last - 1, first=1)
         if not last or last[0].hash != twin.hash:
@@ -148,7 +144,7 @@ class Move:
         return twin.last
 
     def _known(self, head: Head) -> tuple[ProjectIdentity, ...]:
-        return () if self._target is None else self._identities(self._target, head.name)
+        return () if self._target is None else self._target.identities(ProjectId(head.name))
 
     def _write(self, head: Head) -> None:
         after = self._there(head)
@@ -171,7 +167,7 @@ class Move:
             RecordProject(
                 project_id=ProjectId(head.name), identity=each, durability=Durability.SYNCED
             )
-            for each in self._identities(self._source, head.name)
+            for each in self._source.identities(ProjectId(head.name))
             if each not in known
         ]
         if missing:
@@ -196,27 +192,20 @@ class Move:
     def _prove(self, head: Head) -> None:
         if head.kind == "project":
             known = self._known(head)
-            if not all(each in known for each in self._identities(self._source, head.name)):
+            if not all(each in known for each in self._source.identities(ProjectId(head.name))):
                 raise _not_equal("the identities of the project")
             return
         twin = self._twin(head)
         if twin is None:
             raise _not_equal(f"{head.kind} {head.name}")
         # Read anew from both: what was written is believed no more than what was there.
-        both = (store.all_entries(each.row) for store, each in self._both(head, twin))
-        for number, (ours, theirs) in enumerate(zip_longest(*both), start=1):
+        both = zip_longest(self._source.all_entries(head.row), self._made.all_entries(twin.row))
+        for number, (ours, theirs) in enumerate(both, start=1):
             if ours is None or theirs is None or _plain(ours) != _plain(theirs):
                 raise _not_equal(f"entry {number} of {head.kind} {head.name}")
         prove(self._made, twin)
         if (twin.last, twin.hash) != (head.last, head.hash):
             raise _not_equal(f"the hash chain of {head.kind} {head.name}")
-
-    def _both(self, head: Head, twin: Head) -> Iterable[tuple[LogStore, Head]]:
-        return ((self._source, head), (self._made, twin))
-
-    @staticmethod
-    def _identities(store: LogStore, project_id: str) -> tuple[ProjectIdentity, ...]:
-        return store.identities(ProjectId(project_id))
 
 
 def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:

@@ -23,12 +23,12 @@ from upthread.store._rules import conversation_leases, lease_of, lost_lease, tak
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, Rows, StreamMovedError, Terms
+from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.stream_reads import Found, Span, found_in
+from upthread.store.stream_reads import Found, Rows, Span, found_in
 from upthread.store.streams import SCHEMA_VERSION, Head, RunState, encoded, head_of
 from upthread.store.tags import own_tag
 
@@ -190,7 +190,7 @@ class PostgresStore(LogStore):
 
     def act_for(self, project_id: ProjectId) -> None:
         # What was there under another project is not to be believed under this one.
-        for known in (self._rows, self._heads, self._turns):
+        for known in (self._heads, self._turns):
             known.clear()
         self.server.act_for(encode_text(project_id))
         if self.server.is_pooled:  # then each statement says it, and none is prepared

@@ -14,12 +14,13 @@ from typing import Final
 import apsw
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.sqlite.encryption import be_alone, connect, new_copy
-from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_directory, sync_file
+from upthread.store.sqlite.encryption import be_alone, connect, cure, new_copy
+from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_file
 from upthread.store.sqlite.integrity import check_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
 ALL_PAGES: Final = -1
+_BUSY_TIMEOUT_MS: Final = 5_000
 
 
 def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
@@ -32,7 +33,7 @@ def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
         raise UsageError(f"{target} is there already", hint="name a file that is not")
     with copied(path, beside=target, key=key) as copy:
         copy.rename(target)
-        sync_directory(target.parent)
+        sync_file(target.parent)
 
 
 @contextmanager
@@ -77,7 +78,7 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
             if was.exists():
                 was.rename(aside.with_name(aside.name + suffix))
         copy.rename(path)
-        sync_directory(path.parent)
+        sync_file(path.parent)
 
 
 def _copy(path: Path, copy: Path, key: bytes | None) -> None:
@@ -89,7 +90,7 @@ def _copy(path: Path, copy: Path, key: bytes | None) -> None:
                 # All at once: a copy made in steps begins again whenever somebody has written.
                 backup.step(ALL_PAGES)
     except apsw.Error as error:
-        raise StoreError(f"{path} could not be copied: {error}", hint=_cure(error)) from error
+        raise StoreError(f"{path} could not be copied: {error}", hint=cure(error)) from error
 
 
 @contextmanager
@@ -98,7 +99,7 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
     if not size_of(path):
         yield
         return
-    connection = connect(prepare_file(path), key)
+    connection = connect(prepare_file(path), key, busy_timeout_ms=_BUSY_TIMEOUT_MS)
     try:
         with suppress(apsw.CorruptError, apsw.NotADBError):
             be_alone(connection)
@@ -110,9 +111,3 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
         ) from error
     finally:
         connection.close()
-
-
-def _cure(error: apsw.Error) -> str:
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return f"it is damaged, or under another key; {CURE_OF_DAMAGE}"
-    return "check the disk, its mount and its space, then do it again"

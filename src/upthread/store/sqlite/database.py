@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final
 
 import apsw
 
@@ -30,50 +30,15 @@ from upthread.store.sqlite.encryption import connect, unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
     CURE_OF_DAMAGE,
+    Connection,
+    Cursor,
+    Row,
     not_new,
     refuse_remains,
     remains,
 )
 from upthread.store.sqlite.write_queue import WriteQueue, has_locks
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION
-
-Row: TypeAlias = tuple[Any, ...]
-"""What a database returns: column types are the schema's, not the type checker's."""
-
-
-class Cursor(Protocol):
-    """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
-
-    def execute(self, statements: str, /) -> Cursor: ...
-    def fetchall(self) -> list[Row]: ...
-
-
-class Connection(Protocol):
-    """What we use of apsw.Connection, typed."""
-
-    @property
-    def in_transaction(self) -> bool: ...
-    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
-    def executemany(self, statements: str, bindings: Sequence[Sequence[Any]], /) -> Cursor: ...
-    def pragma(self, name: str, value: str | None = None, /) -> Any: ...
-    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
-    def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
-    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
-    def config(self, option: int, value: int, /) -> int: ...
-    def changes(self) -> int: ...
-    def total_changes(self) -> int: ...
-    def data_version(self) -> int: ...
-    def create_scalar_function(
-        self,
-        name: str,
-        callable: Any,  # noqa: A002  # apsw's
-        numargs: int = ...,
-        *,
-        deterministic: bool = ...,
-        flags: int = ...,
-    ) -> None: ...
-    def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
-
 
 ENGINE_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
 """What the engine raises: the latter for text that is damaged, since we write none such as text."""

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 from urllib.parse import quote
 
 import apsw
 
 from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
-from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
-from upthread.store.sqlite.presence import allow_full_disk
-
-if TYPE_CHECKING:
-    from upthread.store.sqlite.database import Connection
+from upthread.store.sqlite.files import prepare_file, sync_file
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, allow_full_disk
 
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"
@@ -62,10 +59,10 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
         # Whoever has opened the old file and waits for it is refused: SQLite does not write to a
         # file that has lost its name.
         copy.replace(place)
-        sync_directory(place.parent)
+        sync_file(place.parent)
     except (apsw.Error, OSError) as error:
         raise StoreError(
-            f"the key of {path} could not be changed: {error}", hint=_cure(error)
+            f"the key of {path} could not be changed: {error}", hint=cure(error)
         ) from error
     finally:
         connection.close()
@@ -135,9 +132,10 @@ def _raw(key: bytes) -> str:
     return f"raw:{key.hex()}"
 
 
-def _cure(error: Exception) -> str:
+def cure(error: Exception) -> str:
+    """Return what helps when a file cannot be copied or opened."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return "another process has it open: let it finish or end it, then do it again"
-    if isinstance(error, apsw.NotADBError):
-        return "it is under another key, or it is no database"
-    return "check the disk and its mount, then do it again"
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return f"it is damaged, or under another key; {CURE_OF_DAMAGE}"
+    return "check the disk, its mount and its space, then do it again"

@@ -88,16 +88,11 @@ def _create(place: Path) -> None:
     # Only ever a file nobody has opened yet: closing one that another connection of this process
     # has open would drop that connection's locks (POSIX; sqlite.org/howtocorrupt.html, 2.2).
     os.close(handle)
-    sync_directory(place.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Have the names in a directory on the disk."""
-    sync_file(directory)
+    sync_file(place.parent)
 
 
 def sync_file(path: Path) -> None:
-    """Have a file on the disk that no connection of this process has open."""
+    """Have a file or the names in a directory on the disk. No connection here has it open."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -13,9 +13,9 @@ import apsw
 from msgspec import Struct
 
 from upthread.errors import StoreError
-from upthread.store.sqlite.database import Connection, Database
+from upthread.store.sqlite.database import Database
 from upthread.store.sqlite.encryption import connect
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, refuse_remains, size_of
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, refuse_remains, size_of
 
 FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""
@@ -43,7 +43,7 @@ class FileFaults(Struct, frozen=True, kw_only=True):
 def check_file(path: Path, *, key: bytes | None = None) -> FileFaults:
     """Check all of a database file; one that is not there yet is sound, and not made.
 
-    Nothing in it is changed, but for an older schema: that is moved on, as at every opening.
+    Nothing in it is changed.
     """
     try:
         refuse_remains(path)
@@ -53,7 +53,15 @@ def check_file(path: Path, *, key: bytes | None = None) -> FileFaults:
         Database(path, busy_timeout_s=_BUSY_TIMEOUT_S, key=key).close()
     except StoreError as error:
         return FileFaults(path=path, is_open=False, faults=(error.message,), cure=error.hint)
-    return _checked(path, key)
+    connection = connect(path, key, busy_timeout_ms=int(_BUSY_TIMEOUT_S * 1000))
+    try:
+        faults = faults_in(connection, faults_max=FAULTS_MAX)
+    except apsw.Error as error:
+        # Damage may also end the check, as that of the schema does: then this is the fault.
+        faults = (str(error),)
+    finally:
+        connection.close()
+    return FileFaults(path=path, is_open=True, faults=faults)
 
 
 def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
@@ -65,15 +73,3 @@ def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
     told = [line for (text,) in rows for line in str(text).splitlines()]
     # `*** in database main ***` is the head of what follows it.
     return tuple(line for line in told if line != "ok" and not line.startswith("***"))
-
-
-def _checked(path: Path, key: bytes | None) -> FileFaults:
-    connection = connect(path, key, busy_timeout_ms=int(_BUSY_TIMEOUT_S * 1000))
-    try:
-        faults = faults_in(connection, faults_max=FAULTS_MAX)
-    except apsw.Error as error:
-        # Damage may also end the check, as that of the schema does: then this is the fault.
-        faults = (str(error),)
-    finally:
-        connection.close()
-    return FileFaults(path=path, is_open=True, faults=faults)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import apsw
 
@@ -32,6 +32,44 @@ _FULL_SIZE_PAGE: Final = 65_536  # is written as 1, for want of a third byte
 
 LOG_HEADER_BYTES: Final = 32
 FRAME_HEADER_BYTES: Final = 24
+
+
+Row: TypeAlias = tuple[Any, ...]
+"""What a database returns: column types are the schema's, not the type checker's."""
+
+
+class Cursor(Protocol):
+    """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
+
+    def execute(self, statements: str, /) -> Cursor: ...
+    def fetchall(self) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    """What we use of apsw.Connection, typed."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
+    def executemany(self, statements: str, bindings: Sequence[Sequence[Any]], /) -> Cursor: ...
+    def pragma(self, name: str, value: str | None = None, /) -> Any: ...
+    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
+    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
+    def config(self, option: int, value: int, /) -> int: ...
+    def changes(self) -> int: ...
+    def total_changes(self) -> int: ...
+    def data_version(self) -> int: ...
+    def create_scalar_function(
+        self,
+        name: str,
+        callable: Any,  # noqa: A002  # apsw's
+        numargs: int = ...,
+        *,
+        deterministic: bool = ...,
+        flags: int = ...,
+    ) -> None: ...
+    def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
 
 
 def refuse_remains(path: Path) -> None:
@@ -112,7 +150,8 @@ def header_of(path: Path) -> bytes:
     except apsw.CantOpenError:
         return b""
     try:
-        return file.xRead(min(HEADER_BYTES, size_of(path) or 0), 0)
+        read: bytes = file.xRead(min(HEADER_BYTES, size_of(path) or 0), 0)
+        return read
     finally:
         file.xClose()
 
@@ -137,7 +176,7 @@ def not_new(path: Path, state: str, beside: Iterable[Path]) -> StoreError:
     )
 
 
-def allow_full_disk(connection: Any, place: Path) -> None:
+def allow_full_disk(connection: Connection, place: Path) -> None:
     """Before a connection reads: where a full disk has no room for the index of the log, have none.
 
     It is in memory then, which SQLite allows to whoever has the file alone:

@@ -13,7 +13,6 @@ import apsw
 from upthread.core.codec import encode_plain_json
 from upthread.core.types import (
     ConversationId,
-    ConversationKey,
     Fence,
     Holder,
     Lease,
@@ -23,21 +22,12 @@ from upthread.core.types import (
 from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
 from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, Rows, StreamMovedError, Terms
-from upthread.store.reads import resolved_of
-from upthread.store.sqlite.database import (
-    ENGINE_ERRORS,
-    Connection,
-    Database,
-    Row,
-    damaged_file,
-    end,
-    to_column,
-)
+from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
+from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.stream_reads import Found, Span, found_in
+from upthread.store.sqlite.presence import Connection, Row
+from upthread.store.stream_reads import Found, Rows, Span, found_in
 from upthread.store.streams import (
-    RESOLVABLE,
     SCHEMA_VERSION,
     Head,
     bare_head,
@@ -45,8 +35,6 @@ from upthread.store.streams import (
     head_of,
     refolded,
 )
-from upthread.store.tags import key_tag
-from upthread.store.values import Resolved
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -61,10 +49,6 @@ _FOUND: Final = (
 _NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
 _HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.project = ? AND h.kind = ? ORDER BY h.id"
 _ALL_HEADS: Final = f"SELECT {_HEAD} FROM head AS h WHERE h.kind = ? ORDER BY h.id"
-_RESOLVE: Final = (
-    "SELECT h.state FROM tag AS t LEFT JOIN head AS h ON h.id = t.stream"
-    " WHERE t.tag = ? ORDER BY t.nth DESC LIMIT 1"
-)
 _SPOKEN: Final = "seq, at_ms, kept, said"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
 _ENTRY: Final = (
@@ -221,14 +205,6 @@ class SqliteStore(LogStore):
             finally:
                 # Else an error that somebody keeps would keep the read transaction open, too.
                 end(rows)
-
-    def resolve(self, key: ConversationKey) -> Resolved | None:
-        # The hot read: of the head only what it needs, and not proved (S33).
-        try:
-            rows = self.database.connection.execute(_RESOLVE, (key_tag(key),)).fetchall()
-        except ENGINE_ERRORS as error:
-            raise self.database.store_error(error, "read") from error
-        return resolved_of(RESOLVABLE.decode(rows[0][0]), key) if rows else None
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         found = super().verify(conversation_id)

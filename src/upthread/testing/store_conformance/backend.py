@@ -22,10 +22,11 @@ class Verdict(StrEnum):
     ABSENT = "absent"
 
 
-Damage: TypeAlias = Literal["missing", "unreadable", "changed"]
-"""What can be done to a row behind a store's back."""
+Damage: TypeAlias = Literal["message missing", "message unreadable", "message changed"]
+"""What can be done to message DAMAGED_MESSAGE behind a store's back."""
 
 Tampering: TypeAlias = Literal[
+    Damage,
     "event changed",
     "event dropped",
     "events swapped",
@@ -35,6 +36,8 @@ Tampering: TypeAlias = Literal[
     "turn changed",
     "receipt changed",
     "act changed",
+    "head missing",
+    "tag missing",
 ]
 """What can be done to what is told of turns, runs and links behind a store's back.
 
@@ -60,10 +63,9 @@ class StoreBackend(Struct, frozen=True, kw_only=True):
     several processes, may have one place open; `make` must then be picklable. `mark_newer` changes
     a closed store so that it looks as if a later version had written it; `contents` returns what a
     closed store holds, to compare. `failing` makes the writes of a store fail while its context
-    lasts; `damage` deletes message DAMAGED_MESSAGE of a closed store's one conversation, or makes
-    its one part something that cannot be read, or other words; `tamper` does the same to other rows
-    of a closed store. None: the backend cannot show that promise. `is_between_people`: several
-    people use one, so a store of it that acts for a project refuses all else.
+    lasts; `tamper` changes or deletes a row of a closed store. None: the backend cannot show that
+    promise. `is_between_people`: several people use one, so a store of it that acts for a project
+    refuses all else.
     """
 
     name: str
@@ -73,7 +75,6 @@ class StoreBackend(Struct, frozen=True, kw_only=True):
     mark_newer: Callable[[Path], None] | None = None
     contents: Callable[[Path], object] = files_below
     failing: Callable[[Store], AbstractContextManager[None]] | None = None
-    damage: Callable[[Path, Damage], None] | None = None
     tamper: Callable[[Path, Tampering], None] | None = None
     is_between_people: bool = False
 

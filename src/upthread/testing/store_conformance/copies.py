@@ -287,22 +287,6 @@ def _pages(store: LogStore, head: Head, limit: int) -> tuple[list[Entry], list[E
     return forwards, backwards
 
 
-def a_chain_ends_in_what_was_said(trial: Trial) -> None:
-    """The same words end alike, and one other word, early or late, does not."""
-    ends: list[bytes | None] = []
-    for number, words in enumerate((("a", "b"), ("a", "b"), ("x", "b"), ("a", "x"), ("a",))):
-        place = trial.place.with_name(f"{trial.place.name}-{number}")
-        store = trial.backend.make(place)
-        parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
-        store.commit([*samples.home(), *parts])
-        head = store.head("conversation", CONVERSATION)
-        ends.append(head and head.hash)
-        store.close()
-    assert None not in ends
-    assert ends[0] == ends[1]
-    assert len(set(ends)) == len(ends) - 1
-
-
 def nothing_of_another_project_is_there(trial: Trial) -> None:
     store = trial.store
     store.commit(everything())
@@ -339,7 +323,6 @@ MOVING_PROMISES = promises(
         "S29": (
             what_is_copied_is_the_same_store_again,
             pages_of_any_size_hold_the_same,
-            a_chain_ends_in_what_was_said,
             nothing_of_another_project_is_there,
             what_was_erased_is_there_by_its_outline,
             a_head_is_what_its_entries_make,

@@ -276,13 +276,13 @@ def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | Non
     """Yield what is damaged in the whole store, and a finding or None for each conversation."""
     for proof in store.proofs():
         state = None if proof.head is None else proof.head.state
-        is_talk = isinstance(state, ConversationState)
-        name = conversation_name(state.conversation) if is_talk else proof.name
+        talk = state.conversation if isinstance(state, ConversationState) else None
+        name = proof.name if talk is None else conversation_name(talk)
         try:
             if proof.damage is not None:
                 yield _unreadable(name, proof.damage)
-            elif is_talk and state.conversation.key.project_id == project_id:
-                yield _own_finding(store, state.conversation)
+            elif talk is not None and talk.key.project_id == project_id:
+                yield _own_finding(store, talk)
         except StoreError as error:
             yield _unreadable(name, error)
 
