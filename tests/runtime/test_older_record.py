@@ -100,6 +100,21 @@ async def test_turns_that_the_record_lacks_are_said_and_read_back_before_the_pro
     world.check_histories()
 
 
+async def test_a_prompt_that_was_refused_is_told_also_after_turns_were_read_back(world, tmp_path):
+    await tell(world, say("one"))
+    (session,) = world.session_files()
+    away = session.rename(tmp_path / "away")
+    refuses = {"UPTHREAD_REHEARSAL_CAPABILITIES": "opaque_errors,no_list"}
+    async with world.open(environment=refuses) as project:
+        assert (await project.tell(ADDRESS, "Remember PLUM.")).outcome == "unknown"
+    away.rename(session)
+    copy = copy_of_record(world)
+    await tell(world, say("two"))
+    put_back(world, copy)
+    assert (await tell(world, say("three"))).reasons[0] == OLDER
+    assert "PLUM" in world.prompts()[-1]
+
+
 @EXTENDED
 async def test_an_outward_action_that_is_read_back_is_held_back(world: World) -> None:
     await tell(world, say("one"))

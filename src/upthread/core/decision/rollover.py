@@ -210,14 +210,15 @@ _MAY_PASS: Final = regex(
     r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network|connect|socket"
     r"|econn|enotfound|eai_|fetch|gateway|server error|memory|certificate|balance|spend"
     r"|\b(?:no|disk|free|enough|insufficient|out of|storage) space\b|\bspace (?:left|available)\b"
-    r"|enospc|too many|emfile|eacces|permission|read-only|shutting down|maintenance|loading",
+    r"|enospc|too many|emfile|eacces|permission|read-only|maintenance|loading",
     re.IGNORECASE,
 )
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
 
 _IN_USE: Final = regex(
     r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
-    r"|\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b",
+    r"|\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
+    r"|being stopped|shutting down",
     re.IGNORECASE,
 )
 """What a refusal may speak of that only this session meets, or this moment: somebody else works in

@@ -16,7 +16,13 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.decision.rollover import PoisonSigns, detectors_with, poison
 from upthread.core.decision.words import RESUME_WITH_REPLAY
-from upthread.core.events import AgentEvent, UsageReported
+from upthread.core.events import (
+    AgentEvent,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    UsageReported,
+)
 from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for
@@ -131,7 +137,9 @@ class Sender:
         has_spoken: Callable[[], None],
     ) -> Answer:
         def hear(event: AgentEvent) -> None:
-            has_spoken()
+            # Steps and tokens are no words: an agent may ask its model again and again.
+            if isinstance(event, TextReceived | ReasoningReceived | ToolCallAnnounced):
+                has_spoken()
             live.request.listener.event(event)
 
         live.recording = recording = self._recording(live, beforehand, hear)

@@ -90,6 +90,8 @@ class LiveTurn:
         self.answer: Answer | None = None
         """The end that the agent came to by itself while its caller gave the turn up."""
         self.interrupted_by: tuple[Outcome, str] | None = None
+        self.has_unheard = False
+        """Whether a turn stands open or unheard before those that were read back."""
         """Outcome and detail of an interrupted prompt, whose turn another attempt continues."""
         self._store = store
         self._system = system
@@ -289,7 +291,7 @@ class LiveTurn:
         return must_inject(
             self.request.injection,
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
-            has_last_turn_ended=self.has_last_turn_ended,
+            has_last_turn_ended=self.has_last_turn_ended and not self.has_unheard,
             was_compacted=(last is not None and last.was_compacted)
             or OLDER_SESSION in self.log.intended.reasons,
             was_silent=last is not None and last.detail == NOTHING_SAID,

@@ -169,7 +169,9 @@ class Turns:
         claim = await self._conversations.looked_at_again(request.claim, live.claim)
         await live.read(lambda _: self._beginning.read_back(live, claim, found))
         claim = await self._conversations.looked_at_again(request.claim, claim)
-        return LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+        caught_up = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+        caught_up.has_unheard = not live.has_last_turn_ended
+        return caught_up
 
     async def _require_allowed(self, live: LiveTurn, decision: Decision) -> None:
         """Raise RefusedError for a decision to refuse, and keep it."""
