@@ -116,6 +116,8 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
         ("connect ECONNREFUSED", "fetch failed", "connect ECONNREFUSED", False),
         ("session is already open in another process",) * 3 + (False,),
         ("the lockfile format v9 is not understood",) * 3 + (True,),
+        ("the host is stopping: nothing is opened",) * 3 + (False,),
+        ("terminating on SIGTERM",) * 3 + (False,),
     ],
 )
 def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(
