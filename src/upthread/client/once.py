@@ -34,6 +34,11 @@ _LOOK: Final = (
     "`await up.once.forget(key)` if it was not"
 )
 
+_LOOK_AT_ROLE: Final = (
+    "look whether its role was told, and has the reply: upthread show; if it was not, "
+    "`await up.once.forget(key)`, then again"
+)
+
 Action = Callable[[], Awaitable[JsonValue]]
 
 
@@ -80,7 +85,7 @@ class DoOnce:
         async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
             if self._is_in_gap(stands):
-                raise _maybe_done(key)
+                raise _maybe_done(key, _LOOK_AT_ROLE if is_told(about) else _LOOK)
             if stands is None:
                 return await self._attempt(key, action, fence, about)
             if stands.state != "done" and stands.receipt not in (None, about) and about:
@@ -260,11 +265,11 @@ def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
     )
 
 
-def _maybe_done(key: str) -> UsageError:
+def _maybe_done(key: str, hint: str) -> UsageError:
     return UsageError(
         f"the action {shown(key)} has no receipt, and the database was restored from a backup: the"
         " action may have been done since the backup",
-        hint=_LOOK,
+        hint=hint,
         key=key,
     )
 
