@@ -156,7 +156,7 @@ EDITS = {
     f"DELETE FROM tag WHERE {IN}": {TALK, RUN},
     f"UPDATE tag SET stream = {{1}} WHERE stream = {{0}} AND {IN}": {TALK, RUN},
     f"DELETE FROM tag WHERE {OWN_NAME}": {TALK},
-    f"UPDATE tag SET seq = 2 WHERE {OWN_NAME}": {TALK},
+    f"UPDATE tag SET seq = 99 WHERE {OWN_NAME}": {TALK},
     f"UPDATE tag SET nth = 2 WHERE {KEY}": {TALK},
     "DELETE FROM tag WHERE stream = {1}; DELETE FROM head WHERE id = {1}": {"stream {1}"},
     "DELETE FROM entry WHERE stream = {1}": {RUN},

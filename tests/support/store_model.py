@@ -14,7 +14,7 @@ from upthread.core import commands, types
 from upthread.core.codec import encode_json
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.errors import ConflictError, FencedError, NotFoundError, UpthreadError
-from upthread.store import base
+from upthread.store import values
 
 
 class Model:
@@ -65,12 +65,12 @@ class Model:
 
     @do.register
     def _(self, write: commands.RecordProject):
-        known = base.KnownProject(project_id=write.project_id, identity=write.identity)
+        known = values.KnownProject(project_id=write.project_id, identity=write.identity)
         self.put("project", encode_json(known), value=known)
 
     @do.register
     def _(self, write: commands.OpenWorkstream):
-        new = base.Workstream(
+        new = values.Workstream(
             write.project_id, write.workstream, write.base_name, write.opened_at_ms
         )
         self.put("workstream", write.project_id, write.workstream, value=new)
@@ -117,7 +117,7 @@ class Model:
 
     @do.register
     def _(self, write: commands.OpenTurn):
-        new = base.Turn(
+        new = values.Turn(
             turn_id=write.turn_id,
             conversation_id=write.conversation_id,
             opened_at_ms=write.opened_at_ms,
@@ -135,7 +135,7 @@ class Model:
 
     @do.register
     def _(self, write: commands.OpenRun):
-        new = base.Run(write.run_id, write.project_id, write.workstream, write.opened_at_ms)
+        new = values.Run(write.run_id, write.project_id, write.workstream, write.opened_at_ms)
         self.put("run", write.run_id, value=new)
         self.must_know("workstream", write.project_id, write.workstream)
 
@@ -182,13 +182,15 @@ class Model:
     def _(self, write: commands.RecordBriefingEdit):
         owner = write.conversation_id
         self.must_know("conversation", owner)
-        edit = base.StoredEdit(seq=write.seq, edit=write.edit, recorded_at_ms=write.recorded_at_ms)
+        edit = values.StoredEdit(
+            seq=write.seq, edit=write.edit, recorded_at_ms=write.recorded_at_ms
+        )
         self.put_next("edit", owner, seq=write.seq, value=edit)
 
     @do.register
     def _(self, write: commands.RecordOnce):
         action = ("once", write.project_id, write.key)
-        step = base.Once(
+        step = values.Once(
             key=write.key,
             attempt_id=write.attempt_id,
             state=write.state,
@@ -282,7 +284,7 @@ class Model:
             return None
         newest = max(found, key=lambda each: each.generation)
         links = [e for e in self.links(newest.conversation_id) if e.ended_because is None]
-        return base.Resolved(newest, links[-1] if links else None)
+        return values.Resolved(newest, links[-1] if links else None)
 
     def projects(self, identity):
         return tuple(
@@ -361,7 +363,7 @@ class Model:
     def quarantined(self, owner, turn_id):
         found = self.of("stray", turn_id) if self._is_of(owner, turn_id) else []
         return tuple(
-            base.Quarantined(
+            values.Quarantined(
                 turn_id=turn_id, ordinal=each.ordinal, reason=each.reason, raw=each.raw
             )
             for each in sorted(found, key=lambda each: each.ordinal)

@@ -76,7 +76,7 @@ def _compare_tags(reads: StreamReads, head: Head, given: Tags, tags: Tags) -> No
         # A tag that was written since is read now. It may name a later entry.
         if tags.get((text, nth)) != seq and not any(
             (found.head.row, found.nth) == (head.row, nth)
-            and (found.seq == seq or found.seq > head.last)
+            and (found.seq == seq or head.last < found.seq <= found.head.last)
             for found in reads.found(text.decode())
         ):
             raise not_whole(f"{text.decode()}, by which {of} is found,")

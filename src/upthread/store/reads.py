@@ -140,11 +140,12 @@ class Reads(MessageReads):
             if entry.kind == "link":
                 found.append(value.link)
             else:
-                link = found[value.seq - 1]
+                at: int = value.seq - 1
+                link = found[at]
                 if link.ended_because is None:  # the first cause stands
                     because, at_ms = value.ended_because, entry.at_ms
                     link = structs.replace(link, ended_because=because, ended_at_ms=at_ms)
-                found[value.seq - 1] = link
+                found[at] = link
         _must_count([link.seq for link in found], conversation_state(head).links, head, "link")
         return tuple(found)
 
