@@ -142,19 +142,26 @@ async def test_what_was_done_before_a_kill_is_held_and_told_however_its_role_goe
     assert "- Run sh deploy.sh: done" in world.prompts()[-1]
 
 
-async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(world):
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(world, is_lost):
     """The agent asks nobody: what it may have done it would do again, unseen."""
     slow = "[[rehearse: execute sh -c 'sh deploy.sh && sleep 60']]"
     victim = world.start("tell", ADDRESS, slow, environment={CAPABILITIES: "no_ask"})
     eventually(lambda: done(world) == ["deploy"])
+    while is_lost and not await effects(world):  # noqa: ASYNC110  # else nobody knows of it
+        await anyio.sleep(0.05)
     victim.send(signal.SIGSTOP)  # the agent goes first, and has no time to say how its call ended
     for pid in world.agents():
         os.kill(pid, signal.SIGKILL)
     victim.kill()
+    for session in world.session_files() if is_lost else ():
+        session.unlink()
     parked = await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
     assert (parked.parked.reason, done(world)) == ("held_back", ["deploy"])
     parked = await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
     assert (parked.parked.reason, done(world)) == ("held_back", ["deploy"])
+    if is_lost:
+        return  # a new session would get the slow prompt again, too
     await settle(world, Settlement.NOT_DONE)
     await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
     assert done(world) == ["deploy", "deploy"]

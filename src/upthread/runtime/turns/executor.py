@@ -45,7 +45,7 @@ from upthread.runtime.turns.delivery import Sender, judged
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
-from upthread.runtime.turns.recovery import Recoverer, rest_of
+from upthread.runtime.turns.recovery import Recoverer, parked_unheld, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.runtime.turns.turn_history import effects_of_turn, link_end
 from upthread.store.base import Store
@@ -224,6 +224,13 @@ class Driver:
         if live.is_elsewhere and live.log.intended.decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
             return False
+        is_sent = live.log.view.sends and not connection.capabilities.can_hold
+        if is_sent and live.log.intended.decision in NEW_SESSION_DECISIONS:
+            # A new session would be sent what the old one may have acted on.
+            parked = await live.read(lambda store: parked_unheld(store, live))
+            if parked is not None:
+                await live.log.commit(parked)
+                return False
         compared = live.inputs and live.inputs.not_compared
         try:
             await attach_as_decided(live, connection, self._system)

@@ -158,14 +158,19 @@ class Recoverer:
         It did not ask the last time. What only the agent's history knows is put on record first.
         """
         live.log.commit_here(writes=tail_writes(store, live, found, now_ms=self._system.now_ms()))
-        before = (*doubts(store, live), *left_open_before(store, live))
-        done = held((*before, *effects_of_turn(store, live)))
-        unheld = next((effect for effect in done if not effect.was_asked), None)
-        if unheld is None:
+        parked = parked_unheld(store, live)
+        if parked is None:
             return False
-        parked = TurnParked(reason=HELD_BACK, detail=unheld.in_words)
         live.log.commit_here(_known(live, found), parked)
         return True
+
+
+def parked_unheld(store: Store, live: LiveTurn) -> TurnParked | None:
+    """Return the park of a turn whose agent may do an action again that it does not ask for."""
+    before = (*doubts(store, live), *left_open_before(store, live))
+    done = held((*before, *effects_of_turn(store, live)))
+    unheld = next((effect for effect in done if not effect.was_asked), None)
+    return TurnParked(reason=HELD_BACK, detail=unheld.in_words) if unheld else None
 
 
 def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Message, Recognised]:
