@@ -426,18 +426,22 @@ def test_an_agent_that_acts_and_is_overloaded_each_time_goes_on_and_is_asked_ten
         assert own[2].startswith("An earlier turn of yours was interrupted")
 
 
+def errors_until_final(tell):
+    errors: list[ApplicationError] = []
+    while not any(each.non_retryable for each in errors):
+        with pytest.raises(ApplicationError) as error:
+            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+        errors.append(error.value)
+    return errors
+
+
 @pytest.mark.parametrize("end", ["crash", "fail terminated by SIGTERM", "stop cancelled"])
 def test_an_agent_that_is_stopped_each_time_is_continued_until_ten_prompts_left(
     home, monkeypatch, end
 ):
     allow_all(home, monkeypatch)
     monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", f"[[rehearse: {end}]]")
-    tell = tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]")
-    errors = []
-    while not any(each.non_retryable for each in errors):
-        with pytest.raises(ApplicationError) as error:
-            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        errors.append(error.value)
+    errors = errors_until_final(tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]"))
     assert "interrupted, and the next attempt continues it" in str(errors[0])
     log = (home.directory / "agents.jsonl").read_text().splitlines()
     sent = [each for each in map(json.loads, log) if each["event"] == "prompt"]
@@ -451,12 +455,7 @@ def test_an_agent_that_refuses_each_prompt_is_asked_for_a_new_session_and_then_a
 ):
     allow_all(home, monkeypatch)
     monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: fail nobody knows why]]")
-    tell = tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]")
-    errors = []
-    while not any(each.non_retryable for each in errors):
-        with pytest.raises(ApplicationError) as error:
-            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        errors.append(error.value)
+    errors = errors_until_final(tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]"))
     assert "a new session was refused, too" in str(errors[-1])
     log = (home.directory / "agents.jsonl").read_text().splitlines()
     sessions = [e["session_id"] for e in map(json.loads, log) if e["event"] == "prompt"]

@@ -22,5 +22,5 @@ def stored_outlines(
     `environment` says where they keep theirs, as for histories. With `agent`, only that one's.
     """
     for name in WITH_A_STORE if agent is None else (agent,):
-        if home_of(name, environment).is_dir():
+        if home_of(name, environment).exists():
             yield from reader_of(name).outlines(home_of(name, environment), look)

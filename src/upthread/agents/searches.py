@@ -28,6 +28,6 @@ def searched_sessions(
         found: list[Searched] = []
         for name in WITH_A_STORE if agent is None else (agent,):
             home = home_of(name, environment)
-            if home.is_dir():
+            if home.exists():
                 found += reader_of(name).sessions(home, look, held)
         yield iter(sorted(found, key=lambda each: -each.used_at_ms))

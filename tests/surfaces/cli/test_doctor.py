@@ -26,15 +26,19 @@ def database_of(up) -> Path:
     return up.home / ".local" / "share" / "opencode" / "opencode.db"
 
 
-def test_one_session_is_repaired_alone_and_shown_as_a_diff(up):
-    damaged_database(database_of(up)).close()
+@pytest.mark.parametrize("is_named", [False, True])
+def test_one_session_is_repaired_alone_and_shown_as_a_diff(up, is_named):
+    path = up.home / "named.db" if is_named else database_of(up)
+    up.environment |= {"OPENCODE_DB": str(path)} if is_named else {}
+    damaged_database(path).close()
+    assert "No sessions of" not in up().out
     session = up("doctor", "opencode", "--json").json["findings"][0]["history"]
     shown = up("repair", "opencode", session, "--into", str(up.home / "mine"), code=1)
     assert "- read call_0_ok" not in shown.out
     assert "running\n+ " in shown.out
     assert "error: interrupted; outcome unknown" in shown.out
     assert f"opencode does not open {session}" in shown.out, "what is on PATH is no OpenCode"
-    assert f"put the copy in the place of {database_of(up)}" in shown.out
+    assert f"put the copy in the place of {path}" in shown.out
     again = up("repair", "opencode", session, "--into", str(up.home / "mine"), code=2)
     assert "has a repaired copy already" in again.err
 

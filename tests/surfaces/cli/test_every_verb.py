@@ -255,9 +255,8 @@ def doctor(_up, real):
 @effect
 def repair(up, real):
     damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
-    # What stands for OpenCode on PATH here opens no session.
     (copy,) = real("repair", "opencode", "--json", code=1).json["copies"]
-    assert Path(copy["after"]).exists()
+    assert Path(copy["after"]).exists(), "though what is on PATH opens no session"
 
 
 @effect

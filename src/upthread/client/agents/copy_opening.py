@@ -56,13 +56,17 @@ async def ask_agent(
     if agent not in agents_on_path():
         return OpeningResult(refusals=refusals)
     with tempfile.TemporaryDirectory(prefix="upthread-repair-") as place:
-        _put(copy, Path(place), home_of(agent, environment))
+        home = home_of(agent, environment)
+        there = _put(copy, Path(place), home)
+        where = {row.home.variable: place}
+        if copy.source == home:  # a variable names the database itself
+            where[row.home.file] = str(there)
         for each in sessions:
             request = OpenRequest(
                 working_directory=each.directory,
                 stderr_path=None,
                 answer_permission=PermissionPolicy().answer,
-                environment={row.home.variable: place},
+                environment=where,
                 ignores_project=True,
             )
             session = UpstreamSessionId(each.session_id)
@@ -75,9 +79,11 @@ async def ask_agent(
     return OpeningResult(opens=tuple(opens), refusals=refusals)
 
 
-def _put(copy: RepairedCopy, place: Path, home: Path) -> None:
-    there = place / copy.source.relative_to(home).with_name(copy.after.name)
-    there.parent.mkdir(parents=True)
+def _put(copy: RepairedCopy, place: Path, home: Path) -> Path:
+    top = home.parent if copy.source == home else home
+    there = place / copy.source.relative_to(top).with_name(copy.after.name)
+    there.parent.mkdir(parents=True, exist_ok=True)
     keep(copy.after, there)
     for name in filter(os.path.exists, map(home.joinpath, _NEEDED)):
         keep(name, place / name.name)
+    return there
