@@ -233,6 +233,16 @@ class Adapter(ABC):
         return self.row.resume_command(upstream_session_id)
 
 
+def open_elsewhere(agent: str, session: UpstreamSessionId, pid: int) -> UpstreamError:
+    """Return the error for a session that another process of its agent has open."""
+    return UpstreamError(
+        f"session {session} is open in another {agent}, process {pid}",
+        outcome=Outcome.BUSY,
+        hint="leave it there first: what two of them write is not kept",
+        upstream_session_id=session,
+    )
+
+
 class Steps(Struct, frozen=True, kw_only=True):
     """What an agent's own protocol does of a prompt.
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from upthread.agents._guard import kill_marked, marks_of
+from upthread.boundary import processes
 from upthread.boundary.files import NOWHERE
 
 TERM_PATIENCE_S = 2.0
@@ -32,17 +33,7 @@ def started_at_ticks(pid: int) -> int | None:
     On Linux the kernel's own figure, clock ticks since boot. Elsewhere a checksum of what
     `ps -o lstart` prints: a number that only serves to be compared with itself.
     """
-    return _ticks_of_proc(pid) if _IS_LINUX else _checksum_of_ps(pid)
-
-
-def _ticks_of_proc(pid: int) -> int | None:
-    try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
-    except OSError:
-        return None
-    # The name in parentheses may itself hold spaces and parentheses: count from the last one.
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return None if fields[0] in {b"Z", b"X"} else int(fields[19])
+    return processes.started_at_ticks(pid) if _IS_LINUX else _checksum_of_ps(pid)
 
 
 def _checksum_of_ps(pid: int) -> int | None:

@@ -213,7 +213,7 @@ def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[A
     found = [event for part in objects_at(message, "parts") for event in reader(part, session)]
     if found and is_summary:
         # OpenCode streams this event after the summary, and stores none.
-        found.append(unknown("session.compacted", {"sessionID": session}, session))
+        found.append(events.ContextCompacted(upstream_session_id=session))
     return found
 
 

@@ -29,7 +29,14 @@ from upthread.agents.opencode.parts import (
     end_of_background,
     goes_on_in_background,
 )
-from upthread.core.events import AgentEvent, ChildEnded, ChildStarted, TitleChanged, UsageReported
+from upthread.core.events import (
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    ContextCompacted,
+    TitleChanged,
+    UsageReported,
+)
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
 
@@ -248,6 +255,9 @@ class Turn:
             "session.status": self._status,
             "session.error": self._error,
             "session.updated": self._session,
+            "session.compacted": lambda _, session: (
+                ContextCompacted(upstream_session_id=session),
+            ),
             "todo.updated": lambda properties, session: (parts.plan(properties, session),),
         }
 

@@ -117,11 +117,13 @@ def gone_turns(
 ) -> Iterator[types.Message]:
     """Yield the prompts on record that a session answered and no longer holds, newest first.
 
-    The first prompt that the session holds ends the search: turns before a compaction are never
-    compared. `was_streamed`: the agent may have streamed words that its history leaves out, for
-    example a warning, so one message that both have is enough.
+    The first prompt that the session holds ends the search. A session holds nothing from before its
+    last compaction. `was_streamed`: the agent may have streamed words that its history leaves out,
+    for example a warning, so one message that both have is enough.
     """
-    held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in answered_turns(history)]
+    at = [at for at, each in enumerate(history) if isinstance(each, events.ContextCompacted)]
+    turns = answered_turns(history[at[-1] + 1 :] if at else history)
+    held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in turns]
     reply: list[types.Message] = []
     for message in reversed(recorded):
         if message.speaker is not types.Speaker.USER:
@@ -317,6 +319,8 @@ class _Known:
                 return call_id in self._answered
             case events.PlanChanged(entries=entries):
                 return self._meet(_note("plan", entries))
+            case events.ContextCompacted():
+                return self._meet(_note("compacted", None))
             case events.UnknownReceived(kind=kind, raw=raw):
                 return self._meet(_note(kind, raw))
             case _:

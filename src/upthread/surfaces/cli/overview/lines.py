@@ -12,10 +12,12 @@ from typing import Final
 
 from upthread.agent_stores.homes import home_of
 from upthread.agent_stores.outline import Look, SessionOutline
+from upthread.agents.stored import writer_of
 from upthread.core.decision.price import Tokens, cache_state
 from upthread.core.states import State
+from upthread.core.types import UpstreamSessionId
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.surfaces.cli.overview.totals import SOON_DAYS, Numbers, Totals
+from upthread.surfaces.cli.overview.totals import KEPT_MAX, SOON_DAYS, Numbers, Totals
 from upthread.surfaces.cli.sessions.opening import Opening, can_be_adopted, opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -44,9 +46,6 @@ NEEDING: Final = frozenset(
 """What a person is told of: it runs, or it does not go on by itself."""
 
 NAME_CHARACTERS_MAX: Final = 24
-
-_AT_REST_MS: Final = 60_000
-"""A session that was written to later than this before now is in use, as far as one can tell."""
 
 Redact = Callable[[str], str]
 
@@ -112,15 +111,22 @@ class Lines:
             )
 
     def _write_newest(self, totals: Totals) -> None:
-        """Write the sessions here that look cut off, then those gone on with last.
+        """Write the sessions at work here, those that look cut off, then those gone on with last.
 
-        The first, since somebody may wait for what they were to do.
+        The second, since somebody may wait for what they were to do.
         """
-        cut_off = totals.interrupted_here.outlines
+        unfinished = totals.interrupted_here.outlines
+        at_work: dict[str, int] = {}
+        for each in unfinished[:KEPT_MAX]:
+            if pid := writer_of(os.environ, each.agent, UpstreamSessionId(each.session_id)):
+                at_work[each.session_id] = pid
+                self._write_session(each, f"{each.agent}  at work in process {pid}")
+        cut_off = [each for each in unfinished if each.session_id not in at_work]
         ended = [each for each in totals.sessions_here.outlines if each.ending != "interrupted"]
         most = None if self._most is None else self._most - 1
-        self._write_sessions("Cut off here", totals.interrupted_here.count, cut_off[:most])
-        number = totals.sessions_here.count - totals.interrupted_here.count
+        number = totals.interrupted_here.count
+        self._write_sessions("Cut off here", number - len(at_work), cut_off[:most])
+        number = totals.sessions_here.count - number
         self._write_sessions("Gone on with last here", number, ended[:most])
 
     def _write_sessions(self, title: str, number: int, told: Sequence[SessionOutline]) -> None:
@@ -242,8 +248,6 @@ class Lines:
             told.append(
                 f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
             )
-        if self._now_ms - outline.used_at_ms < _AT_REST_MS:
-            told.append("in use")
         return " · ".join(told)
 
 
