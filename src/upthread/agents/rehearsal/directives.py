@@ -121,39 +121,26 @@ def _numbers(arguments: str, *, usage: str, maxima: tuple[int, ...]) -> list[int
     return numbers
 
 
-def _path_and_text(arguments: str) -> tuple[str, str]:
-    path, text = _split(arguments)
-    if not path:
-        raise _UsageError("PATH TEXT")
-    return path, text
+def _given(arguments: str, usage: str) -> str:
+    if not arguments:
+        raise _UsageError(usage)
+    return arguments
 
 
 # --- doing -------------------------------------------------------------------------------------
 
 
-def _say(turn: Turn, arguments: str) -> None:
-    turn.say(arguments)
-
-
-def _think(turn: Turn, arguments: str) -> None:
-    turn.think(arguments)
-
-
 def _read(turn: Turn, arguments: str) -> None:
-    if not arguments:
-        raise _UsageError("PATH")
-    read_file(turn, arguments)
+    read_file(turn, _given(arguments, "PATH"))
 
 
-def _write(turn: Turn, arguments: str) -> None:
-    path, text = _path_and_text(arguments)
-    write_file(turn, path, text)
+def _write(turn: Turn, arguments: str, **crash: Callable[[], None]) -> None:
+    path, text = _split(_given(arguments, "PATH TEXT"))
+    write_file(turn, path, text, **crash)
 
 
 def _announce(turn: Turn, arguments: str) -> None:
-    if not arguments:
-        raise _UsageError("COMMAND")
-    raw_input = {"command": arguments}
+    raw_input = {"command": _given(arguments, "COMMAND")}
     turn.begin_call(f"Run {arguments}", kind="execute", raw_input=raw_input).ask_and_begin()
 
 
@@ -238,25 +225,11 @@ def _big(turn: Turn, arguments: str) -> None:
     turn.say("x" * count)
 
 
-def _surrogate(turn: Turn, _arguments: str) -> None:
-    turn.say("half a pair \ud83d, a NUL \x00, and the end")
-
-
 # --- ending ------------------------------------------------------------------------------------
 
 
 def _stop(_turn: Turn, arguments: str) -> NoReturn:
-    if not arguments:
-        raise _UsageError("REASON")
-    raise TurnStopped(arguments)
-
-
-def _empty(_turn: Turn, _arguments: str) -> NoReturn:
-    raise TurnStopped("end_turn")
-
-
-def _hang(turn: Turn, _arguments: str) -> None:
-    turn.wait(None)
+    raise TurnStopped(_given(arguments, "REASON"))
 
 
 def _rate_limit(_turn: Turn, arguments: str) -> NoReturn:
@@ -268,9 +241,7 @@ def _rate_limit(_turn: Turn, arguments: str) -> NoReturn:
 
 
 def _fail(_turn: Turn, arguments: str) -> NoReturn:
-    if not arguments:
-        raise _UsageError("MESSAGE")
-    raise RpcError(INTERNAL_ERROR, arguments)
+    raise RpcError(INTERNAL_ERROR, _given(arguments, "MESSAGE"))
 
 
 def _fail_as(_turn: Turn, arguments: str) -> NoReturn:
@@ -280,16 +251,8 @@ def _fail_as(_turn: Turn, arguments: str) -> NoReturn:
     raise RpcError(INTERNAL_ERROR, message, {"errorKind": kind})
 
 
-def _overloaded(_turn: Turn, _arguments: str) -> NoReturn:
-    raise RpcError(INTERNAL_ERROR, "Overloaded", {"errorKind": "overloaded"})
-
-
 def _auth(_turn: Turn, _arguments: str) -> NoReturn:
     raise RpcError(AUTH_REQUIRED, "Authentication required")
-
-
-def _context_full(_turn: Turn, _arguments: str) -> NoReturn:
-    raise RpcError(INTERNAL_ERROR, "Prompt is too long", {"errorKind": "context_full"})
 
 
 def _lose_session(turn: Turn, _arguments: str) -> NoReturn:
@@ -302,29 +265,7 @@ def _crash() -> NoReturn:
     os._exit(CRASH_EXIT_CODE)
 
 
-def _crash_now(_turn: Turn, _arguments: str) -> NoReturn:
-    _crash()
-
-
-def _crash_in_tool(turn: Turn, arguments: str) -> None:
-    path, text = _path_and_text(arguments)
-    write_file(turn, path, text, after=_crash)
-
-
-def _crash_before_tool(turn: Turn, arguments: str) -> None:
-    path, text = _path_and_text(arguments)
-    write_file(turn, path, text, before=_crash)
-
-
 # --- breaking the protocol ---------------------------------------------------------------------
-
-
-def _garbage(turn: Turn, _arguments: str) -> None:
-    turn.agent.connection.write_line(b"this line is not JSON")
-
-
-def _unstamped(turn: Turn, arguments: str) -> None:
-    turn.send(text_chunk(arguments), session_id=None)
 
 
 def _unknown(turn: Turn, _arguments: str) -> None:
@@ -341,8 +282,8 @@ def _late(turn: Turn, arguments: str) -> None:
 
 
 ACTIONS: Final[dict[str, Action]] = {
-    "say": _say,
-    "think": _think,
+    "say": Turn.say,
+    "think": Turn.think,
     "read": _read,
     "write": _write,
     "execute": _execute,
@@ -356,22 +297,22 @@ ACTIONS: Final[dict[str, Action]] = {
     "child_says": _child_says,
     "slow": _slow,
     "big": _big,
-    "surrogate": _surrogate,
+    "surrogate": lambda turn, _: turn.say("half a pair \ud83d, a NUL \x00, and the end"),
     "stop": _stop,
-    "empty": _empty,
-    "hang": _hang,
+    "empty": lambda turn, _: _stop(turn, "end_turn"),
+    "hang": lambda turn, _: turn.wait(None),
     "rate_limit": _rate_limit,
-    "overloaded": _overloaded,
+    "overloaded": lambda turn, _: _fail_as(turn, "overloaded Overloaded"),
     "fail": _fail,
     "fail_as": _fail_as,
     "auth": _auth,
-    "context_full": _context_full,
+    "context_full": lambda turn, _: _fail_as(turn, "context_full Prompt is too long"),
     "lose_session": _lose_session,
-    "crash": _crash_now,
-    "crash_in_tool": _crash_in_tool,
-    "crash_before_tool": _crash_before_tool,
-    "garbage": _garbage,
-    "unstamped": _unstamped,
+    "crash": lambda *_: _crash(),
+    "crash_in_tool": lambda turn, text: _write(turn, text, after=_crash),
+    "crash_before_tool": lambda turn, text: _write(turn, text, before=_crash),
+    "garbage": lambda turn, _: turn.agent.connection.write_line(b"this line is not JSON"),
+    "unstamped": lambda turn, text: turn.send(text_chunk(text), session_id=None),
     "unknown": _unknown,
     "late": _late,
 }
