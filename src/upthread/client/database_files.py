@@ -186,7 +186,8 @@ def _mark(
                     ]
                 )
         store.commit(tuple(actions))
-        store.mark_restored(at_ms if gap is None else 0)
+        # A gap that an earlier restore left stays until a person has settled it.
+        store.mark_restored(at_ms if gap is None else store.restored_at_ms or 0)
     sync_file(copy)
 
 
@@ -206,26 +207,20 @@ def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
         if not path.exists():
             return (), "there is no database to compare it with", ()
         return _lacking_of(path, there, key)
-    except _NotComparedError as error:
-        return (), error.message, ()
     finally:
         there.close()
-
-
-class _NotComparedError(StoreError):
-    """The present database cannot be read."""
 
 
 def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
     try:
         here = SqliteStore(path, key=key)
     except StoreError as error:
-        raise _NotComparedError(error.message) from error
+        return (), error.message, ()
     try:
         _must_rest(here)
         return tuple(_lacking(here, there)), "", tuple(_actions(here, there))
     except StoreError as error:
-        raise _NotComparedError(error.message) from error
+        return (), error.message, ()
     finally:
         # It may be damaged, and was only compared with.
         with suppress(StoreError):
