@@ -113,25 +113,13 @@ def back_up(settings: Settings, target: Path | None) -> BackedUp:
     )
 
 
-def plan_restore(settings: Settings, backup: Path) -> Restored:
-    """Return what `restore` would do, and do nothing. Raises as it does."""
-    return _restored(settings, backup, is_done=False)
-
-
-def restore(settings: Settings, backup: Path) -> Restored:
+def restore(settings: Settings, backup: Path, *, is_done: bool = True) -> Restored:
     """Put a copy of a backup in the place of the database, which is kept aside. Blocking.
 
     UsageError for a server's, NotFoundError for a file that is not there, LeaseHeldError while
     somebody works, StoreError for a backup that is damaged or a database that somebody has open.
-    Then nothing was changed.
+    Then nothing was changed. Without `is_done` nothing is, and what would be is returned.
     """
-    return _restored(settings, backup, is_done=True)
-
-
-# --- below: how --------------------------------------------------------------------------------
-
-
-def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
     path, key = _own_file(settings), key_of(settings)
     if not size_of(backup):
         raise NotFoundError(f"there is no backup {shown(str(backup))}", hint="name the file")
@@ -151,6 +139,9 @@ def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
             # are made with the other key, and no row is lost.
             _take_key(_key_path(settings, backup), _key_path(settings, path), aside)
     return Restored(database=path, backup=backup, aside=aside, lacking=lacking, unread=unread)
+
+
+# --- below: how --------------------------------------------------------------------------------
 
 
 def _own_file(settings: Settings) -> Path:

@@ -235,10 +235,10 @@ class DoOnce:
     async def _is_in_gap(self, stands: Once | None) -> bool:
         """Return whether the action may have been done after the backup of a restore."""
         at_ms = self._store.restored_at_ms
-        if stands is None and at_ms:
-            settled = await self._stands(f"{_SETTLED} {at_ms}")
-            return settled is None or settled.state != "done"
-        return bool(at_ms and stands and stands.state != "done" and stands.recorded_at_ms < at_ms)
+        if not at_ms:
+            return False
+        found = stands or await self._stands(f"{_SETTLED} {at_ms}")
+        return not found or (found.state != "done" and found.recorded_at_ms < at_ms)
 
     async def _stands(self, key: str) -> Once | None:
         return await self._system.in_thread(partial(self._store.once, self._project_id, key))

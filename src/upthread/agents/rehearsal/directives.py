@@ -39,6 +39,8 @@ BAD_REPORT: Final = "bad_report"
 REPORT_WORDS: Final = frozenset({NO_REPORT, BAD_REPORT})
 """These change how the turn's report is given; the role is played all the same."""
 
+_UNKNOWN: Final = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
+_LATER: Final = '<task id="ses_later" state="running">{} goes on</task>'
 _DIRECTIVE: Final = re.compile(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
 _GUARDS: Final = ("once", "if_resumed")
 
@@ -145,12 +147,11 @@ def _announce(turn: Turn, arguments: str) -> None:
 
 
 def _execute(turn: Turn, arguments: str) -> None:
+    arguments = _given(arguments, "COMMAND")
     try:
         words = shlex.split(arguments)
     except ValueError as error:
         raise _UsageError("COMMAND with balanced quotes") from error
-    if not words:
-        raise _UsageError("COMMAND")
     run_command(turn, words)
 
 
@@ -173,14 +174,10 @@ def _tokens(turn: Turn, arguments: str) -> None:
     turn.usage = {"inputTokens": read, "outputTokens": wrote, "totalTokens": read + wrote}
 
 
-def _child(turn: Turn, arguments: str) -> None:
+def _child(turn: Turn, arguments: str, said: str = "{} is done") -> None:
     call, child, role = _called_child(turn, arguments)
-    _return_from(call, child, f"{role} is done")
-
-
-def _background(turn: Turn, arguments: str) -> None:
-    call, child, role = _called_child(turn, arguments)
-    _return_from(call, child, f'<task id="ses_later" state="running">{role} goes on</task>')
+    text = said.format(role)
+    call.end("completed", text=text, raw_output={"childSessionId": child, "output": text})
 
 
 def _child_hang(turn: Turn, arguments: str) -> None:
@@ -202,10 +199,6 @@ def _called_child(turn: Turn, arguments: str) -> tuple[ToolCall, str, str]:
     return call, child, role
 
 
-def _return_from(call: ToolCall, child: str, said: str) -> None:
-    call.end("completed", text=said, raw_output={"childSessionId": child, "output": said})
-
-
 def _child_says(turn: Turn, arguments: str) -> None:
     number, text = _split(arguments)
     if not number.isdecimal():
@@ -218,11 +211,6 @@ def _slow(turn: Turn, arguments: str) -> None:
     for number in range(1, count + 1):
         turn.say(f"chunk {number} of {count}\n")
         turn.wait(wait_ms / 1000)
-
-
-def _big(turn: Turn, arguments: str) -> None:
-    (count,) = _numbers(arguments, usage="N", maxima=(BIG_BYTES_MAX,))
-    turn.say("x" * count)
 
 
 # --- ending ------------------------------------------------------------------------------------
@@ -268,11 +256,6 @@ def _crash() -> NoReturn:
 # --- breaking the protocol ---------------------------------------------------------------------
 
 
-def _unknown(turn: Turn, _arguments: str) -> None:
-    update = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
-    turn.send(update, session_id=turn.session_id)
-
-
 def _late(turn: Turn, arguments: str) -> None:
     def send_late() -> None:
         time.sleep(LATE_S)
@@ -293,10 +276,10 @@ ACTIONS: Final[dict[str, Action]] = {
     "tokens": _tokens,
     "child": _child,
     "child_hang": _child_hang,
-    "background": _background,
+    "background": lambda turn, text: _child(turn, text, _LATER),
     "child_says": _child_says,
     "slow": _slow,
-    "big": _big,
+    "big": lambda turn, text: turn.say("x" * _numbers(text, usage="N", maxima=(BIG_BYTES_MAX,))[0]),
     "surrogate": lambda turn, _: turn.say("half a pair \ud83d, a NUL \x00, and the end"),
     "stop": _stop,
     "empty": lambda turn, _: _stop(turn, "end_turn"),
@@ -313,6 +296,6 @@ ACTIONS: Final[dict[str, Action]] = {
     "crash_before_tool": lambda turn, text: _write(turn, text, before=_crash),
     "garbage": lambda turn, _: turn.agent.connection.write_line(b"this line is not JSON"),
     "unstamped": lambda turn, text: turn.send(text_chunk(text), session_id=None),
-    "unknown": _unknown,
+    "unknown": lambda turn, _: turn.send(_UNKNOWN, session_id=turn.session_id),
     "late": _late,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from upthread.client.database_files import Lacking, Restored, plan_restore, restore
+from upthread.client.database_files import Lacking, Restored, restore
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
@@ -41,7 +41,7 @@ def main(
     if not is_dry_run:
         require_person("nobody puts a backup in the place of the record", "restore", source)
     if is_dry_run or not is_yes:
-        plan = plan_restore(settings, file)
+        plan = restore(settings, file, is_done=False)
         if not call.output.is_json:
             _show(call.output, plan)
         if is_dry_run:
