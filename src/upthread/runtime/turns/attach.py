@@ -256,7 +256,8 @@ def _bank(
     # each other's words, and an agent that names another's lies (ADR 63).
     owner = store.owner(live.conversation.key.project_id, session)
     because = live.log.intended.reasons[0]
-    was_empty = because == SESSION_EMPTY
+    known = live.inputs
+    was_empty = bool(known and known.is_session_empty and because in (*LOST, SESSION_EMPTY))
     if was_empty and session == live.current_session:  # the agent gave its empty one once more
         live.log.commit_here(event)
         return
@@ -275,6 +276,7 @@ def _bank(
         opened_at_ms=now_ms,
     )
     # The old link ends only now that there is another session to go on in.
+    because = SESSION_EMPTY if was_empty else because
     ends = () if live.link is None else (link_end(live.link, because, now_ms),)
     live.link = link
     live.log.commit_here(event, writes=(*ends, OpenLink(link=link)))
