@@ -240,6 +240,19 @@ async def test_each_continue_sends_a_refused_prompt_once_to_each_session(world: 
             assert len(world.prompts()) == sent + 2 * number
 
 
+@pytest.mark.parametrize(
+    ("words", "is_replaced"), [("Invalid session identifier", True), ("please sign in", False)]
+)
+async def test_a_code_for_signing_in_does_not_hide_words_of_a_session(world, words, is_replaced):
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text(json.dumps({"session/resume": [-32000, words]}))
+        results = [await project.tell(ADDRESS, "go on", options) for _ in range(3)]
+    assert ("KIWI-42" in results[1].reply) is is_replaced
+    assert ([each.outcome for each in results] == ["auth"] * 3) is not is_replaced
+
+
 async def test_words_end_a_session_without_a_list_only_if_they_name_it(world: World) -> None:
     options, refusing = configure_refusing(world)
     async with world.open() as project:

@@ -78,7 +78,7 @@ class Whys:
     async def __call__(self, address: str, *, agent: str | None = None) -> Why:
         """Return the last decision and what would be decided now. Raises NotFoundError."""
         view = await self._role(address)
-        intended = _intended(view)
+        intended = view.last_turn.intended if view.last_turn else None
         is_a_role = view.conversation.key.role in self._settings.roles
         if intended is not None and intended.decision == FRAMEWORK and not is_a_role:
             return Why(
@@ -216,10 +216,6 @@ class Whys:
         now_ms = self._system.now_ms()
         subject = subject_of(view, role, self._settings, working_directory=place, now_ms=now_ms)
         return gathered(self._store, known, subject)
-
-
-def _intended(view: RoleView) -> TurnIntended | None:
-    return view.last_turn.intended if view.last_turn else None
 
 
 def _decision(intended: TurnIntended) -> Decision:
