@@ -225,6 +225,40 @@ async def test_a_step_whose_prompt_is_refused_again_goes_to_a_new_session(world:
     assert "KIWI-42" in told["reply"]
 
 
+@pytest.mark.parametrize("method", ["old session/prompt", "session/resume"])
+@pytest.mark.parametrize("words", ["the session is busy", "it is locked by another process"])
+async def test_a_session_in_use_stays_and_a_person_reads_how_to_leave_it(world, method, words):
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text(json.dumps({method: words}))
+        for _ in range(4):
+            result = await project.tell(ADDRESS, "go on", options)
+            said, cure = failure_in_words(result)
+            assert words in said
+            assert "else tell it with --fresh, which begins a new session" in cure
+            standing = (await project.why(ADDRESS)).standing
+            assert words in standing.detail
+            assert "--fresh" in standing.cure
+        assert len((await project.role(ADDRESS)).chain) == 1
+        fresh = await project.tell(ADDRESS, "hello", structs.replace(options, is_fresh=True))
+        assert fresh.outcome == "ok"
+
+
+async def test_a_step_whose_session_is_in_use_names_it_each_time_and_ends(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"old session/prompt": "the session is busy"}')
+        ends: list[bool] = []
+        while not ends or (ends[-1] and len(ends) < 20):
+            with pytest.raises(NotToldError, match="the session is busy") as caught:
+                await tell_once(project, "step-1", ADDRESS, "go on", options)
+            assert "--fresh" in caught.value.hint
+            ends.append(caught.value.is_retried)
+    assert ends == [True] * 9 + [False]
+
+
 async def test_each_continue_sends_a_refused_prompt_once_to_each_session(world: World) -> None:
     async with world.open() as project:
         first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
