@@ -17,7 +17,7 @@ import upthread
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.integrations.durable_tell import NotToldError, tell_once
-from upthread.runtime.turns.progress import Listener, Notice
+from upthread.runtime.turns.progress import Listener, Notice, TurnStarted
 from upthread.surfaces.cli.terminal.phrases import failure_in_words
 
 pytestmark = pytest.mark.anyio
@@ -145,9 +145,12 @@ async def test_an_agent_that_was_moved_is_named_with_its_session_and_another_one
 
 async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_reason(world: World):
     refused = "[[rehearse: fail no such model]]"
+    started: list[TurnStarted] = []
+    hears = structs.replace(REHEARSAL, listener=Listener(started=started.append))
     async with world.open() as project:
         first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
-        results = [await project.tell(ADDRESS, refused, REHEARSAL) for _ in range(3)]
+        results = [await project.tell(ADDRESS, refused, hears) for _ in range(3)]
+        assert {each.decision for each in started} == {"resume"}, "no other session was taken"
         assert all(each.outcome == "unknown" for each in results)
         is_tried = ["a new session was refused" in each.detail for each in results]
         assert is_tried == [False, True, False], "not one new session for each prompt"
@@ -198,6 +201,8 @@ REFUSED = [["no model 1", "no model 2"], ["no model", "no mode", "nothing"], MAY
 @pytest.mark.parametrize("way", ["tell", "go_on"])
 async def test_a_prompt_that_is_refused_again_goes_to_a_new_session_once(world, words, way) -> None:
     options, refusing = configure_refusing(world)
+    started: list[TurnStarted] = []
+    hears = structs.replace(options, listener=Listener(started=started.append))
     async with world.open() as project:
         await project.tell(ADDRESS, "the magic word is KIWI-42", options)
         for number, said in enumerate(words):
@@ -205,8 +210,9 @@ async def test_a_prompt_that_is_refused_again_goes_to_a_new_session_once(world, 
             assert ("asks the agent for a new session" in hint) is (number > (words == MAY_PASS))
             refusing.write_text(json.dumps({"old session/prompt": said}))
             is_continued = number and way == "go_on"
-            asked = project.go_on(ADDRESS, options) if is_continued else None
-            now = await (asked or project.tell(ADDRESS, "go on", options))
+            asked = project.go_on(ADDRESS, hears) if is_continued else None
+            now = await (asked or project.tell(ADDRESS, "go on", hears))
+    assert [each.decision for each in started].count(RESUME_WITH_REPLAY) == 1
     assert (now.outcome, now.decision) == ("ok", RESUME_WITH_REPLAY)
     assert "KIWI-42" in now.reply
     assert now.reply.endswith("go on")

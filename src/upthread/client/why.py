@@ -97,7 +97,9 @@ class Whys:
             inside_agent=inside.agent if inside else "",
             inside=decide(inside) if inside else None,
             cut_off=view.cut_off,
-            reading=await self._system.in_thread(lambda: self._reading(view)),
+            reading=await self._system.in_thread(
+                lambda: reading_in(self._store, view.link) if view.link else None
+            ),
         )
 
     def _decided_now(self, view: RoleView, inputs: HandshakeInputs) -> Decision:
@@ -148,9 +150,6 @@ class Whys:
             return bool(self._preparing.own_sessions.stamp(link.agent, link.upstream_session_id))
         except StoreError:
             return True  # the decision itself names what cannot be read
-
-    def _reading(self, view: RoleView) -> Reading | None:
-        return reading_in(self._store, view.link) if view.link else None
 
     def _inputs_inside(self, view: RoleView) -> HandshakeInputs | None:
         """Return what a call by the agent's own tool would be decided on. Blocking.

@@ -13,11 +13,10 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._json_lines import as_object, member, text_at, unknown
 from upthread.agents._permissions import ALLOW, REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import ALLOW_OR_REJECT, CallAnswer, OpenRequest, PermissionRequest
-from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
