@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -233,6 +232,10 @@ def _text(
     return (of(upstream_session_id=session, text=text, message_id=message_id),)
 
 
+def _user_text(update: object, session: UpstreamSessionId | None) -> _Events:
+    return _text(update, session, of=events.UserTextReplayed)
+
+
 def _reasoning(update: object, session: UpstreamSessionId | None) -> _Events:
     text, _ = _text_of(update)
     if text is None:
@@ -365,7 +368,7 @@ def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
 
 _READERS: Final = {
     "agent_message_chunk": _text,
-    "user_message_chunk": partial(_text, of=events.UserTextReplayed),
+    "user_message_chunk": _user_text,
     "agent_thought_chunk": _reasoning,
     "tool_call": _tool_call,
     "tool_call_update": _tool_call_update,

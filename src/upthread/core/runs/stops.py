@@ -18,6 +18,7 @@ from msgspec import Struct
 from upthread.core.decision.rollover import is_in_use
 from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
+from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
 from upthread.core.types import Outcome, ready
@@ -80,6 +81,7 @@ _CURE_OF_USE: Final = (
     "if something else uses the session, close it there; else tell it with --fresh, which begins a "
     "new session"
 )
+_UNALLOWED: Final = regex(r" \(([a-z_]+)\): nobody was there to allow it$")
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -179,6 +181,8 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
         cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
     if reason == Outcome.UNKNOWN and is_in_use(detail):
         cure = _CURE_OF_USE
+    if reason == "permission" and (kind := _UNALLOWED.search(detail)):
+        cure = cure.replace("KIND", kind[1])
     if detail == CUT_OFF:
         cure = _LONGER_ATTEMPTS
     if reason == UNDECIDABLE and detail.startswith((Recognition.INCOMPLETE, Recognition.ABSENT)):
