@@ -262,3 +262,8 @@ def unicode_text(text: str) -> str:
         return text
     # Through UTF-16: two halves that stand side by side become the character that they were.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def quoted(text: str) -> str:
+    """Return every line as a quotation: none reads as a heading or as the end of a block."""
+    return "\n".join(f"> {line}" for line in text.splitlines())

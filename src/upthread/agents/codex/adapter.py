@@ -15,14 +15,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, Steps, start_of
-from upthread.agents._json_lines import Unreadable, as_object, text_at
+from upthread.agents._json_lines import Unreadable, as_object, text_at, unknown
 from upthread.agents._outcomes import Failure
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import started_child
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
-from upthread.agents.codex.items import unknown
 from upthread.agents.codex.permissions import PermissionDesk
 from upthread.agents.codex.server import CodexServer, Threads
 from upthread.agents.codex.turn import SPOKEN, Turn

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upthread.agents._json_lines import as_object, member, objects_at, text_at
+from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
 from upthread.core import events
 from upthread.core.events import AgentEvent
 from upthread.core.lazy_regex import regex
@@ -192,12 +192,6 @@ def plan(todos: object, session: UpstreamSessionId) -> events.PlanChanged:
         upstream_session_id=session,
         entries=tuple((text_at(one, "content"), text_at(one, "status")) for one in entries),
     )
-
-
-def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
-    """Return what this version has no words for, as it came."""
-    kept: Any = raw
-    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
 
 
 def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:

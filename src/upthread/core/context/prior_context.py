@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field, structs
 
-from upthread.core.text import one_line, shortened
+from upthread.core.text import one_line, quoted, shortened
 from upthread.core.types import (
     JsonValue,
     Message,
@@ -343,7 +343,7 @@ def _prompt_of(message: Message | None) -> str:
 
 def _cost(text: str) -> int:
     """How many characters a text takes as it is told."""
-    return len(_quoted(text)) + _AROUND_CHARACTERS if text else 0
+    return len(quoted(text)) + _AROUND_CHARACTERS if text else 0
 
 
 def must_inject(
@@ -399,7 +399,7 @@ def _told(prior: PriorContext, work: Work) -> Iterator[str]:
     """Yield what is told, each with its own paragraph."""
     calls = _calls(prior.said, work)
     for at, each in enumerate(prior.said):
-        yield f"{_SAID_BY[each.speaker]}\n{_quoted(each.text)}"
+        yield f"{_SAID_BY[each.speaker]}\n{quoted(each.text)}"
         if at in calls:
             yield f"{_CALLED}\n{calls[at]}"
         if each.is_cut_off:
@@ -420,7 +420,7 @@ def _calls(said: Sequence[Said], work: Work) -> dict[int, str]:
         titles = [one_line(title) for title in work.calls.get(turn_id, ())]
         lines = [f"- {title[:CALL_CHARACTERS_MAX]}" for title in titles if title][-CALLS_MAX:]
         gap = [GAP] if len(lines) < len(titles) else []
-        text = _quoted("\n".join([*gap, *lines]))
+        text = quoted("\n".join([*gap, *lines]))
         if len(text) > room:
             break
         if lines:
@@ -431,12 +431,7 @@ def _calls(said: Sequence[Said], work: Work) -> dict[int, str]:
 
 def _plan(work: Work) -> str:
     lines = (f"- {one_line(entry)} ({one_line(status)})" for entry, status in work.plan)
-    return _quoted(shortened("\n".join(lines), WORK_CHARACTERS_MAX))
-
-
-def _quoted(text: str) -> str:
-    """Every line as a quotation: none of it reads as a heading or as the end of the block."""
-    return "\n".join(f"> {line}" for line in text.splitlines())
+    return quoted(shortened("\n".join(lines), WORK_CHARACTERS_MAX))
 
 
 def _absent(nonce: str, body: str) -> str:

@@ -216,13 +216,17 @@ _MAY_PASS: Final = regex(
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
 
 _IN_USE: Final = regex(
-    r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
-    r"|\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
+    r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process",
+    re.IGNORECASE,
+)
+_FOR_GOOD: Final = regex(r"for good|for ?ever|permanent|archived|read.?only", re.IGNORECASE)
+"""With such words, "locked" speaks of no other user of the session."""
+
+_STOPPING: Final = regex(
+    r"\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
     r"|being stopped|shutting down",
     re.IGNORECASE,
 )
-"""What a refusal may speak of that only this session meets, or this moment: somebody else works in
-it, or stops the agent. For it no session is given up."""
 
 _NUMBER: Final = regex(r"[0-9a-f]*\d[0-9a-f]*", re.IGNORECASE)
 """Also a hexadecimal one, because a refusal may have the id of a trace."""
@@ -247,9 +251,14 @@ _ADDED: Final = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
 
-def may_open_again(words: str) -> bool:
-    """Return whether a refusal speaks of somebody who works in the session, or stops the agent."""
-    return bool(_IN_USE.search(words))
+def is_in_use(words: str) -> bool:
+    """Return whether a refusal speaks of somebody else who works in the session."""
+    return bool(_IN_USE.search(words)) and not _FOR_GOOD.search(words)
+
+
+def is_stopping(words: str) -> bool:
+    """Return whether a refusal speaks of somebody who stops the agent."""
+    return bool(_STOPPING.search(words))
 
 
 def is_refused_for_good(
@@ -259,12 +268,13 @@ def is_refused_for_good(
 
     `before` are the words of the refusals in a row before it, the newest first; the newest may
     begin with `now`. Two are enough if their words are the same except for numbers, and speak of
-    nothing that may pass. Of three, only the words or only the passing fault may be another one: an
+    nothing that may pass. No session is given up for words of somebody else who works in it, or who
+    stops the agent. Of three, only the words or only the passing fault may be another one: an
     id that is new each time is no number, and a name may look like a fault. The words of an agent
     that died are on its `stderr`. With `is_slow` it did not answer in time, which may pass.
     """
     told = stderr or now
-    if not before or may_open_again(told):
+    if not before or is_in_use(told) or is_stopping(told):
         return False
     older, newer = (_NUMBER.sub("", words) for words in (before[0], now))
     rest = older.removeprefix(newer)

@@ -80,7 +80,8 @@ def _commands(line: str, directory: str, depth: int) -> Iterator[ShellCommand]:
     for words, node in _simple_commands(root):
         yield from _one(words, where, depth, node)
         if words[0] == "cd":
-            where = _joined(where, _first_operand(words))
+            operand = next((word for word in words[1:] if word and not word.startswith("-")), "")
+            where = _joined(where, operand)
 
 
 def _one(
@@ -254,10 +255,6 @@ def _fed_by_file(node: Node) -> Iterator[tuple[Word, ...]]:
     for redirect in node.named_children:
         if redirect.type == "file_redirect" and any(each.type == "<" for each in redirect.children):
             yield ("cat", *map(word_of, redirect.named_children[-1:]))
-
-
-def _first_operand(words: Sequence[Word]) -> str:
-    return next((word for word in words[1:] if word and not word.startswith("-")), "")
 
 
 def _joined(directory: str, to: str) -> str:

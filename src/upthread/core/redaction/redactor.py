@@ -192,7 +192,8 @@ class Redactor:
                 # Under such a name a secret need have no form: one look over all is not enough.
                 if not _says_nothing(name):
                     return False
-                if len(each) != DIGEST_CHARACTERS or not _is_digest(each):
+                # A SHA-256 by itself is no secret; among lines it could be one of a key's.
+                if len(each) != DIGEST_CHARACTERS or each.translate(_WITHOUT_HEXADECIMAL):
                     texts.append(each)
             elif not self.gather(each, texts):
                 return False
@@ -249,14 +250,6 @@ class Redactor:
             pieces += (content[end : span.start], stands)
             end = span.end
         return b"".join((*pieces, content[end:]))
-
-
-def _is_digest(text: str) -> bool:
-    """Whether a text is a SHA-256 in hexadecimal and nothing else: by itself it is no secret.
-
-    Among lines it could be one of a key's. Each turn's end has two, and would be looked at twice.
-    """
-    return not text.translate(_WITHOUT_HEXADECIMAL)
 
 
 def _says_nothing(name: str) -> bool:

@@ -279,12 +279,9 @@ def next_role(view: RunView) -> str:
     if view.started is not None:
         return view.started.role
     # Answered with nothing, so that the fold says who goes on afterwards.
-    command = next_command(structs.replace(view, parked=None, answers=_all_answered(view)))
+    answers = {question.question_id: "" for question in view.questions}
+    command = next_command(structs.replace(view, parked=None, answers=answers))
     return command.step.role if isinstance(command, RunStep) else ""
-
-
-def _all_answered(view: RunView) -> Mapping[str, str]:
-    return {question.question_id: "" for question in view.questions}
 
 
 def _after(view: RunView, last: events.StepEnded) -> PipelineCommand:

@@ -129,7 +129,10 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         live.log.hold(event)
     _notify_version(live, connection.capabilities)
     _notify_limits(live, connection.capabilities)
-    notify_started(live)
+    # The session that takes the place of a refused one may refuse the prompt, too.
+    live.is_start_due = live.refused_link is not None
+    if not live.is_start_due:
+        notify_started(live)
 
 
 def attached_event(
@@ -315,8 +318,15 @@ def closed_in_words(live: LiveTurn) -> str:
 # --- what its listener is told -----------------------------------------------------------------
 
 
+def notify_if_due(live: LiveTurn) -> None:
+    """Tell what was decided, now that the agent works in the session, unless it was told."""
+    if live.is_start_due:
+        notify_started(live)
+
+
 def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
     """Tell what was decided, now that the session is known."""
+    live.is_start_due = False
     intended = live.log.intended
     live.request.listener.started(
         TurnStarted(

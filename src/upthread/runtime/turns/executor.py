@@ -21,7 +21,7 @@ from upthread.core.decision.rollover import (
     SENDS_AGAIN,
     SPOILT,
     Recovery,
-    may_open_again,
+    is_stopping,
     recovery_of,
 )
 from upthread.core.decision.words import OTHER_PROFILE
@@ -399,7 +399,7 @@ class Driver:
         Left open, it would not keep the words, and a session could refuse every attempt alike.
         """
         await live.log.commit(writes=writes)
-        is_failed = result.outcome is Outcome.UNKNOWN and not may_open_again(result.detail)
+        is_failed = result.outcome is Outcome.UNKNOWN and not is_stopping(result.detail)
         if is_failed and not live.has_output(result.detail):
             await self._end(live, TurnEnded(outcome=result.outcome, detail=result.detail))
         else:

@@ -205,7 +205,8 @@ class Lines:
                 "yellow",
             )
             ways = ["upthread keep --soon copies those here"] if soon.here else []
-            ways += [_KEPT_BY[agent].format(_shown_home(agent))] if agent in _KEPT_BY else []
+            home = one_line(short_path(home_of(agent, os.environ)))
+            ways += [_KEPT_BY[agent].format(home)] if agent in _KEPT_BY else []
             self._output.line(f"  {'; '.join(ways)}", "dim")
         for line in _passed_over(look):
             self._output.line(line, "yellow")
@@ -255,10 +256,6 @@ _KEPT_BY: Final[Mapping[str, str]] = {
     "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions, in its home."""
-
-
-def _shown_home(agent: str) -> str:
-    return one_line(short_path(home_of(agent, os.environ)))
 
 
 def _both(numbers: Numbers) -> str:
