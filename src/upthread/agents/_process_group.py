@@ -82,9 +82,9 @@ async def end_process_group(pid: int, ticks: int) -> bool:
 
 
 def _end_orphans(pid: int) -> bool:
-    """Kill what a dead agent left: the marked members of the group it led.
+    """Kill what a dead agent left: the marked members of the session it led.
 
-    The number of a group with members is not given out again, so they are nobody else's.
+    The number of a session with members is not given out again, so they are nobody else's.
     """
     marks = {marks_of(member) for member in _members_of(pid)} - {""}
     for mark in marks:
@@ -92,17 +92,23 @@ def _end_orphans(pid: int) -> bool:
     return bool(marks)
 
 
-def _members_of(group: int) -> tuple[int, ...]:
-    # To the system 0 is the caller's own group, and 1 that of the first process of all.
-    if not _IS_LINUX or group <= 1:
+def kill_session(leader: int) -> None:
+    """Kill the groups in the session that a process began, which may be dead and not reaped."""
+    for pid in _members_of(leader):
+        signal_group(pid, signal.SIGKILL)
+
+
+def _members_of(session: int) -> tuple[int, ...]:
+    # To the system 0 is the caller's own session, and 1 that of the first process of all.
+    if not _IS_LINUX or session <= 1:
         return ()
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
-    return tuple(pid for pid in pids if _group_of(pid) == group)
+    return tuple(pid for pid in pids if _session_of(pid) == session)
 
 
-def _group_of(pid: int) -> int | None:
+def _session_of(pid: int) -> int | None:
     with suppress(ProcessLookupError, PermissionError):
-        return os.getpgid(pid)
+        return os.getsid(pid)
     return None
 
 

@@ -74,10 +74,8 @@ def holds_command(arguments: JsonValue) -> bool:
             if any(name in COMMAND_KEYS for name in _names_in(each)):
                 return True
         elif isinstance(each, Mapping):
-            if any(
-                inner and _is_said(inner) and folded(name) in COMMAND_KEYS
-                for name, inner in each.items()
-            ):
+            said = [n for n, v in each.items() if v and isinstance(v, str | Mapping | Sequence)]
+            if any(folded(name) in COMMAND_KEYS for name in said):
                 return True
             waiting += [
                 inner
@@ -100,7 +98,3 @@ def _names_in(text: str) -> Iterator[str]:
     if _JSON.match(text):
         plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
         yield from (folded(found[1]) for found in _MEMBER.finditer(plain))
-
-
-def _is_said(value: JsonValue) -> bool:
-    return isinstance(value, str | Mapping | Sequence)

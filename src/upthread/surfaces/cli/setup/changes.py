@@ -134,12 +134,14 @@ class Installed:
         kept = self._agents().get(agent, {})
         for change in changes:
             earlier = cast("Mapping[str, Any]", kept.get(str(change.path), {}))
+            # The innermost first.
+            missing_above = [str(each) for each in change.path.parents if not each.exists()]
             kept[str(change.path)] = {
                 # The first one stands: set up twice, `--remove`
                 # would else restore what we wrote ourselves.
                 "before": earlier["before"] if earlier else _encoded(change.before),
                 "after": _encoded(change.after),
-                "made": earlier["made"] if earlier else _missing_above(change.path),
+                "made": earlier["made"] if earlier else missing_above,
             }
         forms = {**self._forms(), agent: FORM}
         self._fields = {"agents": {**self._agents(), agent: kept}, "forms": forms}
@@ -194,11 +196,6 @@ class Installed:
 
     def _agents(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self._fields.get("agents", {}))
-
-
-def _missing_above(path: Path) -> list[str]:
-    """Return the directories above a file that are not there yet, the innermost first."""
-    return [str(each) for each in path.parents if not each.exists()]
 
 
 def _encoded(content: bytes | None) -> str | None:
