@@ -27,7 +27,6 @@ from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
 from upthread.agents.acp.wire import INTERNAL_ERROR
 from upthread.agents.base import PromptResult
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
@@ -79,7 +78,7 @@ _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
 
 _UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
 """How many seconds a unit is, by how its name begins; first wins."""
-_RETRY_IN: Final = regex(
+_RETRY_IN: Final = re.compile(
     r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
     re.IGNORECASE,
