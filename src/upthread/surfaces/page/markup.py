@@ -8,12 +8,12 @@ No attribute holds a URL from outside, and none a style or a handler: `element` 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
 from typing import ClassVar, Final, TypeAlias
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.placeholder import PLACEHOLDER
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
@@ -37,7 +37,7 @@ KNOWN_CHARACTERS_MAX: Final = 80
 """How many texts of up to so many characters are made once for all of a page."""
 
 _VOID: Final = frozenset({"meta", "br", "hr", "link", "input"})
-_REDACTED: Final = regex(f"({PLACEHOLDER})")
+_REDACTED: Final = re.compile(f"({PLACEHOLDER})")
 
 
 class Markup(str):

@@ -7,6 +7,7 @@ redacted first, and has letters, digits and dashes alone.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
@@ -18,7 +19,6 @@ from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
-from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
 from upthread.surfaces.cli.overview.totals import is_deleted_soon
 
@@ -28,7 +28,7 @@ USUAL_ROLE: Final = "planner"
 """What a main session is taken for, which did all of it."""
 
 _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "trunk", "develop", "HEAD"})
-_NOT_PLAIN: Final = regex(r"[^a-z0-9]+")
+_NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
 class Filters(Struct, frozen=True, kw_only=True):

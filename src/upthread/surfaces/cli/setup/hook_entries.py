@@ -7,6 +7,7 @@ commands.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any, Final, cast
 
 from msgspec import Struct, ValidationError, convert
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
@@ -25,7 +25,7 @@ BEFORE: Final = "PreToolUse"
 GUARD: Final = "Guard"
 """What the launcher is called with for the guard's hook: surfaces/hook/guard.py."""
 
-_INDENT: Final = regex(rb"^\{\s*?\n([ \t]+)\"")
+_INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
 
 
 TIMEOUT_S: Final = 5

@@ -24,7 +24,6 @@ from msgspec import Struct
 from upthread.boundary import private_files, programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
-from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.setup.changes import Change, read_file
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -45,7 +44,7 @@ LIBRARIES: Final = (
 PROBE: Final = "probe"
 PROBE_TIME_MAX_S: Final = 10.0
 
-_NAMED: Final = regex(rb"^(python|package)=(.*)$", re.MULTILINE)
+_NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
 
 
 class _Answer(Struct, frozen=True):

@@ -6,10 +6,11 @@ it: a code span, a fence, a command that can be copied.
 
 from __future__ import annotations
 
-from upthread.core import text as texts
-from upthread.core.lazy_regex import regex
+import re
 
-_BACKTICKS = regex("`+")
+from upthread.core import text as texts
+
+_BACKTICKS = re.compile("`+")
 
 neutral = texts.visible_text
 one_line = texts.visible_line

@@ -6,10 +6,10 @@ as it is. Only where a person watches: who reads a pipe on relies on each byte.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import (
     REPORT_BYTES_MAX,
     MalformedReportError,
@@ -22,8 +22,8 @@ from upthread.surfaces.cli.terminal.phrases import counted
 SUMMARY_CHARACTERS_MAX: Final = 160
 
 _FENCE: Final = "```upthread"
-_OPENS: Final = regex(r" {0,3}```upthread[ \t]*\r?\n")
-_CLOSES: Final = regex(r" {0,3}```[ \t]*\r?\n")
+_OPENS: Final = re.compile(r" {0,3}```upthread[ \t]*\r?\n")
+_CLOSES: Final = re.compile(r" {0,3}```[ \t]*\r?\n")
 
 
 class ReportVeil:
