@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -26,9 +25,8 @@ from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli.search.own import own_hits
 from upthread.surfaces.cli.terminal.state_lines import opening_command
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
-from upthread.surfaces.page.markup import Markup
 from upthread.surfaces.web import pages
-from upthread.surfaces.web.markup import SiteHtml
+from upthread.surfaces.web.pages import SiteHtml
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -150,7 +148,7 @@ class Site:
         return self._failed(error.detail, error.status_code)
 
     def _failed(self, words: str, status: int) -> Response:
-        body = self._html.element("p", self._html.line(words), class_="note bad")
+        body = self._html('<p class="note bad">{}</p>', words)
         return _page(pages.whole(self._html, "Not shown", [body]), status=status)
 
     async def _home(self, request: Request) -> Response:
@@ -216,19 +214,15 @@ class Site:
 
     async def _search(self, request: Request) -> Response:
         asked = request.query_params.get("q", "")
-        looked_for = asked.split()
-        body: Iterator[Markup] = iter(())
-        if looked_for:
-            hits = partial(own_hits, self._project, Words(looked_for), set())
-            text = await self._project.read(
-                lambda: "".join(
-                    pages.whole(
-                        self._html, "Search", pages.found(self._html, asked, hits()), words=asked
-                    )
-                )
-            )
-            return _page([text])
-        return _page(pages.whole(self._html, "Search", body))
+        if not asked.split():
+            return _page(pages.whole(self._html, "Search", ()))
+
+        def made() -> str:
+            hits = own_hits(self._project, Words(asked.split()), set())
+            body = pages.found(self._html, asked, hits)
+            return "".join(pages.whole(self._html, "Search", body, words=asked))
+
+        return _page([await self._project.read(made)])
 
     async def _static(self, request: Request) -> Response:
         known = STATIC.get(request.path_params["name"])
