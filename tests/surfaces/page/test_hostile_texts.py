@@ -14,7 +14,7 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
 from upthread.core.types import ToolCallPart
 from upthread.runtime.record.timeline import ToolCall
-from upthread.surfaces.page.document import policy
+from upthread.surfaces.formats.html import policy
 from upthread.surfaces.page.markup import ATTRIBUTES, Html
 from upthread.surfaces.page.turns import call_piece
 

@@ -89,11 +89,11 @@ def branch_pieces(html: Html, branch: Branch, *, newest: Newest | None = None) -
             [html('<span class="quiet"> {}</span>', each) for each in more],
         )
     yield from _facts(html, branch)
-    first = max(1, branch.turns_count + 1 - newest.turns) if newest else 1
+    first = max(1, len(branch.turns) + 1 - newest.turns) if newest else 1
     if newest is not None and first > 1:
         yield newest.earlier(branch, first)
     calls: list[str] = []
-    for turn in branch.turns(first=first):
+    for turn in branch.turns[first - 1 :]:
         calls += (call.call_id for call in turn.calls)
         yield from turn_pieces(html, turn, branch)
     for item in branch.items():

@@ -8,14 +8,12 @@ from typing import ClassVar, Final, NamedTuple
 from urllib.parse import urlencode
 
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
-from upthread.runtime.record.audit import Audit
-from upthread.runtime.record.savings import delegations_of
 from upthread.runtime.record.timeline import Branch, Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli.search.hits import Hit
 from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.page.document import NOT_WHOLE, faults_piece, run_piece, sums_pieces
+from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, sums_pieces
 from upthread.surfaces.page.markup import ATTRIBUTES, Html, Markup
 from upthread.surfaces.page.turns import Newest, branch_pieces, standing, turn_pieces
 
@@ -141,15 +139,14 @@ def _row(html: SiteHtml, view: WorkstreamView) -> Markup:
 # --- one workstream -------------------------------------------------------------------------------
 
 
-def workstream(html: SiteHtml, audit: Audit, roles: Sequence[Role]) -> Iterator[Markup]:
+def workstream(html: SiteHtml, timeline: Timeline, roles: Sequence[Role]) -> Iterator[Markup]:
     """Yield a workstream: how it stands just now, then its runs, its roles, their last turns."""
-    timeline = Timeline(audit)
-    shown = turns_in(audit.workstream)
+    shown = turns_in(timeline.workstream)
     yield html(
         '<div id="live" hx-get="{}" hx-trigger="every 2s" hx-swap="innerHTML" aria-live="polite">'
         "{}</div>",
         url("live", name=timeline.name, turns=shown),
-        live(html, audit.workstream, roles, shown=shown),
+        live(html, timeline.workstream, roles, shown=shown),
     )
     if faults := faults_piece(html, timeline):
         yield faults
@@ -159,9 +156,9 @@ def workstream(html: SiteHtml, audit: Audit, roles: Sequence[Role]) -> Iterator[
     def earlier(branch: Branch, first: int) -> Markup:
         return _earlier(html, timeline.name, branch, first)
 
-    for branch in timeline.branches():
+    for branch in timeline.branches:
         yield from branch_pieces(html, branch, newest=Newest(TURNS_SHOWN, earlier))
-    yield from sums_pieces(html, tuple(delegations_of(timeline)))
+    yield from sums_pieces(html, timeline)
 
 
 def turns_in(view: WorkstreamView) -> int:
@@ -233,16 +230,13 @@ def _earlier(html: SiteHtml, name: str, branch: Branch, first: int) -> Markup:
 
 
 def turns(
-    html: SiteHtml, audit: Audit, conversation_id: str, before: int, *, is_part: bool
+    html: SiteHtml, timeline: Timeline, conversation_id: str, before: int, *, is_part: bool
 ) -> Iterator[Markup] | None:
     """Return the turns before one, and what leads further back; None without the conversation.
 
     A part goes into a page that says whose they are; else that stands before them.
     """
-    timeline = Timeline(audit)
-    found = next(
-        (b for b in _all(timeline) if b.conversation.conversation_id == conversation_id), None
-    )
+    found = timeline.branch(conversation_id)
     if found is None:
         return None
     pieces = _turns(html, timeline.name, found, before)
@@ -253,16 +247,8 @@ def _turns(html: SiteHtml, name: str, branch: Branch, before: int) -> Iterator[M
     first = max(1, before - TURNS_SHOWN)
     if first > 1:
         yield _earlier(html, name, branch, first)
-    for turn in branch.turns(first=first, last=before - 1):
+    for turn in branch.turns[first - 1 : before - 1]:
         yield from turn_pieces(html, turn, branch)
-
-
-def _all(timeline: Timeline) -> Iterator[Branch]:
-    waiting = list(timeline.branches())
-    while waiting:
-        branch = waiting.pop()
-        yield branch
-        waiting += branch.children()
 
 
 # --- what was found -------------------------------------------------------------------------------

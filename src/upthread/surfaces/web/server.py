@@ -20,7 +20,7 @@ from upthread.client.project import Project
 from upthread.core.states import State
 from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError
-from upthread.runtime.record.audit import Audit
+from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli.search.own import own_hits
 from upthread.surfaces.cli.terminal.state_lines import opening_command
@@ -175,9 +175,9 @@ class Site:
         view = await self._project.show(name)
         roles = [await self._role(each) for each in view.roles]
 
-        def made(audit: Audit) -> str:
+        def made(timeline: Timeline) -> str:
             return "".join(
-                pages.whole(self._html, name, pages.workstream(self._html, audit, roles))
+                pages.whole(self._html, name, pages.workstream(self._html, timeline, roles))
             )
 
         return _page([await self._project.with_audit(name, made)])
@@ -203,9 +203,9 @@ class Site:
         conversation_id = request.query_params.get("conversation", "")
         before = _number(request, "before")
 
-        def made(audit: Audit) -> str:
+        def made(timeline: Timeline) -> str:
             is_part = "part" in request.query_params
-            found = pages.turns(self._html, audit, conversation_id, before, is_part=is_part)
+            found = pages.turns(self._html, timeline, conversation_id, before, is_part=is_part)
             if found is None:
                 raise NotFoundError(f"{name!r} has no such conversation", hint="open it again")
             return "".join(found if is_part else pages.whole(self._html, name, found))

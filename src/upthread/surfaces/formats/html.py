@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
 
 from upthread.core import events
 from upthread.core.actors import answerer_in_words
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.runs.stops import stop_in_words
 from upthread.core.types import JsonValue
-from upthread.runtime.record.audit import AuditedRun
-from upthread.runtime.record.savings import Delegation, savings_of
-from upthread.runtime.record.timeline import Timeline
+from upthread.runtime.record.savings import delegations_of, savings_of
+from upthread.runtime.record.timeline import RunNode, Timeline
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.phrases import counted, spaced
 from upthread.surfaces.cli.terminal.times import moment
 from upthread.surfaces.cli.verbs.savings import rows_of, sum_lines, ways_in_words
+from upthread.surfaces.formats import Asked
 from upthread.surfaces.page.markup import Html, Markup
 from upthread.surfaces.page.turns import act_piece, anchor, branch_pieces, standing
 
@@ -47,26 +46,20 @@ def policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def page(
-    timeline: Timeline,
-    redactor: Redactor,
-    *,
-    delegations: Sequence[Delegation] = (),
-    made_at_ms: int,
-) -> Iterator[str]:
-    """Yield the page of a workstream. `delegations` are what its sums are made of."""
-    html = Html(redactor)
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    """Yield the page of a workstream."""
+    html = Html(asked.redactor)
     yield _head(html, timeline)
     yield html('<header><p class="kicker">upthread</p>{}</header>', _header(html, timeline))
     yield html('<nav aria-label="Places"><ul>{}</ul></nav>', _places(html, timeline))
     yield html('<main id="record" tabindex="-1">')
-    yield from sums_pieces(html, delegations)
+    yield from sums_pieces(html, timeline)
     for run in timeline.runs:
         yield run_piece(html, run) + "\n"
-    for branch in timeline.branches():
+    for branch in timeline.branches:
         for piece in branch_pieces(html, branch):
             yield piece + "\n"
-    made = f"Written by upthread at {moment(made_at_ms)}. {NOT_WHOLE}"
+    made = f"Written by upthread at {moment(asked.now_ms)}. {NOT_WHOLE}"
     yield html("</main><footer><p>{:text}</p></footer></body></html>\n", made)
 
 
@@ -123,7 +116,7 @@ def faults_piece(html: Html, timeline: Timeline) -> Markup | None:
 def _places(html: Html, timeline: Timeline) -> Iterator[Markup]:
     for run in timeline.runs:
         yield html('<li><a href="#{}">Run {}</a></li>', anchor(run.run.run_id), run.number)
-    for branch in timeline.branches():
+    for branch in timeline.branches:
         state = branch.standing.state if branch.standing else "closed"
         generation = branch.conversation.generation
         yield html(
@@ -137,8 +130,9 @@ def _places(html: Html, timeline: Timeline) -> Iterator[Markup]:
 # --- what the delegations took -----------------------------------------------------------------
 
 
-def sums_pieces(html: Html, delegations: Sequence[Delegation]) -> Iterator[Markup]:
+def sums_pieces(html: Html, timeline: Timeline) -> Iterator[Markup]:
     """Yield the sums, and what each was expected to read; nothing where nothing was delegated."""
+    delegations = tuple(delegations_of(timeline))
     if not delegations:
         return
     total = savings_of(delegations)
@@ -168,7 +162,7 @@ def sums_pieces(html: Html, delegations: Sequence[Delegation]) -> Iterator[Marku
 # --- runs --------------------------------------------------------------------------------------
 
 
-def run_piece(html: Html, audited: AuditedRun) -> Markup:
+def run_piece(html: Html, audited: RunNode) -> Markup:
     """Return a run: how it stands, its steps, its questions, and its specification."""
     place = anchor(audited.run.run_id)
     became = html('<span class="quiet">{}</span>', spaced(run_status(audited.view)))
@@ -194,7 +188,7 @@ def run_piece(html: Html, audited: AuditedRun) -> Markup:
     )
 
 
-def _steps(html: Html, audited: AuditedRun) -> Iterator[Markup]:
+def _steps(html: Html, audited: RunNode) -> Iterator[Markup]:
     """Yield each step as it ended, and what stopped the run between them."""
     for event in audited.events:
         match event:
@@ -230,7 +224,7 @@ def _step(html: Html, event: events.StepEnded) -> Markup:
     )
 
 
-def _questions(html: Html, audited: AuditedRun) -> Iterator[Markup]:
+def _questions(html: Html, audited: RunNode) -> Iterator[Markup]:
     view = audited.view
     for question in view.questions:
         answer = view.answers.get(question.question_id)
