@@ -12,7 +12,6 @@ from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
 from upthread.errors import UsageError
-from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.savings import (
     Delegation,
     Prices,
@@ -87,9 +86,9 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
             _write_group(output, name, delegations, paid)
 
 
-def _delegations(record: Audit) -> list[Delegation]:
+def _delegations(timeline: Timeline) -> list[Delegation]:
     # Read turn by turn, so that a long record is never held whole.
-    return list(delegations_of(Timeline(record)))
+    return list(delegations_of(timeline))
 
 
 def read_prices(text: str) -> Prices:

@@ -17,11 +17,9 @@ from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
-from upthread.surfaces.cli.audit.tree import write_tree
 from upthread.surfaces.cli.briefing import show_briefing
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command as quoted
@@ -38,6 +36,7 @@ from upthread.surfaces.cli.terminal.state_lines import (
     write_roles,
 )
 from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.tree import write_tree
 
 
 class Shown(NamedTuple):
@@ -124,14 +123,8 @@ def _show_tree(call: Call, what: str) -> int:
             name, only = view.conversation.key.workstream, view.conversation.conversation_id
         else:
             name, only = view.workstream.workstream, None
-        patterns = project.settings.outward_patterns
         # Written while it is read: a long record is never held whole.
-        await project.with_audit(
-            name,
-            lambda record: write_tree(
-                call.output, Timeline(record, outward_patterns=patterns), only
-            ),
-        )
+        await project.with_audit(name, lambda timeline: write_tree(call.output, timeline, only))
 
     call.with_project(use)
     return 0

@@ -1,4 +1,4 @@
-"""The audit as JSON: the same record as in Markdown, with every event and part."""
+"""The record as JSON: the same as in Markdown, with every event and part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from upthread.core.commands import RecordAct
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
-from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
+from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import member_names, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA, member_names, plain
+from upthread.surfaces.formats import Asked
 
 Shape = dict[str, object]
 
@@ -32,7 +33,17 @@ PART_KINDS: Final[dict[type[Any], str]] = {
 }
 
 
-def audit(record: Audit, many: Many = list) -> Shape:
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    """Yield the document. Its texts are redacted also where the record is kept in full."""
+
+    def clean(told: Shape) -> Shape:
+        return cast("Shape", asked.redactor.redact_json(cast("types.JsonValue", told)))
+
+    yield from in_pieces({"schema": SCHEMA, **whole(timeline, iter), **asked.beside}, clean)
+    yield "\n"
+
+
+def whole(record: Timeline, many: Many = list) -> Shape:
     """Return the whole record."""
     view = record.workstream
     faults = [
@@ -92,7 +103,7 @@ def _array(members: Iterator[Shape], clean: Callable[[Shape], Shape]) -> Iterato
     yield "]" if before == ", " else "[]"
 
 
-def _conversation(audited: AuditedConversation, many: Many) -> Shape:
+def _conversation(audited: Branch, many: Many) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
@@ -117,25 +128,25 @@ def _conversation(audited: AuditedConversation, many: Many) -> Shape:
     }
 
 
-def _turn(audited: AuditedTurn) -> Shape:
-    view = audited.view
+def _turn(turn: TurnNode) -> Shape:
+    view = turn.view
     ended = view.ended
     return {
-        "turn_id": audited.turn.turn_id,
-        "number": audited.number,
-        "run_id": audited.turn.run_id,
-        "opened_at_ms": audited.turn.opened_at_ms,
+        "turn_id": turn.turn_id,
+        "number": turn.number,
+        "run_id": turn.run_id,
+        "opened_at_ms": turn.opened_at_ms,
         "state": view.state,
         "decision": view.intended.decision if view.intended else None,
         "reasons": view.intended.reasons if view.intended else [],
         "outcome": ended.outcome if ended else None,
         "detail": ended.detail if ended else view.parked.detail if view.parked else "",
         "upstream_session_id": view.attached.upstream_session_id if view.attached else None,
-        "events": [_event(event) for event in audited.events],
-        "messages": [_message(each) for each in audited.messages],
-        "permissions": noted(audited.messages, PERMISSION),
-        "alarms": noted(audited.messages, ALARM),
-        "quarantined": [_members(each, "turn_id") for each in audited.quarantined],
+        "events": [_event(event) for event in turn.events],
+        "messages": [_message(each) for each in turn.messages],
+        "permissions": noted(turn.messages, PERMISSION),
+        "alarms": noted(turn.messages, ALARM),
+        "quarantined": [_members(each, "turn_id") for each in turn.quarantined],
     }
 
 
@@ -163,7 +174,7 @@ def noted(messages: Iterable[Message], kind: str) -> list[object]:
     ]
 
 
-def _run(audited: AuditedRun) -> Shape:
+def _run(audited: RunNode) -> Shape:
     return {
         "run_id": audited.run.run_id,
         "number": audited.number,

@@ -21,7 +21,7 @@ PREVIEW_CHARACTERS_MAX = 60
 def write_tree(output: Output, timeline: Timeline, only: ConversationId | None) -> None:
     """Write a workstream as a tree, or only one conversation of it."""
     branches = (
-        each for each in timeline.branches() if only in {None, each.conversation.conversation_id}
+        each for each in timeline.branches if only in {None, each.conversation.conversation_id}
     )
     if output.is_json:
         told = [_branch_shape(branch) for branch in branches]
@@ -54,7 +54,7 @@ def _write_branch(output: Output, branch: Branch, indent: str) -> None:
     inner = indent + INDENT
     sessions = {link.upstream_session_id: link for link in branch.chain}
     shown: set[str] = set()
-    for turn in branch.turns():
+    for turn in branch.turns:
         attached = turn.view.attached
         link = sessions.get(attached.upstream_session_id) if attached else None
         # A session stands before the first turn that was told to it.
@@ -97,7 +97,7 @@ def _children_in(items: tuple[Item, ...], branch: Branch) -> Iterator[Branch]:
 
 def _children_outside_turns(branch: Branch) -> tuple[Branch, ...]:
     """Return the sub-agents of a sub-agent, and those whose call is not on record."""
-    calls = [call.call_id for turn in branch.turns() for call in turn.calls]
+    calls = [call.call_id for turn in branch.turns for call in turn.calls]
     return branch.other_children(calls)
 
 
@@ -115,7 +115,7 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
         "state": branch.standing.state if branch.standing else None,
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),
-        "turns": [_turn_shape(turn, branch) for turn in branch.turns()],
+        "turns": [_turn_shape(turn, branch) for turn in branch.turns],
         "children": [_branch_shape(child) for child in _children_outside_turns(branch)],
     }
 
