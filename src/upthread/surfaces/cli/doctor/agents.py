@@ -21,7 +21,7 @@ from upthread.agents.registry import (
 )
 from upthread.config import Settings
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
+from upthread.surfaces.cli.doctor.findings import HookState, hook_states
 from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.table import write_table
 

@@ -18,12 +18,12 @@ from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 STARTING: Final = "SessionStart"
 BEFORE: Final = "PreToolUse"
 GUARD: Final = "Guard"
-"""What the launcher is called with for the guard's hook: surfaces/hook/guard.py."""
+"""What the launcher is called with for the guard's hook: surfaces/hook/program.py."""
 
 _INDENT: Final = regex(rb"^\{\s*?\n([ \t]+)\"")
 

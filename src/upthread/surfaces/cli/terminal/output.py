@@ -22,7 +22,7 @@ from msgspec import Struct
 from upthread.core.text import visible_row, visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.terminal.line_wrap import COLUMNS_MIN, INDENT, TAB, Gutter, breaks
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

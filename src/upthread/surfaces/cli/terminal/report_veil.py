@@ -16,8 +16,7 @@ from upthread.core.roles.reports import (
     Report,
     read_report,
 )
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 SUMMARY_CHARACTERS_MAX: Final = 160
 

@@ -22,12 +22,15 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.progress import Notice
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import standing_in_words, stopped_in_words
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import (
+    one_line,
+    since,
+    standing_in_words,
+    stopped_in_words,
+)
 from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.terminal.times import since
 
 DOUBTS_SHOWN_MAX: Final = 10
 

@@ -8,8 +8,8 @@ from typing import Final
 from upthread.core.states import State
 from upthread.core.text import visible_ends
 from upthread.surfaces.cli.terminal.line_wrap import width as _width
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 GAP: Final = "  "
 CELL_CHARACTERS_MAX: Final = 60

@@ -37,20 +37,29 @@ from upthread.store.streams import ConversationState
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor.agents import list_agents
-from upthread.surfaces.cli.doctor.findings import Finding, counts_of, faults_of, finding_of
-from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
-from upthread.surfaces.cli.doctor.holdings import show as show_holdings
-from upthread.surfaces.cli.doctor.hook_findings import (
+from upthread.surfaces.cli.doctor.findings import (
+    Finding,
+    Holdings,
     HookState,
+    counts_of,
+    faults_of,
+    finding_of,
+    holdings,
     hook_findings,
     hook_states,
+    probe,
     state_findings,
 )
-from upthread.surfaces.cli.doctor.probe import probe
+from upthread.surfaces.cli.doctor.findings import show as show_holdings
 from upthread.surfaces.cli.failures import EXIT_ERROR
-from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
+from upthread.surfaces.cli.terminal.phrases import (
+    command,
+    conversation_name,
+    counted,
+    one_line,
+    standing_in_words,
+)
 
 OURS: Final = "upthread"
 OPENCODE: Final = "opencode"

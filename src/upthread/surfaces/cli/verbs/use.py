@@ -22,8 +22,7 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import standing_in_words
-from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.cli.terminal.phrases import moment, standing_in_words
 
 STANDINGS_MAX: Final = 10
 """How many workstreams are shown; `ls` shows all."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -18,9 +18,13 @@ from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
+from upthread.core.agents import AGENTS
 from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
-from upthread.surfaces.cli.overview.totals import is_deleted_soon
+from upthread.errors import NotFoundError, UpthreadError, UsageError
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.session_totals import is_deleted_soon
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 SECONDS_MAX: Final = 60.0
 WORKSTREAM_CHARACTERS_MAX: Final = 40
@@ -140,3 +144,99 @@ def shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, Any]:
         "used_at_ms": outline.used_at_ms,
         "deleted_at_ms": outline.deleted_at_ms,
     }
+
+
+# --- how one is opened ----------------------------------------------------------------------------
+# What a person types to open a stored session in its agent's own interface.
+
+
+class Opening(NamedTuple):
+    """The command that opens a session, and the one before it for a session that was archived.
+
+    None where there is none. `is_by_main` says that its main session is opened instead.
+    """
+
+    resume_command: tuple[str, ...] | None
+    unarchive_command: tuple[str, ...] | None
+    is_by_main: bool
+
+
+def opening_of(outline: SessionOutline) -> Opening:
+    """Return what opens a session: a sub-agent that its agent opens for nobody, by its main one."""
+    row = AGENTS.get(outline.agent)
+    if row is None:
+        return Opening(None, None, is_by_main=False)
+    is_by_main = outline.is_sub_agent and not row.opens_sub_agents
+    opened = outline.parent_session_id if is_by_main else outline.session_id
+    unarchive = row.unarchive_command(opened) if outline.is_archived else None
+    return Opening(row.resume_command(opened), unarchive, is_by_main)
+
+
+def can_be_adopted(outline: SessionOutline) -> bool:
+    """Return whether a prompt of ours could go on in it as it lies there."""
+    opening = opening_of(outline)
+    return not opening.is_by_main and opening.unarchive_command is None
+
+
+# --- what became of them --------------------------------------------------------------------------
+# What became of chosen sessions, for people and for programs.
+
+NOT_ALL = 1
+"""The exit code where one of the sessions could not be taken."""
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """What became of one session: `fault` is empty where it is done, or would be."""
+
+    candidate: Candidate
+    fault: str = ""
+
+
+async def done_to(
+    candidate: Candidate, act: Callable[[Candidate], Awaitable[object]], *, is_named: bool = False
+) -> Done:
+    """Do it to one session. What its agent or its file lacks is told with the others.
+
+    Raises UsageError where a person has named the address, and named it wrongly; one that was
+    suggested may have been taken by another process meanwhile.
+    """
+    try:
+        await act(candidate)
+    except UpthreadError as error:  # one must not cost the rest
+        is_wrong = isinstance(error, UsageError) and not isinstance(error, NotFoundError)
+        if is_named and is_wrong:
+            raise
+        return Done(candidate=candidate, fault=error.message)
+    return Done(candidate=candidate)
+
+
+def tell(
+    call: Call, around: Surroundings, done: Sequence[Done], *, word: str, is_done: bool, held: int
+) -> int:
+    """Tell of each and return the exit code. `word` is what was done: KEPT.
+
+    `held` is how many of those meant were on record already.
+    """
+    output = call.output
+    if output.is_json:
+        sessions = [_shape(each, around) for each in done]
+        output.json({"is_done": is_done, "on_record_already": held, "sessions": sessions})
+    else:
+        for each in done:
+            address, outline = one_line(each.candidate.address), each.candidate.outline
+            if each.fault:
+                said = f": NOT {word}: {one_line(each.fault)}"
+                output.row((address, "cyan"), (said, "red"))
+                continue
+            what = word if is_done else f"would be {word.lower()}"
+            name = f"{one_line(outline.session_id)} of {outline.agent}"
+            output.row((address, "cyan"), (f": {what} {name}", ""))
+        if held:
+            said = "on record already; what was forgotten of them stays so"
+            output.note(f"{held} of them {said}: upthread ls", "dim")
+    return NOT_ALL if any(each.fault for each in done) else 0
+
+
+def _shape(done: Done, around: Surroundings) -> dict[str, Any]:
+    told = shape(done.candidate, around.redactor.redact)
+    return {**told, "fault": around.redactor.redact(done.fault) or None}
