@@ -20,9 +20,16 @@ from upthread.errors import StoreError
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.session_totals import KEPT_MAX, SOON_DAYS, Numbers, Totals
-from upthread.surfaces.cli.sessions import Opening, can_be_adopted, opening_of
-from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.sessions import (
+    KEPT_MAX,
+    SOON_DAYS,
+    Numbers,
+    Opening,
+    Totals,
+    can_be_adopted,
+    opening_of,
+)
+from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
 from upthread.surfaces.cli.terminal.phrases import (
     ago,
     counted,
@@ -409,9 +416,7 @@ def _shaped(
         "deleted_soon": [
             {
                 "agent": agent,
-                "sessions": soon.sessions,
-                "here": soon.here,
-                "first_at_ms": soon.first_at_ms,
+                **members(soon, "sessions here first_at_ms"),
             }
             for agent, soon in totals.soon.items()
         ],
@@ -455,9 +460,7 @@ def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, 
         "tokens": outline.tokens,
         "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
         "version": outline.version or None,
-        "ending": outline.ending,
-        "is_archived": outline.is_archived,
-        "deleted_at_ms": outline.deleted_at_ms,
+        **members(outline, "ending is_archived deleted_at_ms"),
         "resume_command": None if opening.is_by_main else opening.resume_command,
         "unarchive_command": opening.unarchive_command,
     }

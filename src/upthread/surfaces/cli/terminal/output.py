@@ -212,20 +212,14 @@ def plain(value: object) -> object:
         return {str(key): plain(member) for key, member in members.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(member) for member in cast("Sequence[object]", value)]
-    names = member_names(value)
-    if names is None:
+    if not isinstance(value, Struct):
         return value
-    return {name: plain(getattr(value, name)) for name in names}
+    return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
 
 
-def member_names(value: object) -> tuple[str, ...] | None:
-    """Return the names of what a value of ours holds, in order; None for any other.
-
-    Structs tell theirs themselves: a light verb does not load msgspec to ask.
-    """
-    if isinstance(value, Struct):
-        return type(value).__struct_fields__
-    return cast("tuple[str, ...] | None", getattr(value, "__struct_fields__", None))
+def members(value: object, *names: str) -> dict[str, object]:
+    """Return members of a value that JSON calls the same, as `members(link, "seq agent")`."""
+    return {name: getattr(value, name) for several in names for name in several.split()}
 
 
 def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import (
@@ -359,10 +359,7 @@ def _shape(told: Briefing, faults: tuple[str, ...]) -> dict[str, object]:
         "instance_name": told.conversation.instance_name,
         "conversation_id": told.conversation.conversation_id,
         "text": told.text,
-        "sections": [
-            {"heading": each.heading, "is_edited": each.is_edited, "items": each.items}
-            for each in told.sections
-        ],
+        "sections": [members(each, "heading is_edited items") for each in told.sections],
         "edits": told.edits,
         "faults": faults,
     }
