@@ -26,8 +26,8 @@ from upthread.errors import (
     UsageError,
 )
 from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
+from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import one_line
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4

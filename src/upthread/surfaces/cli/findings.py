@@ -30,8 +30,9 @@ from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
 from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import command, counted, one_line
+from upthread.surfaces.cli.terminal.phrases import counted
 
 _IN_WORDS: Final = {
     "every_call_has_a_result": ("call without a result", "calls without a result"),

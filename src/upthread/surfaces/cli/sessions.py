@@ -25,7 +25,7 @@ from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.phrases import one_line
+from upthread.surfaces.cli.terminal.neutral import one_line
 
 SECONDS_MAX: Final = 60.0
 WORKSTREAM_CHARACTERS_MAX: Final = 40

@@ -21,8 +21,8 @@ from upthread.boundary.git.places import untrusted_around
 from upthread.errors import SeveralAgentsError, UsageError
 from upthread.runtime.permissions.policy import NOBODY
 from upthread.surfaces.cli.call import is_person
+from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import one_line
 
 Result = TypeVar("Result")
 

@@ -27,8 +27,9 @@ from upthread.surfaces.cli.sessions import (
     unheld,
 )
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
-from upthread.surfaces.cli.terminal.phrases import command as quoted
-from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line, since
+from upthread.surfaces.cli.terminal.phrases import conversation_name
 from upthread.surfaces.cli.terminal.state_lines import open_link
 
 TITLE_CHARACTERS_MAX = 48

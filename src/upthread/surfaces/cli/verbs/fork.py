@@ -12,7 +12,8 @@ from upthread.runtime.record.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 EFFECTS_SHOWN_MAX: Final = 20
 

@@ -28,8 +28,8 @@ from upthread.surfaces.cli.sessions import (
     tell,
     unheld,
 )
-from upthread.surfaces.cli.terminal.phrases import command as quoted
-from upthread.surfaces.cli.terminal.phrases import one_line
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.verbs.forget import forget_outlived
 
 WORD = "KEPT"

@@ -13,8 +13,9 @@ from upthread.client.database_files import Lacking, Restored, plan_restore, rest
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted, one_line
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
 @options.verb

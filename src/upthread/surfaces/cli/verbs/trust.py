@@ -22,8 +22,9 @@ from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm
+from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import counted, one_line
+from upthread.surfaces.cli.terminal.phrases import counted
 
 QUESTION = "Agree to this, exactly as it stands here?"
 BEFORE_RECORDED = "somebody, before it was recorded who"
